@@ -1,0 +1,103 @@
+# Everything a developer or the CI does with this repository. `make` alone lists the targets.
+
+PYTHON ?= python3
+IMAGE ?= volcano-py:latest
+EXAMPLES ?= examples
+PYTEST_ARGS ?=
+# `make lock UPGRADE=1` moves every pin to its newest release; without it pins move only as far as pyproject.toml asks.
+UPGRADE ?=
+# The resolver that writes the lock files. It is needed by nothing else, so it lives in a throw-away environment.
+UV_VERSION := 0.13.8
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+# Touched when the environment matches the lock file and pyproject.toml; make compares the dates.
+READY := $(VENV)/.ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3")'
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: venv
+venv: $(READY) ## Set up .venv from the lock file
+
+.PHONY: run
+run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
+	@$(BIN)/volcano-py simulate -f $(EXAMPLES)
+
+.PHONY: test
+test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
+	$(MAKE) lint
+	$(MAKE) controlplane
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(READY) ## Check formatting, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## Format the code and apply the safe fixes
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: ## Run both benchmarks, one after the other
+	$(MAKE) bench-memory
+	$(MAKE) bench-cluster
+
+.PHONY: bench-memory
+bench-memory: $(READY) ## Benchmark scheduling cycles on the in-memory cluster
+	$(PY) -m benchmarks.memory
+
+.PHONY: bench-cluster
+bench-cluster: controlplane ## Benchmark against a real API server on this machine
+	$(PY) -m benchmarks.cluster
+
+.PHONY: controlplane
+controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)
+	$(PY) -m controlplane.build
+
+# One lock file serves every supported Python and both architectures: it carries the hashes of all files of a release
+# and environment markers where they differ. The runtime lock is the same set of pins without the dev extra. Neither
+# may name an index: where packages come from is the business of whoever installs them.
+.PHONY: lock
+lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for newest releases)
+	@set -eu; \
+	scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch/venv"; \
+	"$$scratch/venv/bin/python" -m pip install --quiet uv==$(UV_VERSION); \
+	compile() { \
+	  "$$scratch/venv/bin/uv" pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	    --custom-compile-command "make lock" pyproject.toml "$$@" >/dev/null; \
+	}; \
+	compile --extra dev $(if $(UPGRADE),--upgrade) -o requirements.lock; \
+	compile -c requirements.lock $(if $(UPGRADE),--upgrade) -o requirements-runtime.lock; \
+	if grep -n '://' requirements.lock requirements-runtime.lock; then \
+	  echo "a lock file names a host" >&2; exit 1; \
+	fi
+
+.PHONY: image
+image: ## Build the container image (IMAGE=name:tag)
+	docker build -t $(IMAGE) .
+
+.PHONY: clean
+clean: ## Remove the environment, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
