@@ -1,0 +1,93 @@
+"""What a session decides, as data. The cluster side carries it out, in this order of importance: bindings and
+evictions, then PodGroup, Pod and Queue status, then Events.
+"""
+
+from dataclasses import dataclass, field
+
+from scheduler.api.objects import PodGroupCondition
+from scheduler.api.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Bind a Pod to a node, writing the annotations in the same call."""
+
+    task: Task
+    node: str
+    annotations: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a Pod, saying why."""
+
+    task: Task
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupStatusUpdate:
+    """The new status of a PodGroup; every field is the whole new value."""
+
+    namespace: str
+    name: str
+    uid: str
+    phase: str
+    conditions: tuple[PodGroupCondition, ...]
+    running: int
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodUnschedulable:
+    """Set a Pod's PodScheduled condition to False, and its nominated node where one is given."""
+
+    task: Task
+    reason: str
+    message: str
+    nominated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAllocated:
+    """The new status.allocated of a Queue."""
+
+    name: str
+    allocated: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """The object an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventPost:
+    """An Event; equal ones are counted, not posted again."""
+
+    about: ObjectRef
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Decisions:
+    """All that one session wants done."""
+
+    binds: list[Bind] = field(default_factory=list)
+    evictions: list[Evict] = field(default_factory=list)
+    pod_groups: list[PodGroupStatusUpdate] = field(default_factory=list)
+    pods: list[PodUnschedulable] = field(default_factory=list)
+    queues: list[QueueAllocated] = field(default_factory=list)
+    events: list[EventPost] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.binds or self.evictions or self.pod_groups or self.pods or self.queues or self.events)

@@ -1,0 +1,147 @@
+"""A job is one PodGroup with its tasks: what is scheduled or refused as a whole.
+
+The cache builds a Job for a snapshot and keeps it for the next one while neither the cluster nor a session changed it;
+a session moves tasks between statuses through ``move`` and remembers that the Job is no longer the cache's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from scheduler.api.objects import PodGroupCondition
+from scheduler.api.reasons import FitErrors, Refusal
+from scheduler.api.resource import Vector
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
+
+PENDING_PHASES = ("", "Pending")
+INQUEUE = "Inqueue"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One PodGroup and its tasks in a session."""
+
+    key: str
+    """``namespace/name`` of the PodGroup."""
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    priority: int
+    creation: float
+    min_member: int
+    role_minimum: Mapping[str, int]
+    """spec.minTaskMember."""
+    min_resources: Vector | None
+    """spec.minResources, or None when it is not given."""
+    min_resources_names: frozenset[str]
+    """The resource names that spec.minResources lists."""
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner_kind: str
+    """Kind of the PodGroup's controlling owner, or ""."""
+    phase: str
+    """PodGroup phase; enqueue and allocate change it within the session."""
+    conditions: tuple[PodGroupCondition, ...]
+    counts: tuple[int, int, int]
+    """status.running, succeeded, failed as the API server has them."""
+    stored_phase: str
+    """Phase as the API server has it."""
+    by_status: dict[TaskStatus, dict[str, Task]]
+    """status -> uid -> task."""
+    allocated: Vector
+    """Sum over tasks in an allocated status; kept up to date by ``move``."""
+    pending: Vector
+    """Sum over Pending tasks; kept up to date by ``move``."""
+    pipelined: Vector
+    """Sum over tasks pipelined in this session; kept up to date by ``move``."""
+    gated: Vector | None
+    """Sum over Pending tasks held back by scheduling gates, or None if there are none."""
+    pending_best_effort: int
+    """Number of Pending tasks that ask for nothing."""
+    placed: dict[str, int] = field(default_factory=dict)
+    """uid -> row of the node, for tasks allocated or pipelined in this session."""
+    changed: bool = False
+    """A session has moved tasks or set the phase: the cache must not reuse it."""
+    fit_errors: dict[int, FitErrors] = field(default_factory=dict)
+    """Class id -> why its tasks found no node in this session."""
+    failed_roles: set[str] = field(default_factory=set)
+    """Roles of which a task found no node in this session."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
+    new_conditions: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """(type, status, reason, message) to be set on the PodGroup at the end of this session."""
+    transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
+    """uid -> (status, node name) that a statement, then discarded, had given the task: it could run if the gang could."""
+
+    def tasks(self) -> Iterator[Task]:
+        for group in self.by_status.values():
+            yield from group.values()
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.by_status.values()))
+
+    def count(self, *statuses: TaskStatus) -> int:
+        by_status = self.by_status
+        return sum(len(by_status[s]) for s in statuses if s in by_status)
+
+    def of(self, status: TaskStatus) -> dict[str, Task]:
+        return self.by_status.get(status) or {}
+
+    @property
+    def waiting_for_queue(self) -> bool:
+        """The PodGroup has not been let into its queue (phase Pending)."""
+        return self.phase in PENDING_PHASES
+
+    @property
+    def ready_count(self) -> int:
+        """Tasks that count towards the gang: bound, binding, running, allocated, succeeded."""
+        return self.count(
+            TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.SUCCEEDED
+        )
+
+    @property
+    def waiting_count(self) -> int:
+        """Tasks pipelined in this session."""
+        return self.count(TaskStatus.PIPELINED)
+
+    def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
+        """Take a task from one status to another and keep the sums. Raises KeyError if it is not in ``old``."""
+        group = self.by_status[old]
+        del group[task.uid]
+        if not group:
+            del self.by_status[old]
+        self.by_status.setdefault(new, {})[task.uid] = task
+        self.account(task.cls, old, new, 1)
+
+    def account(self, cls: TaskClass, old: TaskStatus, new: TaskStatus, count: int) -> None:
+        """Keep the sums for ``count`` tasks of a class that went from one status to another."""
+        was, now = old in ALLOCATED_STATUSES, new in ALLOCATED_STATUSES
+        if now and not was:
+            self.allocated = self.allocated + cls.request * count
+        elif was and not now:
+            self.allocated = self.allocated - cls.request * count
+        if new is TaskStatus.PIPELINED:
+            self.pipelined = self.pipelined + cls.request * count
+        elif old is TaskStatus.PIPELINED:
+            self.pipelined = self.pipelined - cls.request * count
+        if old is TaskStatus.PENDING:
+            self.pending = self.pending - cls.request * count
+            self.pending_best_effort -= cls.best_effort * count
+        elif new is TaskStatus.PENDING:
+            self.pending = self.pending + cls.request * count
+            self.pending_best_effort += cls.best_effort * count
+        self.changed = True
+
+    def role_counts(self, *statuses: TaskStatus) -> dict[str, int]:
+        """Number of tasks per role in the statuses given."""
+        result: dict[str, int] = {}
+        for status in statuses:
+            for task in self.of(status).values():
+                result[task.role] = result.get(task.role, 0) + 1
+        return result
+
+    @property
+    def roles_binding(self) -> bool:
+        """Whether spec.minTaskMember has to be met (it need not when minMember is below its sum)."""
+        return bool(self.role_minimum) and self.min_member >= sum(self.role_minimum.values())

@@ -1,0 +1,358 @@
+"""The Kubernetes and Volcano objects the scheduler reads, as typed structs that hold only the fields it uses.
+
+Wire bytes are decoded straight into these (msgspec), so an unknown field costs nothing and a field of a wrong type is
+an error that names its path. What the program makes of them is in ``task``, ``job``, ``node`` and ``queue``.
+"""
+
+from typing import Any
+
+import msgspec
+
+Quantity = str | int | float
+ResourceList = dict[str, Quantity]
+
+
+class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
+    """Base of every decoded struct: camelCase on the wire, unknown fields ignored."""
+
+
+# --- metadata ---------------------------------------------------------------------------------------------------------
+class OwnerReference(Wire):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class KubeObject(Wire):
+    """Anything with metadata; ``kind`` and ``apiVersion`` are left out by list answers and so are not kept."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+# --- selectors --------------------------------------------------------------------------------------------------------
+class Requirement(Wire):
+    """One expression of a label selector or a node selector term."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class NodeSelectorTerm(Wire):
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(Wire):
+    node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
+
+
+class PreferredSchedulingTerm(Wire):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Wire):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+
+class PodAffinityTerm(Wire):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(Wire):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Wire):
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+
+class Affinity(Wire):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(Wire):
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class TopologySpreadConstraint(Wire):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+# --- Pod --------------------------------------------------------------------------------------------------------------
+class ResourceRequirements(Wire):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class ContainerPort(Wire):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Wire):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class ClaimSource(Wire):
+    claim_name: str
+
+
+class EphemeralSource(Wire):
+    """A generic ephemeral volume: its claim is called ``<pod>-<volume>``."""
+
+
+class Volume(Wire):
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+
+class SchedulingGate(Wire):
+    name: str
+
+
+class PodSpec(Wire):
+    scheduler_name: str = ""
+    node_name: str = ""
+    containers: list[Container] = msgspec.field(default_factory=list)
+    init_containers: list[Container] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    host_network: bool = False
+    scheduling_gates: list[SchedulingGate] | None = None
+
+
+class PodCondition(Wire):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Wire):
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: list[PodCondition] | None = None
+
+
+class Pod(KubeObject):
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+# --- Node -------------------------------------------------------------------------------------------------------------
+class NodeSpec(Wire):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class ContainerImage(Wire):
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
+class NodeAddress(Wire):
+    type: str
+    address: str
+
+
+class NodeStatus(Wire):
+    allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
+    images: list[ContainerImage] | None = None
+    addresses: list[NodeAddress] | None = None
+
+
+class Node(KubeObject):
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+# --- PodGroup, Queue ----------------------------------------------------------------------------------------------------
+class NetworkTopology(Wire):
+    mode: str | None = None
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None
+
+
+class PodGroupSpec(Wire):
+    min_member: int = 0
+    min_task_member: dict[str, int] | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: ResourceList | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class PodGroupCondition(Wire):
+    type: str = ""
+    status: str = ""
+    transition_id: str = msgspec.field(default="", name="transitionID")
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupStatus(Wire):
+    phase: str = ""
+    conditions: list[PodGroupCondition] | None = None
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(KubeObject):
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+
+class Guarantee(Wire):
+    resource: ResourceList | None = None
+
+
+class QueueSpec(Wire):
+    weight: int = 1
+    capability: ResourceList | None = None
+    reclaimable: bool | None = None
+    guarantee: Guarantee | None = None
+    deserved: ResourceList | None = None
+    parent: str = ""
+    priority: int = 0
+    type: str = ""
+    dequeue_strategy: str = "traverse"
+
+
+class QueueStatus(Wire):
+    state: str = ""
+    allocated: ResourceList | None = None
+
+
+class Queue(KubeObject):
+    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
+    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------------
+class PriorityClass(KubeObject):
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class Namespace(KubeObject):
+    pass
+
+
+class ConfigMap(KubeObject):
+    data: dict[str, str] | None = None
+
+
+class ClaimSpec(Wire):
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+
+
+class ClaimStatus(Wire):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(KubeObject):
+    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
+    status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
+
+
+class VolumeNodeAffinity(Wire):
+    required: NodeSelector | None = None
+
+
+class ClaimReference(Wire):
+    namespace: str = ""
+    name: str = ""
+
+
+class VolumeSpec(Wire):
+    capacity: ResourceList | None = None
+    access_modes: list[str] | None = None
+    storage_class_name: str = ""
+    node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ClaimReference | None = None
+
+
+class PersistentVolume(KubeObject):
+    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+
+
+class StorageClass(KubeObject):
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+
+
+class LabelledWorkload(KubeObject):
+    """A Service, ReplicaSet or StatefulSet, of which only the Pod selector is used (default spreading)."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)

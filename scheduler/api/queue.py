@@ -1,0 +1,34 @@
+"""A queue as the scheduler sees it."""
+
+from dataclasses import dataclass, field
+
+from scheduler.api.resource import Vector
+
+OPEN = "Open"
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """One Queue object, its amounts as vectors. Amounts of plugins (deserved by share, allocated) are theirs."""
+
+    name: str
+    weight: int
+    priority: int
+    creation: float
+    state: str
+    """Open, Closed, Closing, Unknown or "" (not yet seen by the queue controller; counts as open)."""
+    reclaimable: bool
+    parent: str
+    capability: Vector
+    """Upper bound; a resource not listed is infinity."""
+    has_capability: bool
+    guarantee: Vector
+    deserved: Vector
+    """The deserved amount written in the spec (0 where not listed)."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    allocated: dict[str, str] = field(default_factory=dict)
+    """status.allocated as the API server has it."""
+
+    @property
+    def open(self) -> bool:
+        return self.state in (OPEN, "")

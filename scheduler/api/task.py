@@ -1,0 +1,121 @@
+"""A task is one Pod as the scheduler sees it; a task class is what equal Pods have in common.
+
+Pods stamped from one template ask for the same and are treated the same by every predicate and score. All that is kept
+once, in the TaskClass; a Task holds only what differs. Both are immutable: a Pod that changes becomes a new Task, so a
+session on another thread can go on reading the old one.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from scheduler.api.objects import Affinity, PodSpec
+from scheduler.api.resource import Vector
+
+
+class TaskStatus(Enum):
+    """Where a task is on its way; Allocated, Pipelined and Binding exist only inside the scheduler."""
+
+    PENDING = "Pending"
+    ALLOCATED = "Allocated"
+    PIPELINED = "Pipelined"
+    BINDING = "Binding"
+    BOUND = "Bound"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+    __hash__ = object.__hash__  # members are singletons, and these are hashed on the hot path
+
+
+ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
+"""Statuses whose resources count as allocated to the job and its queue."""
+READY_STATUSES = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
+"""Statuses that count towards a gang's minimum."""
+
+
+def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
+    """The status of a task from its Pod (Volcano's getTaskStatus)."""
+    if phase == "Running":
+        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
+    if phase in ("Pending", ""):
+        if deleting:
+            return TaskStatus.RELEASING
+        return TaskStatus.BOUND if node_name else TaskStatus.PENDING
+    if phase == "Succeeded":
+        return TaskStatus.SUCCEEDED
+    if phase == "Failed":
+        return TaskStatus.FAILED
+    return TaskStatus.UNKNOWN
+
+
+@dataclass(slots=True, eq=False)
+class TaskClass:
+    """What equal tasks share. Identity is equality: the cache interns classes, one object per distinct shape."""
+
+    id: int
+    """Small and unique in the life of a cache."""
+    namespace: str
+    labels: dict[str, str]
+    """The Pod labels that some selector in the cluster, or a plugin, looks at; others may differ within the class."""
+    annotations: dict[str, str]
+    """The Pod annotations that plugins look at when they place a task."""
+    spec: PodSpec
+    """The Pod's spec, less what differs from Pod to Pod (node name)."""
+    request: Vector
+    """What one task takes from a node (init containers, sidecars, overhead counted; ``pods`` is 1)."""
+    best_effort: bool
+    """Nothing but ``pods`` is asked for."""
+    nonzero: tuple[float, float]
+    """cpu (milli) and memory (bytes) asked for, with kube-scheduler's defaults for containers that ask for none."""
+
+    @property
+    def affinity(self) -> Affinity | None:
+        return self.spec.affinity
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One Pod at one moment."""
+
+    uid: str
+    namespace: str
+    name: str
+    job: str
+    """Key of the job it belongs to (``namespace/podgroup``), or "" if it names no PodGroup."""
+    cls: TaskClass
+    role: str
+    """The vcjob task it belongs to, or ""."""
+    status: TaskStatus
+    node: str
+    """Name of the node it is on, or ""."""
+    priority: int
+    creation: float
+    """Seconds since the epoch."""
+    index: int
+    """The number at the end of a name of three parts or more (``job-worker-3``), else -1."""
+    gated: bool
+    """It has scheduling gates."""
+    preemptable: bool
+    nominated: str
+    """Node nominated by an earlier preemption, or ""."""
+    annotations: dict[str, str]
+    """The few annotations that differ from Pod to Pod and are read (chips held), else empty."""
+    resource_version: str
+    ours: bool
+    """Its schedulerName is one of ours."""
+    message: str = ""
+    """Message of the PodScheduled condition as the API server has it; unchanged ones are not written again."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """All labels of the Pod."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def index_in_name(name: str) -> int:
+    """The trailing number of a Pod name with three or more parts, else -1."""
+    parts = name.rsplit("-", 2)
+    return int(parts[2]) if len(parts) == 3 and parts[2].isdecimal() and len(parts[2]) < 10 else -1

@@ -1,0 +1,64 @@
+"""Plugin and action arguments from the configuration file, typed as Volcano types them.
+
+A value of a wrong type is not an error: it is reported and the default is used (Volcano's framework/arguments.go).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Arguments(Mapping[str, Any]):
+    """The ``arguments`` of one plugin, with typed readers; complaints about them collect in ``problems``."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values = dict(values or {})
+        self.problems: list[str] = []
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def integer(self, key: str, default: int) -> int:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return self._wrong(key, value, "an integer", default)
+
+    def number(self, key: str, default: float) -> float:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        return self._wrong(key, value, "a number", default)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "t", "1", "false", "f", "0"):
+            return value.lower() in ("true", "t", "1")
+        return self._wrong(key, value, "true or false", default)
+
+    def text(self, key: str, default: str) -> str:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, str):
+            return value
+        return self._wrong(key, value, "a string", default)
+
+    def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
+        self.problems.append(f"argument {key}: {str(value)[:64]!r} is not {wanted}; using {default!r}")
+        return default

@@ -1,0 +1,80 @@
+"""What plugins say about nodes: Filters (may a task of this class run there, and how many) and Scores (how good is it).
+
+Both answer for many nodes at once. Their scope says how long an answer holds, which is what lets ClassView place whole
+runs of equal tasks without asking again:
+
+* STATIC   nothing a session does changes it
+* NODE     it depends on the node's own state only: placing a task changes the answer for that node alone
+* CLUSTER  it depends on other nodes or on the set of candidates: any placement may change any node's answer
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.node import Column, Rows
+
+Counts = NDArray[np.int64]
+UNBOUNDED = 2**31
+
+
+class Scope(Enum):
+    STATIC = 0
+    NODE = 1
+    CLUSTER = 2
+
+
+class Filter(Protocol):
+    """One condition on nodes, for the tasks of one class."""
+
+    scope: Scope
+    unresolvable: bool
+    """Evicting Pods cannot help (UnschedulableAndUnresolvable)."""
+
+    def room(self, rows: Rows) -> Counts:
+        """How many more tasks of the class each node takes by this condition: 0 refuses, UNBOUNDED sets no limit."""
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        """Why the nodes given are refused: (text, number of nodes). Called only for nodes whose room is 0."""
+
+
+class Score(Protocol):
+    """One ranking of nodes, for the tasks of one class; higher is better."""
+
+    scope: Scope
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        """The score of each node given. With scope NODE: as it would be if ``ahead`` more tasks of the class were there
+        already (None: none). With scope CLUSTER: ``rows`` is the whole set of candidates."""
+
+
+class MaskFilter:
+    """A STATIC filter from a column of booleans of shape (nodes,)."""
+
+    scope = Scope.STATIC
+
+    def __init__(self, passes: NDArray[np.bool_], reason: str, unresolvable: bool = True) -> None:
+        self._passes = passes
+        self._reason = reason
+        self.unresolvable = unresolvable
+
+    def room(self, rows: Rows) -> Counts:
+        return np.where(self._passes[rows], UNBOUNDED, 0)
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        return ((self._reason, len(rows)),)
+
+
+class StaticScore:
+    """A STATIC score from a column of shape (nodes,)."""
+
+    scope = Scope.STATIC
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        return self._column[rows]

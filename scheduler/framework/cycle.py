@@ -1,0 +1,52 @@
+"""One scheduling cycle as a function: a snapshot and a configuration in, decisions out.
+
+Whoever drives the scheduler (the daemon on a real cluster, the simulator, a test, a replay) calls this and carries the
+decisions out; what it measures along the way goes back with them for metrics.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from scheduler.api.decisions import Decisions
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.session import Session
+from scheduler.framework.status import close_session
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one cycle came to."""
+
+    decisions: Decisions
+    malformed: list[Malformed]
+    session: Session
+    """The closed session, for reports on why things wait; to be dropped soon, it holds the snapshot."""
+    open_seconds: float = 0.0
+    action_seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def run_cycle(snapshot: Snapshot, configuration: Configuration, *, nodes_limit: int = 0) -> Outcome:
+    """Open a session, run the configured actions in order, close it.
+
+    An error in a plugin or action propagates: nothing was carried out yet, the caller reports it and tries again with
+    the next snapshot.
+    """
+    started = time.perf_counter()
+    session = Session(snapshot, configuration, nodes_limit=nodes_limit)
+    opened = time.perf_counter()
+    outcome = Outcome(session.decisions, session.malformed, session, open_seconds=opened - started)
+    for name in configuration.actions:
+        factory = registry.action(name)
+        if factory is None:
+            continue
+        begun = time.perf_counter()
+        factory(Arguments(configuration.action_arguments.get(name))).execute(session)
+        outcome.action_seconds[name] = time.perf_counter() - begun
+    close_session(session)
+    outcome.seconds = time.perf_counter() - started
+    return outcome

@@ -1,0 +1,108 @@
+"""Extension points: every kind of function a plugin may register, and how the answers of several combine over tiers.
+
+Four combinators cover them all (Volcano's session_plugins.go writes each of these loops some ten times):
+
+* FIRST    the first plugin with an answer decides (orders compare lexicographically, which is the same thing)
+* ALL      every plugin must agree
+* VOTE     a negative vote vetoes; a positive one in a tier decides after that tier; all abstaining permits
+* SUM      numbers add up
+* VICTIMS  lists intersect within a tier; the first tier that yields any decides
+* UNION    lists unite within a tier; the first tier that yields any decides
+* CALL     all are called, nothing is answered
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Combine(Enum):
+    FIRST = "first"
+    ALL = "all"
+    VOTE = "vote"
+    SUM = "sum"
+    VICTIMS = "victims"
+    UNION = "union"
+    CALL = "call"
+
+
+class Vote(Enum):
+    """A plugin's answer where several must come to one."""
+
+    PERMIT = 1
+    ABSTAIN = 0
+    REJECT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionPoint:
+    """One kind of function; ``flag`` is the configuration key that switches it off for a plugin ("" if none does)."""
+
+    name: str
+    flag: str
+    combine: Combine
+
+
+JOB_ORDER = ExtensionPoint("JobOrder", "enableJobOrder", Combine.FIRST)
+"""key(job): comparable; the smaller is scheduled first."""
+QUEUE_ORDER = ExtensionPoint("QueueOrder", "enableQueueOrder", Combine.FIRST)
+"""key(queue): comparable; the smaller is served first."""
+VICTIM_QUEUE_ORDER = ExtensionPoint("VictimQueueOrder", "", Combine.FIRST)
+"""key(queue, preemptor queue): comparable; the smaller loses tasks first."""
+TASK_ORDER = ExtensionPoint("TaskOrder", "enableTaskOrder", Combine.FIRST)
+"""key(task): comparable; the smaller is placed first within its job."""
+CLUSTER_ORDER = ExtensionPoint("ClusterOrder", "enabledClusterOrder", Combine.FIRST)
+"""key(cluster): comparable; order among federated clusters."""
+SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.FIRST)
+"""key(sub-job): comparable; the smaller sub-group is placed first within its job."""
+
+JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST)
+"""check(job): a Refusal if the job cannot be scheduled as it is, else None."""
+JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.ALL)
+"""missing(job): 0 if enough tasks are placed to start, else a lower bound of how many more that takes."""
+JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOTE)
+"""vote(job): whether the job would be ready once releasing resources are free."""
+JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.ALL)
+"""test(job): whether the job may take resources from others; the first tier with any function decides."""
+SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.ALL)
+SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE)
+JOB_ENQUEUEABLE = ExtensionPoint("JobEnqueueable", "enableJobEnqueued", Combine.VOTE)
+"""vote(job): whether the PodGroup may enter its queue (Pods may then be made for it)."""
+JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL)
+"""note(job): it has been let in."""
+TARGET_JOB = ExtensionPoint("TargetJob", "enableTargetJob", Combine.FIRST)
+"""choose(jobs): the job to reserve nodes for, or None."""
+RESERVED_NODES = ExtensionPoint("ReservedNodes", "enableReservedNodes", Combine.CALL)
+
+OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST)
+"""test(queue): a Refusal if the queue has all it may have and is passed over for this session, else None."""
+ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.ALL)
+"""room(queue, job, class): how many more tasks of the class the queue may be given now (0: none)."""
+PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL)
+"""test(queue, tasks): whether the queue may take these from other queues."""
+
+PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.ALL)
+"""filters(class, job): the Filters that decide on which nodes tasks of the class may run."""
+NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.SUM)
+"""scores(class, job): the Scores that rank the nodes for tasks of the class."""
+BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST)
+"""choose(task, {score: node names}): the node to take, or None."""
+HYPER_NODE_ORDER = ExtensionPoint("HyperNodeOrder", "enabledHyperNodeOrder", Combine.SUM)
+HYPER_NODE_GRADIENT = ExtensionPoint("HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST)
+
+PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS)
+"""victims(preemptor, candidates): those that may be evicted within the queue, or None to abstain."""
+RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS)
+"""victims(reclaimer, candidates): those that may be evicted from other queues, or None to abstain."""
+UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.VICTIMS)
+"""victims(context, candidates): those that gang preemption or gang reclaim may evict, or None to abstain."""
+VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION)
+"""victims(tasks): those to be evicted by shuffle."""
+
+BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.CALL)
+"""annotations(task, row): what is written onto the Pod in the binding call."""
+CLOSE = ExtensionPoint("Close", "", Combine.CALL)
+"""close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
+
+ALL_POINTS = tuple(value for value in list(globals().values()) if isinstance(value, ExtensionPoint))
+OFF_BY_DEFAULT = frozenset({"enableHierarchy", "enabledClusterOrder"})
+FLAGS = frozenset({p.flag for p in ALL_POINTS if p.flag} | OFF_BY_DEFAULT)

@@ -1,0 +1,351 @@
+"""A session: one cycle of deciding, over one snapshot, with the configured plugins.
+
+The session holds the snapshot, the functions that plugins registered, and the decisions made so far. Nothing in it does
+I/O or reads a clock. How answers of several plugins combine is told by their extension point.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any, Protocol
+
+
+from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_WARNING, SCHEDULING_API_VERSION
+from scheduler.api.node import Nodes
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.classview import ClassView
+from scheduler.framework.columns import Filter, Score
+from scheduler.framework.configuration import Configuration, PluginOption
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    BIND_ANNOTATIONS,
+    JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
+    JOB_ORDER,
+    JOB_PIPELINED,
+    JOB_READY,
+    JOB_STARVING,
+    JOB_VALID,
+    NODE_ORDER,
+    OVERUSED,
+    PREDICATE,
+    PREEMPTABLE,
+    PREEMPTIVE,
+    QUEUE_ORDER,
+    RECLAIMABLE,
+    TASK_ORDER,
+    VICTIM_TASKS,
+    ExtensionPoint,
+    Vote,
+)
+from scheduler.framework.statement import Statement
+
+Function = Callable[..., Any]
+
+
+class Per(Enum):
+    """For what a predicate or node order function answers alike: its answers are kept per such thing."""
+
+    CLASS = 0
+    QUEUE = 1
+    JOB = 2
+
+
+class AllocateHandler(Protocol):
+    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        """Tasks of one class took their nodes. May raise AllocationError."""
+
+
+class DeallocateHandler(Protocol):
+    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Tasks of one class lost their nodes, or a placement was undone."""
+
+
+class Session:
+    """One cycle of deciding."""
+
+    def __init__(self, snapshot: Snapshot, configuration: Configuration, *, nodes_limit: int = 0) -> None:
+        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all."""
+        self.snapshot = snapshot
+        self.configuration = configuration
+        self.now = snapshot.now
+        self.dimensions: Dimensions = snapshot.dimensions
+        self.nodes: Nodes = snapshot.nodes
+        self.jobs: dict[str, Job] = snapshot.jobs
+        self.queues: dict[str, Queue] = snapshot.queues
+        self.decisions = Decisions()
+        self.malformed: list[Malformed] = []
+        self.nodes_limit = nodes_limit
+        self.plugins: list[registry.Plugin] = []
+        self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
+        self._per: dict[ExtensionPoint, Per] = {PREDICATE: Per.CLASS, NODE_ORDER: Per.CLASS}
+        self._allocate: list[AllocateHandler] = []
+        self._deallocate: list[DeallocateHandler] = []
+        self._views: dict[tuple[object, ...], ClassView] = {}
+        self.shared: dict[object, Any] = {}
+        """What plugins compute once for all of them, by key."""
+        self._tier = 0
+        self._option = PluginOption("")
+        self._open()
+
+    def _open(self) -> None:
+        for number, tier in enumerate(self.configuration.tiers):
+            self._tier = number
+            for option in tier:
+                factory = registry.plugin(option.name)
+                if factory is None:
+                    continue
+                self._option = option
+                plugin = factory(Arguments(option.arguments))
+                self.plugins.append(plugin)
+                plugin.open(self)
+
+    @cached_property
+    def total(self) -> Vector:
+        """Sum of allocatable over all nodes."""
+        total: Vector = self.nodes.allocatable.sum(axis=1)
+        return total
+
+    # --- for plugins: registration --------------------------------------------------------------------------------------
+    def add(self, point: ExtensionPoint, function: Function, per: Per = Per.CLASS) -> None:
+        """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
+
+        ``per`` matters for PREDICATE and NODE_ORDER only.
+        """
+        if not self._option.enabled(point.flag):
+            return
+        tiers = self._functions.setdefault(point, [[] for _ in self.configuration.tiers])
+        tiers[self._tier].append(function)
+        if point in self._per and per.value > self._per[point].value:
+            self._per[point] = per
+
+    def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
+        """Be told of every placement and of every one undone."""
+        self._allocate.append(allocate)
+        self._deallocate.append(deallocate)
+
+    def option(self, flag: str) -> bool:
+        """Whether a flag is on for the plugin being opened (``enableHierarchy``)."""
+        return self._option.enabled(flag)
+
+    def malformed_field(self, malformed: Malformed) -> None:
+        """A field was set aside; it is told in a Warning Event and counted."""
+        self.malformed.append(malformed)
+
+    def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
+        self.decisions.events.append(EventPost(about, type_, reason, message))
+
+    def refuse(self, job: Job, refusal: Refusal, *, event_type: str = EVENT_WARNING) -> None:
+        """The job as a whole is refused for now: kept with the job, and told in an Event on its PodGroup."""
+        job.refusals.append(refusal)
+        self.event(group_ref(job), event_type, refusal.reason, refusal.message)
+
+    # --- combinators ------------------------------------------------------------------------------------------------------
+    def functions(self, point: ExtensionPoint) -> list[list[Function]]:
+        """The functions registered at a point, tier by tier."""
+        return self._functions.get(point) or []
+
+    def _flat(self, point: ExtensionPoint) -> list[Function]:
+        return [function for tier in self.functions(point) for function in tier]
+
+    def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
+        for tier in self.functions(point):
+            permitted = False
+            for function in tier:
+                vote = function(*arguments)
+                if vote is Vote.REJECT:
+                    return False
+                permitted = permitted or vote is Vote.PERMIT
+            if permitted:
+                return True
+        return True
+
+    def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+        for tier in self.functions(point):
+            victims: list[Task] | None = None
+            for function in tier:
+                chosen = function(claimant, candidates)
+                if chosen is None:
+                    continue
+                if not chosen:
+                    victims = None
+                    break
+                if victims is None:
+                    victims = list(chosen)
+                else:
+                    allowed = {task.uid for task in chosen}
+                    victims = [task for task in victims if task.uid in allowed] or None
+            if victims:
+                return victims
+        return []
+
+    # --- for actions: orders ----------------------------------------------------------------------------------------------
+    @cached_property
+    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
+        functions = self._flat(JOB_ORDER)
+        return lambda job: (*(f(job) for f in functions), job.creation, job.uid)
+
+    @cached_property
+    def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:
+        functions = self._flat(QUEUE_ORDER)
+        return lambda queue: (*(f(queue) for f in functions), queue.creation, queue.name)
+
+    @cached_property
+    def task_key(self) -> Callable[[Task], tuple[Any, ...]]:
+        functions = self._flat(TASK_ORDER)
+        return lambda task: (*(f(task) for f in functions), task.index, task.creation, task.uid)
+
+    # --- for actions: questions -------------------------------------------------------------------------------------------
+    def job_valid(self, job: Job) -> Refusal | None:
+        for function in self._flat(JOB_VALID):
+            refusal: Refusal | None = function(job)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def job_missing(self, job: Job) -> int:
+        """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
+        return max((function(job) for function in self._flat(JOB_READY)), default=0)
+
+    def job_ready(self, job: Job) -> bool:
+        return self.job_missing(job) == 0
+
+    def job_pipelined(self, job: Job) -> bool:
+        return self._vote(JOB_PIPELINED, job)
+
+    def job_starving(self, job: Job) -> bool:
+        for tier in self.functions(JOB_STARVING):
+            if tier:
+                return all(function(job) for function in tier)
+        return False
+
+    def job_enqueueable(self, job: Job) -> bool:
+        return self._vote(JOB_ENQUEUEABLE, job)
+
+    def job_enqueued(self, job: Job) -> None:
+        for function in self._flat(JOB_ENQUEUED):
+            function(job)
+
+    def overused(self, queue: Queue) -> Refusal | None:
+        for function in self._flat(OVERUSED):
+            refusal: Refusal | None = function(queue)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
+        """How many of ``wanted`` tasks of the class the queue may be given now."""
+        for function in self._flat(ALLOCATABLE):
+            wanted = min(wanted, function(queue, job, cls))
+            if wanted <= 0:
+                return 0
+        return wanted
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        return all(function(queue, tasks) for function in self._flat(PREEMPTIVE))
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        return self._victims(PREEMPTABLE, preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        return self._victims(RECLAIMABLE, reclaimer, candidates)
+
+    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
+        for tier in self.functions(VICTIM_TASKS):
+            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
+            if victims:
+                return list(victims.values())
+        return []
+
+    # --- for actions: nodes -----------------------------------------------------------------------------------------------
+    def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        return [f for function in self._flat(PREDICATE) for f in function(cls, job)]
+
+    def scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        return [s for function in self._flat(NODE_ORDER) for s in function(cls, job)]
+
+    def view(self, cls: TaskClass, job: Job) -> ClassView:
+        """The nodes as tasks of the class see them; kept for the session."""
+        per = max(self._per.values(), key=lambda p: p.value)
+        key: tuple[object, ...] = (cls.id,)
+        if per is Per.QUEUE:
+            key = (cls.id, job.queue)
+        elif per is Per.JOB:
+            key = (cls.id, job.key)
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = ClassView(
+                self.nodes,
+                cls,
+                self.filters(cls, job),
+                self.scores(cls, job),
+                check_resources=not cls.best_effort,
+                limit=self.nodes_limit,
+            )
+        return view
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def row_of(self, job: Job, task: Task) -> int:
+        """The row of the node a task is on. Raises KeyError if it is on none that is known."""
+        row = job.placed.get(task.uid)
+        return self.nodes.index[task.node] if row is None else row
+
+    def status_of(self, job: Job, task: Task) -> TaskStatus:
+        """The task's status in this session. Raises KeyError if the job has no such task."""
+        for status, tasks in job.by_status.items():
+            if task.uid in tasks:
+                return status
+        raise KeyError(task.key)
+
+    # --- for statements ---------------------------------------------------------------------------------------------------
+    def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        """Tell the handlers; if one raises AllocationError, those told before it are told of the undoing."""
+        told: list[DeallocateHandler] = []
+        for allocate, deallocate in zip(self._allocate, self._deallocate, strict=True):
+            try:
+                allocate(job, tasks, rows, pipelined)
+            except Exception:
+                for undo in reversed(told):
+                    undo(job, tasks, rows)
+                raise
+            told.append(deallocate)
+
+    def notify_deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        for deallocate in reversed(self._deallocate):
+            deallocate(job, tasks, rows)
+
+    def bind(self, job: Job, tasks: Iterable[Task], rows: Iterable[int]) -> None:
+        """Tasks of one job whose placement is final: they become Binding and go to the decisions."""
+        names = self.nodes.names
+        annotators = self._flat(BIND_ANNOTATIONS)
+        allocated = job.by_status[TaskStatus.ALLOCATED]
+        binding = job.by_status.setdefault(TaskStatus.BINDING, {})
+        for task, row in zip(tasks, rows, strict=True):
+            annotations: dict[str, str] = {}
+            for annotate in annotators:
+                annotations.update(annotate(task, row))
+            del allocated[task.uid]
+            binding[task.uid] = task
+            self.decisions.binds.append(Bind(task, names[row], annotations))
+        if not allocated:
+            del job.by_status[TaskStatus.ALLOCATED]
+
+
+def group_ref(job: Job) -> ObjectRef:
+    """The job's PodGroup as the subject of an Event."""
+    return ObjectRef(SCHEDULING_API_VERSION, "PodGroup", job.namespace, job.name, job.uid)
+
+
+def pod_ref(task: Task) -> ObjectRef:
+    """The task's Pod as the subject of an Event."""
+    return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)

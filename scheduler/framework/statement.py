@@ -1,0 +1,140 @@
+"""A statement is a transaction of placements: it acts on the session at once, and is committed or discarded whole.
+
+Amounts are whole numbers, so undoing an operation restores every number exactly; plugins that keep books (quota, chips)
+are told of each undoing as they were of the doing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.api.decisions import Evict
+from scheduler.api.job import Job
+from scheduler.api.task import Task, TaskStatus
+
+if TYPE_CHECKING:
+    from scheduler.framework.session import Session
+
+
+class AllocationError(Exception):
+    """A plugin cannot take a placement (its books do not allow it); the operation is undone and the node is passed over."""
+
+
+@dataclass(slots=True)
+class _Placement:
+    """A run of tasks of one job and one class, allocated (or pipelined) to rows, in order."""
+
+    job: Job
+    tasks: Sequence[Task]
+    rows: Sequence[int]
+    status: TaskStatus
+
+
+@dataclass(slots=True)
+class _Eviction:
+    job: Job
+    task: Task
+    row: int
+    was: TaskStatus
+    reason: str
+
+
+class Statement:
+    """Operations on one session, to be committed or discarded as a whole."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._operations: list[_Placement | _Eviction] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._operations)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Give pending tasks of one class their nodes: ``tasks[i]`` goes to ``rows[i]``.
+
+        Raises AllocationError, leaving everything as it was, if a plugin refuses.
+        """
+        self._place(_Placement(job, tasks, rows, TaskStatus.ALLOCATED))
+
+    def pipeline(self, job: Job, task: Task, row: int) -> None:
+        """Promise a pending task resources that terminating tasks will give back. Raises AllocationError as above."""
+        self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED))
+
+    def evict(self, job: Job, task: Task, reason: str) -> None:
+        """Begin to terminate a task that holds a node."""
+        session = self._session
+        row = session.row_of(job, task)
+        was = session.status_of(job, task)
+        job.move(task, was, TaskStatus.RELEASING)
+        session.nodes.release(row, task.cls)
+        session.notify_deallocate(job, (task,), (row,))
+        self._operations.append(_Eviction(job, task, row, was, reason))
+
+    def _place(self, operation: _Placement) -> None:
+        session, job = self._session, operation.job
+        self._take(operation, 1)
+        try:
+            session.notify_allocate(job, operation.tasks, operation.rows, operation.status is TaskStatus.PIPELINED)
+        except AllocationError:
+            self._take(operation, -1)
+            raise
+        self._operations.append(operation)
+
+    def _take(self, operation: _Placement, sign: int) -> None:
+        """Do (1) or undo (-1) a placement in the job's and the nodes' books."""
+        job, nodes, status = operation.job, self._session.nodes, operation.status
+        tasks, rows = operation.tasks, operation.rows
+        cls = tasks[0].cls
+        old, new = (TaskStatus.PENDING, status) if sign > 0 else (status, TaskStatus.PENDING)
+        source = job.by_status[old]
+        target = job.by_status.setdefault(new, {})
+        for task, row in zip(tasks, rows, strict=True):
+            uid = task.uid
+            del source[uid]
+            target[uid] = task
+            if sign > 0:
+                job.placed[uid] = row
+            else:
+                del job.placed[uid]
+        if not source:
+            del job.by_status[old]
+        job.account(cls, old, new, len(tasks))
+        runs: dict[int, int] = {}
+        for row in rows:
+            runs[row] = runs.get(row, 0) + 1
+        take = nodes.promise if status is TaskStatus.PIPELINED else nodes.hold
+        for row, number in runs.items():
+            take(row, cls, sign * number)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+    def discard(self) -> None:
+        """Undo everything, last first. What each task had been given is remembered for its message."""
+        session = self._session
+        for operation in reversed(self._operations):
+            if isinstance(operation, _Eviction):
+                operation.job.move(operation.task, TaskStatus.RELEASING, operation.was)
+                session.nodes.release(operation.row, operation.task.cls, -1)
+                session.notify_allocate(operation.job, (operation.task,), (operation.row,), False)
+                continue
+            names = session.nodes.names
+            for task, row in zip(operation.tasks, operation.rows, strict=True):
+                operation.job.transaction[task.uid] = (operation.status, names[row])
+            session.notify_deallocate(operation.job, operation.tasks, operation.rows)
+            self._take(operation, -1)
+        self._operations.clear()
+
+    def commit(self) -> None:
+        """Hand bindings and evictions to the session's decisions. Pipelined placements live only in the session."""
+        session = self._session
+        for operation in self._operations:
+            if isinstance(operation, _Eviction):
+                session.decisions.evictions.append(Evict(operation.task, operation.reason))
+            elif operation.status is TaskStatus.ALLOCATED:
+                session.bind(operation.job, operation.tasks, operation.rows)
+        self._operations.clear()
+
+    def merge(self, other: "Statement") -> None:
+        """Take over the operations of another statement of the same session."""
+        self._operations.extend(other._operations)
+        other._operations.clear()
