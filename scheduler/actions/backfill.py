@@ -1,0 +1,65 @@
+"""backfill: give nodes to tasks that ask for nothing (best effort).
+
+They take no amounts, so neither the queue's share nor the node's idle amounts are asked, only the predicates (Volcano's
+backfill action). As soon as a job is ready with them, all it has been allocated is bound.
+"""
+
+from typing import ClassVar
+
+from scheduler.actions.order import Worklist
+from scheduler.api.job import Job
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.registry import register_action
+from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
+
+
+@register_action
+class Backfill:
+    """Best-effort tasks of jobs in their queues get nodes."""
+
+    name: ClassVar[str] = "backfill"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def execute(self, session: Session) -> None:
+        worklist = Worklist(session, (job for job in session.jobs.values() if self._concerns(session, job)))
+        while (queue := worklist.next_queue()) is not None:
+            while (job := worklist.next_job(queue)) is not None:
+                self._place(session, job)
+
+    @staticmethod
+    def _concerns(session: Session, job: Job) -> bool:
+        return bool(
+            job.pending_best_effort
+            and not job.waiting_for_queue
+            and job.queue in session.queues
+            and session.job_valid(job) is None
+        )
+
+    def _place(self, session: Session, job: Job) -> None:
+        pending = [t for t in job.of(TaskStatus.PENDING).values() if t.cls.best_effort and not t.gated]
+        for task in sorted(pending, key=session.task_key):
+            self._place_task(session, job, task)
+        if session.job_ready(job):
+            self._bind_allocated(session, job)
+
+    @staticmethod
+    def _place_task(session: Session, job: Job, task: Task) -> None:
+        view = session.view(task.cls, job)
+        rows = view.choose(1)
+        if not rows:
+            job.fit_errors[task.cls.id] = view.fit_errors(session.dimensions.names)
+            return
+        try:
+            session.statement().allocate(job, (task,), rows)
+        except AllocationError as error:
+            job.fit_errors[task.cls.id] = view.fit_errors(session.dimensions.names)
+            job.fit_errors[task.cls.id].note = str(error)
+
+    @staticmethod
+    def _bind_allocated(session: Session, job: Job) -> None:
+        allocated = list(job.of(TaskStatus.ALLOCATED).values())
+        session.bind(job, allocated, [job.placed[task.uid] for task in allocated])

@@ -1,0 +1,35 @@
+"""enqueue: let PodGroups into their queues, so that Pods may be made for them and allocate turns to them.
+
+A job that is refused holds up nobody: the next job of its queue is asked at once (Volcano's enqueue action).
+"""
+
+from typing import ClassVar
+
+from scheduler.actions.order import Worklist
+from scheduler.api.job import INQUEUE
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.registry import register_action
+from scheduler.framework.session import Session
+
+
+@register_action
+class Enqueue:
+    """Pending PodGroups become Inqueue where the plugins agree."""
+
+    name: ClassVar[str] = "enqueue"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def execute(self, session: Session) -> None:
+        waiting = [job for job in session.jobs.values() if job.waiting_for_queue and job.queue in session.queues]
+        worklist = Worklist(session, waiting)
+        while (queue := worklist.next_queue()) is not None:
+            job = worklist.next_job(queue)
+            if job is None:
+                continue
+            if job.min_resources is None or session.job_enqueueable(job):
+                session.job_enqueued(job)
+                job.phase = INQUEUE
+                job.changed = True
+            worklist.put_queue(queue)

@@ -1,0 +1,45 @@
+"""Queues and their jobs in the order in which an action turns to them."""
+
+import heapq
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
+from scheduler.framework.session import Session
+
+
+class Worklist:
+    """Queues by QueueOrder, each with its jobs by JobOrder.
+
+    Orders are taken when something is put in, as a heap's are: what a placement changes is put in again.
+    """
+
+    def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+        self._session = session
+        self._jobs: dict[str, list[tuple[Any, Job]]] = {}
+        self._queues: list[tuple[Any, Queue]] = []
+        for job in jobs:
+            self._jobs.setdefault(job.queue, []).append((session.job_key(job), job))
+        for name, entries in self._jobs.items():
+            heapq.heapify(entries)
+            self.put_queue(session.queues[name])
+
+    def put_queue(self, queue: Queue) -> None:
+        heapq.heappush(self._queues, (self._session.queue_key(queue), queue))
+
+    def put_job(self, job: Job) -> None:
+        heapq.heappush(self._jobs[job.queue], (self._session.job_key(job), job))
+
+    def next_queue(self) -> Queue | None:
+        """The queue to serve now, taken out; None when all are served."""
+        return heapq.heappop(self._queues)[1] if self._queues else None
+
+    def next_job(self, queue: Queue) -> Job | None:
+        """The queue's job to turn to now, taken out; None when it has no more."""
+        entries = self._jobs.get(queue.name)
+        return heapq.heappop(entries)[1] if entries else None
+
+    def rest_of(self, queue: Queue) -> list[Job]:
+        """The queue's jobs that are still to be turned to."""
+        return [job for _, job in self._jobs.get(queue.name, ())]

@@ -1,0 +1,516 @@
+"""The cluster as the scheduler knows it: watch events in, snapshots out, decisions assumed until the watch confirms them.
+
+All methods belong to one thread (the one that receives events). A snapshot may be read by another: what it holds is
+either immutable, copied, or given up by the cache (Job views that a session changes are built anew).
+
+An object with a field that cannot be used is set aside: the last good version stays in force if there was one, a
+Malformed tells of it, and everything else goes on.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from scheduler.api.decisions import Bind, Decisions
+from scheduler.api.job import Job
+from scheduler.api.names import (
+    DEFAULT_QUEUE,
+    GROUP_NAME,
+    PREEMPTABLE,
+    TASK_ANNOTATIONS,
+    TASK_PRIORITY,
+    TASK_SPEC,
+)
+from scheduler.api.objects import (
+    ConfigMap,
+    KubeObject,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    StorageClass,
+)
+from scheduler.api.objects import Queue as QueueObject
+from scheduler.api.quantity import QuantityError
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task, TaskStatus, index_in_name, pod_status
+from scheduler.cache.classes import ClassTable
+from scheduler.cache.job_records import JobRecord, view_of
+from scheduler.cache.node_table import NodeTable, Shared
+
+_FINISHED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_ON_ITS_WAY = (TaskStatus.BINDING,)
+_POD_SCHEDULED = "PodScheduled"
+
+
+class ClusterCache:
+    """The live model. See the module docstring for its threading rule."""
+
+    def __init__(
+        self,
+        scheduler_names: Collection[str],
+        *,
+        default_queue: str = DEFAULT_QUEUE,
+        node_selector: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.version = 0
+        """Grows whenever something changes that a session could decide differently for."""
+        self._names = frozenset(scheduler_names)
+        self._default_queue = default_queue
+        self._dimensions = Dimensions()
+        self._classes = ClassTable(self._dimensions)
+        self._label_keys = len(self._classes.label_keys)
+        self._nodes = NodeTable(self._dimensions, node_selector)
+        self._tasks: dict[str, Task] = {}
+        """``namespace/name`` -> task, for every Pod that is in a job or on a node."""
+        self._records: dict[str, JobRecord] = {}
+        self._queues: dict[str, Queue] = {}
+        self._priorities: dict[str, PriorityClass] = {}
+        self._config_maps: Shared[ConfigMap] = Shared()
+        self._namespaces: Shared[Namespace] = Shared()
+        self._claims: Shared[PersistentVolumeClaim] = Shared()
+        self._volumes: Shared[PersistentVolume] = Shared()
+        self._storage_classes: Shared[StorageClass] = Shared()
+        self._malformed: list[Malformed] = []
+        self._set_aside: dict[str, str] = {}
+        """``kind/namespace/name`` -> problem last told of, so that each is told once."""
+
+    # --- events in --------------------------------------------------------------------------------------------------------
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        """An object was added or changed. Kinds the scheduler does not use are ignored."""
+        handler = self._handlers().get(kind)
+        if handler is not None:
+            handler(obj)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone."""
+        key = f"{namespace}/{name}"
+        self._set_aside.pop(f"{kind}/{key}", None)
+        match kind:
+            case "Pod":
+                self._drop_task(key)
+            case "Node":
+                if self._nodes.delete(name):
+                    self.version += 1
+            case "PodGroup":
+                self._delete_group(key)
+            case "Queue":
+                if self._queues.pop(name, None) is not None:
+                    self.version += 1
+            case "PriorityClass":
+                if self._priorities.pop(name, None) is not None:
+                    self._forget_views()
+            case _:
+                store = self._stores().get(kind)
+                if store is not None and store.pop(key if namespace else name) is not None:
+                    self.version += 1
+
+    def replace(self, kind: str, objects: Iterable[KubeObject]) -> None:
+        """The complete list of a kind: what is not in it is gone."""
+        listed = list(objects)
+        present = {f"{o.metadata.namespace}/{o.metadata.name}" for o in listed}
+        for key in [key for key in self._known(kind) if key not in present]:
+            namespace, _, name = key.rpartition("/")
+            self.delete(kind, namespace, name)
+        for obj in listed:
+            self.upsert(kind, obj)
+
+    def _known(self, kind: str) -> list[str]:
+        match kind:
+            case "Pod":
+                return list(self._tasks)
+            case "Node":
+                return [f"/{name}" for name in self._nodes.names()]
+            case "PodGroup":
+                return [key for key, record in self._records.items() if record.group is not None]
+            case "Queue":
+                return [f"/{name}" for name in self._queues]
+            case "PriorityClass":
+                return [f"/{name}" for name in self._priorities]
+            case _:
+                store = self._stores().get(kind)
+                return [key if "/" in key else f"/{key}" for key in store] if store is not None else []
+
+    def _handlers(self) -> dict[str, Callable[..., None]]:
+        return {
+            "Pod": self._upsert_pod,
+            "Node": self._upsert_node,
+            "PodGroup": self._upsert_group,
+            "Queue": self._upsert_queue,
+            "PriorityClass": self._upsert_priority,
+            **{kind: self._storing(store) for kind, store in self._stores().items()},
+        }
+
+    def _stores(
+        self,
+    ) -> dict[
+        str,
+        "Shared[ConfigMap] | Shared[Namespace] | Shared[PersistentVolumeClaim] | Shared[PersistentVolume] | Shared[StorageClass]",
+    ]:
+        return {
+            "ConfigMap": self._config_maps,
+            "Namespace": self._namespaces,
+            "PersistentVolumeClaim": self._claims,
+            "PersistentVolume": self._volumes,
+            "StorageClass": self._storage_classes,
+        }
+
+    def _storing(self, store: "Shared[KubeObject] | object") -> Callable[[KubeObject], None]:
+        def upsert(obj: KubeObject) -> None:
+            meta = obj.metadata
+            store[f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name] = obj  # type: ignore[index]
+            self.version += 1
+
+        return upsert
+
+    # --- Pods -------------------------------------------------------------------------------------------------------------
+    def _upsert_pod(self, pod: Pod) -> None:
+        meta = pod.metadata
+        key = f"{meta.namespace}/{meta.name}"
+        ours = pod.spec.scheduler_name in self._names
+        old = self._tasks.get(key)
+        if not ours and not pod.spec.node_name:
+            if old is not None:
+                self._drop_task(key)
+            return
+        if old is not None and old.uid != meta.uid:
+            self._drop_task(key)
+            old = None
+        try:
+            task = self._task(pod, ours, old)
+        except QuantityError as error:
+            self._aside("Pod", meta.namespace, meta.name, "spec.containers[].resources", str(error))
+            return
+        if old is not None and _same(old, task):
+            old.resource_version, old.message = task.resource_version, task.message
+            return
+        self._swap(old, task)
+
+    def _task(self, pod: Pod, ours: bool, old: Task | None) -> Task:
+        """The task of a Pod. Raises QuantityError if its requests are malformed."""
+        meta, spec, status = pod.metadata, pod.spec, pod.status
+        annotations = meta.annotations or {}
+        labels = meta.labels or {}
+        group = annotations.get(GROUP_NAME, "")
+        scheduled = next((c for c in status.conditions or () if c.type == _POD_SCHEDULED), None)
+        cls = self._classes.of(pod)
+        if len(self._classes.label_keys) != self._label_keys:
+            self._classify_again()
+            cls = self._classes.of(pod)
+        if len(cls.request) != self._dimensions.width:
+            self._classes.widen()
+        state = pod_status(status.phase, meta.deletion_timestamp is not None, spec.node_name)
+        node = spec.node_name
+        held = {key: annotations[key] for key in TASK_ANNOTATIONS if key in annotations}
+        if old is not None and old.status in _ON_ITS_WAY and state is TaskStatus.PENDING:
+            state, node, held = old.status, old.node, old.annotations  # the watch has not seen the binding yet
+        return Task(
+            uid=meta.uid or key_of(meta.namespace, meta.name),
+            namespace=sys.intern(meta.namespace),
+            name=meta.name,
+            job=sys.intern(f"{meta.namespace}/{group}") if group else "",
+            cls=cls,
+            role=sys.intern(annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""),
+            status=state,
+            node=sys.intern(node),
+            priority=self._task_priority(pod),
+            creation=seconds(meta.creation_timestamp),
+            index=index_in_name(meta.name),
+            gated=bool(spec.scheduling_gates),
+            preemptable=_truth(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
+            nominated=status.nominated_node_name,
+            annotations=held,
+            resource_version=meta.resource_version,
+            ours=ours,
+            message=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
+            labels=labels,
+        )
+
+    def _task_priority(self, pod: Pod) -> int:
+        text = (pod.metadata.annotations or {}).get(TASK_PRIORITY)
+        if text is not None:
+            try:
+                return int(text)
+            except ValueError:
+                self._aside(
+                    "Pod",
+                    pod.metadata.namespace,
+                    pod.metadata.name,
+                    f"metadata.annotations[{TASK_PRIORITY}]",
+                    f"{text[:64]!r} is not an integer",
+                )
+        return 1 if pod.spec.priority is None else pod.spec.priority
+
+    def _swap(self, old: Task | None, new: Task | None) -> None:
+        """Replace a task by its new version (or add, or drop it) in every index."""
+        if old is not None:
+            if old.node and old.status not in _FINISHED:
+                self._nodes.take(old)
+            if old.job and (new is None or new.job != old.job or new.uid != old.uid):
+                record = self._records[old.job]
+                record.tasks.pop(old.uid, None)
+                record.view = None
+                if record.forgotten:
+                    del self._records[old.job]
+        if new is not None:
+            self._tasks[new.key] = new
+            if new.node and new.status not in _FINISHED:
+                self._nodes.put(new)
+            if new.job:
+                record = self._record(new.job)
+                record.tasks[new.uid] = new
+                record.view = None
+        elif old is not None:
+            del self._tasks[old.key]
+        self.version += 1
+
+    def _drop_task(self, key: str) -> None:
+        task = self._tasks.get(key)
+        if task is not None:
+            self._swap(task, None)
+
+    def _classify_again(self) -> None:
+        """A selector has named a label key for the first time: Pods may fall into other classes now."""
+        while len(self._classes.label_keys) != self._label_keys:
+            self._label_keys = len(self._classes.label_keys)
+            for task in list(self._tasks.values()):
+                cls = self._classes.again(task.cls, task.labels)
+                if cls is not task.cls:
+                    self._swap(task, replace(task, cls=cls))
+
+    # --- PodGroups, Queues, Nodes, PriorityClasses --------------------------------------------------------------------------
+    def _record(self, key: str) -> JobRecord:
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = JobRecord(key)
+        return record
+
+    def _upsert_group(self, group: PodGroup) -> None:
+        meta, spec, status = group.metadata, group.spec, group.status
+        if not spec.queue:
+            spec.queue = self._default_queue
+        try:
+            minimum = None if spec.min_resources is None else self._dimensions.vector(spec.min_resources)
+        except QuantityError as error:
+            self._aside("PodGroup", meta.namespace, meta.name, "spec.minResources", str(error))
+            return
+        if spec.min_member < 0 or any(n < 0 for n in (spec.min_task_member or {}).values()):
+            self._aside("PodGroup", meta.namespace, meta.name, "spec.minMember", "negative")
+            return
+        record = self._record(f"{meta.namespace}/{meta.name}")
+        conditions = tuple(status.conditions or ())
+        counts = (status.running, status.succeeded, status.failed)
+        old = record.group
+        if (
+            old is not None
+            and (old.spec, old.metadata.uid, old.metadata.labels, old.metadata.annotations)
+            == (spec, meta.uid, meta.labels, meta.annotations)
+            and (record.phase, record.conditions, record.counts) == (status.phase, conditions, counts)
+        ):
+            return
+        record.group = group
+        record.creation = seconds(meta.creation_timestamp)
+        record.min_resources = minimum
+        record.phase, record.conditions, record.counts = status.phase, conditions, counts
+        record.view = None
+        self.version += 1
+
+    def _delete_group(self, key: str) -> None:
+        record = self._records.get(key)
+        if record is None or record.group is None:
+            return
+        record.group = None
+        record.phase, record.conditions, record.counts = "", (), (0, 0, 0)
+        record.view = None
+        if record.forgotten:
+            del self._records[key]
+        self.version += 1
+
+    def _upsert_queue(self, obj: QueueObject) -> None:
+        meta, spec = obj.metadata, obj.spec
+        try:
+            capability = self._dimensions.limits(spec.capability)
+            guarantee = self._dimensions.vector(spec.guarantee.resource if spec.guarantee else None)
+            deserved = self._dimensions.vector(spec.deserved)
+        except QuantityError as error:
+            self._aside("Queue", "", meta.name, "spec", str(error))
+            return
+        if spec.weight < 1:
+            self._aside("Queue", "", meta.name, "spec.weight", f"{spec.weight} is below 1")
+            return
+        for position in (CPU_INDEX, MEMORY_INDEX):
+            if capability[position] <= 0:
+                capability[position] = float("inf")
+        new = Queue(
+            name=meta.name,
+            weight=spec.weight,
+            priority=spec.priority,
+            creation=seconds(meta.creation_timestamp),
+            state=obj.status.state,
+            reclaimable=spec.reclaimable is not False,
+            parent=spec.parent,
+            capability=capability,
+            has_capability=bool(spec.capability),
+            guarantee=guarantee,
+            deserved=deserved,
+            annotations=meta.annotations or {},
+            allocated={k: str(v) for k, v in (obj.status.allocated or {}).items()},
+        )
+        self._queues[meta.name] = new
+        self.version += 1
+
+    def _upsert_node(self, node: Node) -> None:
+        if self._nodes.upsert(node):
+            self.version += 1
+        self._malformed += self._nodes.malformed
+        self._nodes.malformed.clear()
+
+    def _upsert_priority(self, obj: PriorityClass) -> None:
+        old = self._priorities.get(obj.metadata.name)
+        if old is None or (old.value, old.global_default) != (obj.value, obj.global_default):
+            self._priorities[obj.metadata.name] = obj
+            self._forget_views()
+
+    def _forget_views(self) -> None:
+        for record in self._records.values():
+            record.view = None
+        self.version += 1
+
+    def _priority(self, name: str) -> int:
+        """The value of a priority class, else that of the cluster's default class, else 0."""
+        found = self._priorities.get(name)
+        if found is not None:
+            return found.value
+        return next((p.value for p in self._priorities.values() if p.global_default), 0)
+
+    # --- what was set aside -----------------------------------------------------------------------------------------------
+    def _aside(self, kind: str, namespace: str, name: str, field: str, problem: str) -> None:
+        key = f"{kind}/{namespace}/{name}"
+        if self._set_aside.get(key) != problem:
+            self._set_aside[key] = problem
+            self._malformed.append(Malformed(kind, namespace, name, field, problem))
+
+    def take_malformed(self) -> list[Malformed]:
+        """What was set aside since the last call."""
+        result, self._malformed = self._malformed, []
+        return result
+
+    # --- snapshots out ----------------------------------------------------------------------------------------------------
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster at this moment. ``now``: seconds since the epoch."""
+        jobs: dict[str, Job] = {}
+        for key, record in self._records.items():
+            view = view_of(record, self._dimensions, self._priority)
+            if view is not None:
+                jobs[key] = view
+        nodes = self._nodes.table().copy()
+        return Snapshot(
+            now=now,
+            dimensions=self._dimensions,
+            nodes=nodes,
+            jobs=jobs,
+            queues={name: self._fit_queue(queue) for name, queue in self._queues.items()},
+            placed=self._nodes.placed(),
+            chips=self._nodes.chips(),
+            config_maps=self._config_maps.read(),
+            namespaces=self._namespaces.read(),
+            claims=self._claims.read(),
+            volumes=self._volumes.read(),
+            storage_classes=self._storage_classes.read(),
+            version=self.version,
+        )
+
+    def _fit_queue(self, queue: Queue) -> Queue:
+        width = self._dimensions.width
+        if len(queue.capability) != width:
+            wide = self._dimensions.fit(queue.capability)
+            wide[len(queue.capability) :] = float("inf")
+            queue.capability = wide
+            queue.guarantee = self._dimensions.fit(queue.guarantee)
+            queue.deserved = self._dimensions.fit(queue.deserved)
+        return queue
+
+    # --- decisions assumed ------------------------------------------------------------------------------------------------
+    def assume(self, decisions: Decisions) -> None:
+        """Take a session's decisions as carried out: bound tasks hold their nodes, evicted ones are on their way out,
+        statuses are as written. What has vanished or changed meanwhile is passed over."""
+        for bind in decisions.binds:
+            task = self._current(bind.task)
+            if task is not None and task.status is TaskStatus.PENDING:
+                held = {key: bind.annotations[key] for key in TASK_ANNOTATIONS if key in bind.annotations}
+                self._swap(task, replace(task, status=TaskStatus.BINDING, node=bind.node, annotations=held))
+        for eviction in decisions.evictions:
+            task = self._current(eviction.task)
+            if task is not None and task.node and task.status is not TaskStatus.RELEASING:
+                self._swap(task, replace(task, status=TaskStatus.RELEASING))
+        for update in decisions.pod_groups:
+            record = self._records.get(f"{update.namespace}/{update.name}")
+            if record is not None and record.group is not None and record.group.metadata.uid == update.uid:
+                record.phase, record.conditions = update.phase, update.conditions
+                record.counts = (update.running, update.succeeded, update.failed)
+                record.view = None
+                self.version += 1
+        for pod in decisions.pods:
+            task = self._current(pod.task)
+            if task is not None:
+                task.message = pod.message
+        for told in decisions.queues:
+            queue = self._queues.get(told.name)
+            if queue is not None:
+                queue.allocated = told.allocated
+
+    def bind_failed(self, bind: Bind) -> None:
+        """A binding that was assumed did not come about: the task is pending again and gives its place back."""
+        task = self._current(bind.task)
+        if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
+            self._swap(task, replace(task, status=TaskStatus.PENDING, node="", annotations={}))
+
+    def _current(self, task: Task) -> Task | None:
+        """The present version of a task, or None if its Pod is gone (or another of the same name is there)."""
+        current = self._tasks.get(task.key)
+        return current if current is not None and current.uid == task.uid else None
+
+
+def _same(old: Task, new: Task) -> bool:
+    """Whether two versions of a task are alike to a session."""
+    return (
+        old.status is new.status
+        and old.cls is new.cls
+        and old.node == new.node
+        and old.job == new.job
+        and old.role == new.role
+        and old.priority == new.priority
+        and old.gated == new.gated
+        and old.preemptable == new.preemptable
+        and old.nominated == new.nominated
+        and old.annotations == new.annotations
+        and old.ours == new.ours
+        and old.labels == new.labels
+    )
+
+
+def key_of(namespace: str, name: str) -> str:
+    """A stand-in uid for an object without one."""
+    return f"{namespace}/{name}"
+
+
+def seconds(timestamp: str | None) -> float:
+    """Seconds since the epoch of a Kubernetes timestamp; 0 if it is missing or malformed."""
+    if not timestamp:
+        return 0.0
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _truth(text: str | None, default: bool) -> bool:
+    """A boolean annotation as Volcano reads it: anything that is not a boolean is false."""
+    return default if text is None else text in ("1", "t", "T", "true", "TRUE", "True")

@@ -1,0 +1,108 @@
+"""The jobs' side of the cache: PodGroups, their tasks, and the Job views that snapshots hand out."""
+
+from collections.abc import Callable
+
+from scheduler.api.job import Job
+from scheduler.api.objects import PodGroup, PodGroupCondition
+from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+
+
+class JobRecord:
+    """One PodGroup (or Pods that name one not seen yet) as the cache keeps it."""
+
+    __slots__ = ("conditions", "counts", "creation", "group", "key", "min_resources", "phase", "tasks", "view")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.group: PodGroup | None = None
+        self.creation = 0.0
+        self.min_resources: Vector | None = None
+        self.phase = ""
+        self.conditions: tuple[PodGroupCondition, ...] = ()
+        self.counts = (0, 0, 0)
+        self.tasks: dict[str, Task] = {}
+        """uid -> task."""
+        self.view: Job | None = None
+        """The Job last handed out; None when the record changed since."""
+
+    @property
+    def forgotten(self) -> bool:
+        """Nothing is known of the job any more."""
+        return self.group is None and not self.tasks
+
+
+def view_of(record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int]) -> Job | None:
+    """The Job of a record for a snapshot: the last one if it still holds, else a new one; None without a PodGroup.
+
+    ``priority`` gives the value of a priority class name.
+    """
+    group = record.group
+    if group is None:
+        return None
+    view = record.view
+    if view is not None and not view.changed and len(view.allocated) == dimensions.width:
+        _clear(view)
+        return view
+    record.view = _build(record, group, dimensions, priority)
+    return record.view
+
+
+def _clear(view: Job) -> None:
+    """Forget what the last session noted on a view."""
+    if view.fit_errors:
+        view.fit_errors = {}
+    if view.failed_roles:
+        view.failed_roles = set()
+    if view.refusals:
+        view.refusals = []
+    if view.new_conditions:
+        view.new_conditions = []
+    if view.transaction:
+        view.transaction = {}
+
+
+def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority: Callable[[str], int]) -> Job:
+    spec, meta = group.spec, group.metadata
+    by_status: dict[TaskStatus, dict[str, Task]] = {}
+    allocated, pending = dimensions.zeros(), dimensions.zeros()
+    gated: Vector | None = None
+    best_effort = 0
+    for uid, task in record.tasks.items():
+        by_status.setdefault(task.status, {})[uid] = task
+        if task.status in ALLOCATED_STATUSES:
+            allocated += task.cls.request
+        elif task.status is TaskStatus.PENDING:
+            pending += task.cls.request
+            best_effort += task.cls.best_effort
+            if task.gated:
+                gated = task.cls.request.copy() if gated is None else gated + task.cls.request
+    if record.min_resources is not None:
+        record.min_resources = dimensions.fit(record.min_resources)
+    owner = next((o for o in meta.owner_references or () if o.controller), None)
+    return Job(
+        key=record.key,
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=spec.queue,
+        priority=priority(spec.priority_class_name),
+        creation=record.creation,
+        min_member=spec.min_member,
+        role_minimum=spec.min_task_member or {},
+        min_resources=record.min_resources,
+        min_resources_names=frozenset(spec.min_resources or ()),
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        owner_kind=owner.kind if owner else "",
+        phase=record.phase,
+        conditions=record.conditions,
+        counts=record.counts,
+        stored_phase=record.phase,
+        by_status=by_status,
+        allocated=allocated,
+        pending=pending,
+        pipelined=dimensions.zeros(),
+        gated=gated,
+        pending_best_effort=best_effort,
+    )

@@ -1,0 +1,227 @@
+"""The nodes' side of the cache: Node objects, the tasks on them, and the columns of amounts, kept incrementally."""
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from scheduler.api.names import ASCEND_910, ASCEND_REAL, HUAWEI_PREFIX
+from scheduler.api.node import NodeFacts, Nodes
+from scheduler.api.objects import Node
+from scheduler.api.quantity import QuantityError
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.snapshot import PlacedClass
+from scheduler.api.task import Task, TaskClass, TaskStatus
+
+V = TypeVar("V")
+
+
+class Shared(Generic[V]):
+    """A dictionary that snapshots may keep: it is copied when next read after a change, never changed under a reader."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, V] = {}
+        self._copy: dict[str, V] | None = None
+
+    def __setitem__(self, key: str, value: V) -> None:
+        self._live[key] = value
+        self._copy = None
+
+    def pop(self, key: str) -> V | None:
+        self._copy = None
+        return self._live.pop(key, None)
+
+    def get(self, key: str) -> V | None:
+        return self._live.get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._live
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._live)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def values(self) -> Iterable[V]:
+        return self._live.values()
+
+    def read(self) -> dict[str, V]:
+        if self._copy is None:
+            self._copy = dict(self._live)
+        return self._copy
+
+
+class _Placed:
+    """Where the Pods of one class are."""
+
+    __slots__ = ("cls", "counts", "shown")
+
+    def __init__(self, cls: TaskClass) -> None:
+        self.cls = cls
+        self.counts: dict[str, int] = {}
+        self.shown: PlacedClass | None = None
+
+
+class NodeTable:
+    """All nodes with what is on them."""
+
+    def __init__(self, dimensions: Dimensions, selector: Iterable[tuple[str, str]] = ()) -> None:
+        """``selector``: (label, value) pairs; only nodes with one of them are used (none given: all)."""
+        self._dimensions = dimensions
+        self._selector = tuple(selector)
+        self._objects: dict[str, Node] = {}
+        self._allocatable: dict[str, Vector] = {}
+        self._tasks: dict[str, dict[str, Task]] = {}
+        self._placed: dict[int, _Placed] = {}
+        self._chips: Shared[tuple[Task, ...]] = Shared()
+        self._table: Nodes | None = None
+        self.malformed: list[Malformed] = []
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._objects
+
+    def names(self) -> list[str]:
+        return list(self._objects)
+
+    # --- Node objects ---------------------------------------------------------------------------------------------------
+    def upsert(self, node: Node) -> bool:
+        """Take a Node object; whether anything that matters to scheduling changed (heartbeats do not)."""
+        name = node.metadata.name
+        if self._selector and not any((node.metadata.labels or {}).get(k) == v for k, v in self._selector):
+            return self.delete(name)
+        old = self._objects.get(name)
+        if old is not None and _facts(old) == _facts(node):
+            return False
+        self._objects[name] = node
+        self._allocatable[name] = self._amounts(node)
+        self._table = None
+        return True
+
+    def delete(self, name: str) -> bool:
+        self._allocatable.pop(name, None)
+        if self._objects.pop(name, None) is None:
+            return False
+        self._table = None
+        return True
+
+    def _amounts(self, node: Node) -> Vector:
+        """Allocatable as a vector; a malformed or negative amount counts 0 and is told of."""
+        vector = self._dimensions.zeros()
+        for name, quantity in (node.status.allocatable or {}).items():
+            try:
+                one = self._dimensions.vector({name: quantity})
+            except QuantityError as error:
+                self.malformed.append(
+                    Malformed("Node", "", node.metadata.name, f"status.allocatable[{name}]", str(error))
+                )
+                continue
+            vector = self._dimensions.fit(vector) + one
+        return vector
+
+    # --- tasks on nodes -------------------------------------------------------------------------------------------------
+    def put(self, task: Task) -> None:
+        """A task that is on a node (and not finished) takes its place."""
+        tasks = self._tasks.setdefault(task.node, {})
+        tasks[task.uid] = task
+        self._count(task, 1)
+        self._chips_changed(task)
+
+    def take(self, task: Task) -> None:
+        """A task leaves its node."""
+        tasks = self._tasks.get(task.node)
+        if tasks is None or tasks.pop(task.uid, None) is None:
+            return
+        if not tasks:
+            del self._tasks[task.node]
+        self._count(task, -1)
+        self._chips_changed(task)
+
+    def _count(self, task: Task, sign: int) -> None:
+        placed = self._placed.get(task.cls.id)
+        if placed is None:
+            placed = self._placed[task.cls.id] = _Placed(task.cls)
+        number = placed.counts.get(task.node, 0) + sign
+        if number:
+            placed.counts[task.node] = number
+        else:
+            del placed.counts[task.node]
+            if not placed.counts:
+                del self._placed[task.cls.id]
+        placed.shown = None
+        if self._table is not None:
+            row = self._table.index.get(task.node)
+            if row is not None:
+                if len(task.cls.request) != len(self._table.idle):
+                    self._table = None
+                    return
+                self._account(self._table, row, task, sign)
+                self._table.log.clear()
+
+    @staticmethod
+    def _account(table: Nodes, row: int, task: Task, sign: int) -> None:
+        table.hold(row, task.cls, sign)
+        if task.status is TaskStatus.RELEASING:
+            table.release(row, task.cls, sign)
+
+    def _chips_changed(self, task: Task) -> None:
+        if task.annotations or any(name.startswith(HUAWEI_PREFIX) for name in self._asked(task.cls)):
+            held = tuple(t for t in self._tasks.get(task.node, {}).values() if self._holds_chips(t))
+            if held:
+                self._chips[task.node] = held
+            else:
+                self._chips.pop(task.node)
+
+    def _holds_chips(self, task: Task) -> bool:
+        return (
+            ASCEND_910 in task.annotations
+            or ASCEND_REAL in task.annotations
+            or any(name.startswith(HUAWEI_PREFIX) for name in self._asked(task.cls))
+        )
+
+    def _asked(self, cls: TaskClass) -> list[str]:
+        names = self._dimensions.names
+        return [names[d] for d in np.flatnonzero(cls.request)]
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+    def table(self) -> Nodes:
+        """The columns as they are now; a session copies them."""
+        if self._table is None or len(self._table.idle) != self._dimensions.width:
+            self._table = self._build()
+        return self._table
+
+    def _build(self) -> Nodes:
+        names = sorted(self._objects)
+        table = Nodes.empty(NodeFacts([self._objects[name] for name in names]), self._dimensions.width)
+        for row, name in enumerate(names):
+            self._allocatable[name] = self._dimensions.fit(self._allocatable[name])
+            table.allocatable[:, row] = self._allocatable[name]
+        table.idle[:] = table.allocatable
+        for name, tasks in self._tasks.items():
+            known = table.index.get(name)
+            if known is not None:
+                for task in tasks.values():
+                    self._account(table, known, task, 1)
+        table.log.clear()
+        return table
+
+    def placed(self) -> list[PlacedClass]:
+        result = []
+        for placed in self._placed.values():
+            if placed.shown is None:
+                placed.shown = PlacedClass(placed.cls, dict(placed.counts))
+            result.append(placed.shown)
+        return result
+
+    def chips(self) -> dict[str, tuple[Task, ...]]:
+        return self._chips.read()
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    """What of a Node matters to scheduling."""
+    meta, status = node.metadata, node.status
+    return (meta.uid, meta.labels, meta.annotations, node.spec, status.allocatable, status.images, status.addresses)

@@ -1,0 +1,72 @@
+"""What a Pod takes from a node, from its spec (Kubernetes' resource calculation, as Volcano's GetPodResourceRequest)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
+from scheduler.api.objects import Container, PodSpec
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
+
+ALWAYS = "Always"
+
+
+def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
+    """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
+    ask for, pod-level requests in their place where given, plus overhead, plus one Pod.
+
+    Raises QuantityError naming container and resource.
+    """
+    running = _sum(spec.containers, dimensions)
+    sidecars = dimensions.zeros()
+    peak = dimensions.zeros()
+    for container in spec.init_containers or ():
+        request = _request(container, dimensions)
+        sidecars, peak = dimensions.fit(sidecars), dimensions.fit(peak)
+        if container.restart_policy == ALWAYS:
+            sidecars = sidecars + request
+            peak = np.maximum(peak, sidecars)
+        else:
+            peak = np.maximum(peak, sidecars + request)
+    running, sidecars, peak = dimensions.fit(running), dimensions.fit(sidecars), dimensions.fit(peak)
+    total: Vector = np.maximum(running + sidecars, peak)
+    if spec.resources is not None and spec.resources.requests:
+        level = dimensions.vector(spec.resources.requests)
+        total = np.where(level > 0, level, dimensions.fit(total))
+    if spec.overhead:
+        overhead = dimensions.vector(spec.overhead)
+        total = dimensions.fit(total) + overhead
+    total[PODS_INDEX] = 1
+    return total
+
+
+def nonzero_request(spec: PodSpec, request: Vector) -> tuple[float, float]:
+    """cpu (milli) and memory (bytes) as kube-scheduler's scores count them: a container that asks for none of one counts
+    with a default."""
+    bare_cpu = bare_memory = 0
+    for container in spec.containers:
+        asked = (container.resources.requests if container.resources else None) or {}
+        bare_cpu += "cpu" not in asked
+        bare_memory += "memory" not in asked
+    return (
+        float(request[CPU_INDEX]) + bare_cpu * NONZERO_CPU,
+        float(request[MEMORY_INDEX]) + bare_memory * NONZERO_MEMORY,
+    )
+
+
+def _sum(containers: Iterable[Container], dimensions: Dimensions) -> Vector:
+    total = dimensions.zeros()
+    for container in containers:
+        request = _request(container, dimensions)
+        total = dimensions.fit(total) + request
+    return total
+
+
+def _request(container: Container, dimensions: Dimensions) -> Vector:
+    """The container's requests; a limit stands for a request that is not given (as the API server defaults it)."""
+    resources = container.resources
+    if resources is None:
+        return dimensions.zeros()
+    amounts = dict(resources.limits or {})
+    amounts.update(resources.requests or {})
+    return dimensions.vector(amounts)

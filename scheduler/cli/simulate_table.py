@@ -1,0 +1,110 @@
+"""The default view of a simulation: what was bound where, what waits and why, how full queues and cards are."""
+
+from collections import defaultdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
+from scheduler.cluster.memory import Report
+
+_SHOWN_PODS = 200
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print tables to the console; colours only where it is a terminal."""
+    objects = report.cluster.objects()
+    pods = [o for o in objects if o["kind"] == "Pod"]
+    _print_bound(console, [p for p in pods if p["spec"].get("nodeName")])
+    _print_waiting(console, [p for p in pods if not p["spec"].get("nodeName")])
+    _print_groups(console, [o for o in objects if o["kind"] == "PodGroup"], pods)
+    _print_queues(console, [o for o in objects if o["kind"] == "Queue"])
+    console.print(f"{report.cycles} cycles")
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
+    table = _table(f"Bound ({len(pods)})", "NAMESPACE", "POD", "PODGROUP", "NODE", "CHIPS", "STATUS")
+    for pod in pods[:_SHOWN_PODS]:
+        annotations = pod["metadata"].get("annotations") or {}
+        table.add_row(
+            pod["metadata"]["namespace"],
+            pod["metadata"]["name"],
+            annotations.get(GROUP_NAME, ""),
+            f"[green]{pod['spec']['nodeName']}[/green]",
+            annotations.get(ASCEND_910, ""),
+            "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
+        )
+    if pods:
+        console.print(table)
+        if len(pods) > _SHOWN_PODS:
+            console.print(f"... and {len(pods) - _SHOWN_PODS} more")
+        console.print()
+
+
+def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
+    """Waiting Pods, those of one PodGroup with one reason on a line."""
+    lines: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for pod in pods:
+        meta = pod["metadata"]
+        condition: dict[str, Any] = next(
+            (c for c in pod["status"].get("conditions") or [] if c.get("type") == POD_SCHEDULED), {}
+        )
+        group = (meta.get("annotations") or {}).get(GROUP_NAME, "")
+        lines[meta["namespace"], group, condition.get("message", "")].append(meta["name"])
+    table = _table(f"Waiting ({len(pods)})", "NAMESPACE", "PODGROUP", "PODS", "WHY")
+    for (namespace, group, message), names in lines.items():
+        shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        table.add_row(namespace, group, shown, f"[yellow]{message}[/yellow]" if message else "")
+    if pods:
+        console.print(table)
+        console.print()
+
+
+def _print_groups(console: Console, groups: list[dict[str, Any]], pods: list[dict[str, Any]]) -> None:
+    members: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for pod in pods:
+        group = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME)
+        if group:
+            members[pod["metadata"]["namespace"], group].append(pod)
+    table = _table("PodGroups", "NAMESPACE", "NAME", "QUEUE", "PHASE", "BOUND", "MIN", "WHY")
+    for group in groups:
+        meta, status = group["metadata"], group.get("status") or {}
+        own = members[meta["namespace"], meta["name"]]
+        bound = sum(1 for pod in own if pod["spec"].get("nodeName"))
+        conditions = status.get("conditions") or []
+        phase = status.get("phase", "")
+        why = next((c.get("message", "") for c in conditions if c["type"] == "Unschedulable"), "")
+        colour = "green" if phase in ("Running", "Completed") else "yellow"
+        table.add_row(
+            meta["namespace"],
+            meta["name"],
+            group["spec"].get("queue", ""),
+            f"[{colour}]{phase}[/{colour}]" if phase else "",
+            f"{bound}/{len(own)}",
+            str(group["spec"].get("minMember", 0)),
+            "" if phase in ("Running", "Completed") else why,
+        )
+    if groups:
+        console.print(table)
+        console.print()
+
+
+def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
+    table = _table("Queues", "NAME", "WEIGHT", "STATE", "RESOURCE", "USED", "CAPABILITY")
+    for queue in queues:
+        used = (queue.get("status") or {}).get("allocated") or {}
+        limit = queue["spec"].get("capability") or {}
+        names = [n for n in dict.fromkeys([*used, *limit]) if n in limit or used.get(n) not in (None, "0")] or [""]
+        for i, name in enumerate(names):
+            first = (queue["metadata"]["name"], str(queue["spec"].get("weight", 1)), queue["status"].get("state", ""))
+            table.add_row(*(first if i == 0 else ("", "", "")), name, used.get(name, ""), str(limit.get(name, "")))
+    console.print(table)
+    console.print()

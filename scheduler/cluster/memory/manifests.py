@@ -1,0 +1,130 @@
+"""Manifests in: files, directories or standard input, YAML (several documents) or JSON, ``kind: List`` unpacked.
+
+Anything wrong is a ManifestError that names the file, the document and the field.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.kinds import Kind, find_kind
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: dates stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Base.yaml_implicit_resolvers.items()
+}
+
+
+class ManifestError(Exception):
+    """A manifest cannot be used; the message says which file, document and field, and why."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One object as it was read."""
+
+    where: str
+    """File and document, for messages."""
+    kind: Kind | None
+    """None: a kind the program does not know, carried through."""
+    raw: dict[str, Any]
+
+    @property
+    def decoded(self) -> KubeObject | None:
+        """The object as the scheduler sees it, None if it has no use for the kind. Raises ManifestError."""
+        if self.kind is None or self.kind.struct is None:
+            return None
+        return decode(self.kind, self.raw, self.where)
+
+
+def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
+    """Raises ManifestError naming the field that is of a wrong type."""
+    if kind.struct is None:
+        raise TypeError(f"{kind.name} is not decoded")
+    try:
+        return msgspec.convert(raw, kind.struct)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `")
+        field = path.rstrip("`").removeprefix("$.") or "the document"
+        raise ManifestError(f"{where}: {kind.name}: {field}: {problem}") from None
+
+
+def read_manifests(paths: Sequence[str]) -> list[Manifest]:
+    """All objects of the paths, in order. Raises ManifestError."""
+    return [manifest for path in paths for manifest in _read(path)]
+
+
+def _read(path: str) -> Iterator[Manifest]:
+    if path == "-":
+        yield from parse_manifests(sys.stdin.read(), "standard input")
+        return
+    place = Path(path)
+    if not place.exists():
+        raise ManifestError(f"{path}: no such file or directory")
+    files = sorted(p for p in place.iterdir() if p.suffix in _SUFFIXES) if place.is_dir() else [place]
+    if not files:
+        raise ManifestError(f"{path}: no {', '.join(_SUFFIXES)} files in it")
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ManifestError(f"{file}: {error}") from None
+        yield from parse_manifests(text, str(file))
+
+
+def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
+    """The objects of one text. Raises ManifestError."""
+    for number, document in enumerate(_documents(text, source), start=1):
+        if document is not None:
+            yield from _objects(document, f"{source}, document {number}")
+
+
+def _documents(text: str, source: str) -> Iterator[object]:
+    if text.lstrip().startswith("{"):
+        try:
+            yield json.loads(text)
+        except (json.JSONDecodeError, RecursionError):
+            pass  # several JSON documents, or YAML in flow style: the YAML reader knows both
+        else:
+            return
+    number = 0
+    try:
+        for document in yaml.load_all(text, Loader=_Loader):
+            number += 1
+            yield document
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ManifestError(f"{source}, document {number + 1}{line}: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{source}, document {number + 1}: {error}") from None
+
+
+def _objects(document: object, where: str) -> Iterator[Manifest]:
+    if not isinstance(document, dict):
+        raise ManifestError(f"{where}: expected an object, got {type(document).__name__}")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise ManifestError(f"{where}: {field}: expected a string, got {document.get(field)!r}")
+    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+        for i, item in enumerate(document["items"]):
+            yield from _objects(item, f"{where}, items[{i}]")
+        return
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise ManifestError(f"{where}: {document['kind']}: metadata.name: expected a string")
+    yield Manifest(where, find_kind(document["apiVersion"], document["kind"]), document)

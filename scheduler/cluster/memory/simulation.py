@@ -1,0 +1,62 @@
+"""Cycle after cycle over a cluster in memory: the same sessions as on a real one, in simulated time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from scheduler.cache import ClusterCache
+from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.cluster.memory.manifests import Manifest
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import Outcome, run_cycle
+
+MOST_CYCLES = 20
+
+
+class Kubelet(Enum):
+    """What happens to Pods between cycles."""
+
+    RUN = "run"
+    """Bound Pods run; evicted Pods are gone at the end of the next cycle."""
+    NONE = "none"
+    """Bound Pods stay Pending on their node; evicted Pods stay there, terminating."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a simulation came to."""
+
+    cluster: MemoryCluster
+    last: Outcome | None
+    """The last cycle, which says why things wait."""
+    cycles: int
+
+
+def simulate(
+    manifests: Sequence[Manifest],
+    configuration: Configuration,
+    scheduler_names: Sequence[str],
+    *,
+    cycles: int | None = None,
+    kubelet: Kubelet = Kubelet.RUN,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError."""
+    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names[0])
+    cluster.load(manifests)
+    outcome: Outcome | None = None
+    done = 0
+    while done < (MOST_CYCLES if cycles is None else cycles):
+        outcome = run_cycle(cluster.cache.snapshot(cluster.now), configuration)
+        cluster.cache.assume(outcome.decisions)
+        malformed = cluster.cache.take_malformed() + outcome.malformed
+        changed = cluster.carry_out(outcome.decisions, malformed)
+        if kubelet is Kubelet.RUN:
+            changed |= cluster.run_kubelet()
+        cluster.tick()
+        done += 1
+        if progress is not None:
+            progress(done)
+        if cycles is None and not changed:
+            break
+    return Report(cluster, outcome, done)

@@ -1,0 +1,21 @@
+"""The plugins, one file (or package) each. Importing this package registers all of them; to add one, import it here."""
+
+from scheduler.plugins import (
+    binpack,
+    conformance,
+    drf,
+    gang,
+    overcommit,
+    priority,
+    proportion,
+)
+
+__all__ = [
+    "binpack",
+    "conformance",
+    "drf",
+    "gang",
+    "overcommit",
+    "priority",
+    "proportion",
+]

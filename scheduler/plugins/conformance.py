@@ -1,0 +1,37 @@
+"""conformance: system-critical Pods are never victims, whatever other plugins and tiers say.
+
+Which tiers may override this is the session's business; here it only votes.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
+from scheduler.api.task import Task
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+
+
+@register_plugin
+class Conformance:
+    """Drops system-critical tasks from the victims."""
+
+    name: ClassVar[str] = "conformance"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
+            session.add(point, _evictable)
+
+
+def _evictable(claimant: object, candidates: Sequence[Task]) -> list[Task]:
+    return [task for task in candidates if not critical(task)]
+
+
+def critical(task: Task) -> bool:
+    """Whether the Pod belongs to the system and must not be evicted."""
+    return task.namespace == KUBE_SYSTEM or task.cls.spec.priority_class_name in SYSTEM_CRITICAL_CLASSES

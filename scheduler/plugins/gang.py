@@ -1,0 +1,144 @@
+"""gang: a job starts with all the tasks it needs, or not at all (Volcano's gang plugin)."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.names import (
+    CONDITION_SCHEDULED,
+    CONDITION_UNSCHEDULABLE,
+    REASON_GANG_READY,
+    REASON_NOT_ENOUGH_PODS_OF_TASK,
+    REASON_NOT_ENOUGH_RESOURCES,
+    REASON_NOT_ENOUGH_TASKS,
+)
+from scheduler.api.reasons import Refusal
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import (
+    CLOSE,
+    JOB_ORDER,
+    JOB_PIPELINED,
+    JOB_READY,
+    JOB_STARVING,
+    JOB_VALID,
+    PREEMPTABLE,
+    RECLAIMABLE,
+    SUB_JOB_ORDER,
+    UNIFIED_EVICTABLE,
+    Vote,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.status import gang_message
+
+READY = (*ALLOCATED_STATUSES, TaskStatus.SUCCEEDED)
+
+
+@register_plugin
+class Gang:
+    """Jobs below their minimum wait whole; jobs are never robbed below it."""
+
+    name: ClassVar[str] = "gang"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        session.add(JOB_VALID, self._valid)
+        session.add(JOB_ORDER, lambda job: _missing_tasks(job) <= 0)
+        session.add(SUB_JOB_ORDER, lambda sub_job: sub_job.ready)
+        session.add(JOB_READY, missing)
+        session.add(JOB_PIPELINED, self._pipelined)
+        session.add(JOB_STARVING, lambda job: job.waiting_count + job.ready_count < job.min_member)
+        session.add(PREEMPTABLE, self._victims)
+        session.add(RECLAIMABLE, self._victims)
+        session.add(UNIFIED_EVICTABLE, lambda context, candidates: list(candidates))
+        session.add(CLOSE, self._close)
+
+    @staticmethod
+    def _valid(job: Job) -> Refusal | None:
+        if job.roles_binding:
+            counts = job.role_counts(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+            short = [
+                f"{role}: {counts.get(role, 0)}/{minimum}"
+                for role, minimum in job.role_minimum.items()
+                if counts.get(role, 0) < minimum
+            ]
+            if short:
+                return Refusal(
+                    REASON_NOT_ENOUGH_PODS_OF_TASK,
+                    f"Not enough valid pods of each task for gang-scheduling ({', '.join(sorted(short))})",
+                )
+        valid = job.count(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+        if valid < job.min_member:
+            return Refusal(
+                REASON_NOT_ENOUGH_TASKS,
+                f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_member}",
+            )
+        return None
+
+    @staticmethod
+    def _pipelined(job: Job) -> Vote:
+        if _missing_tasks(job) - job.waiting_count > 0:
+            return Vote.REJECT
+        return Vote.REJECT if _missing_in_roles(job, TaskStatus.PIPELINED) else Vote.PERMIT
+
+    def _victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
+        left: dict[str, int] = {}
+        victims = []
+        for task in candidates:
+            job = self._session.jobs.get(task.job)
+            if job is None:
+                continue
+            ready = left.setdefault(task.job, job.ready_count)
+            if ready > job.min_member:
+                left[task.job] = ready - 1
+                victims.append(task)
+        return victims
+
+    def _close(self) -> None:
+        for job in self._session.jobs.values():
+            if not job.by_status:
+                continue
+            if _missing_tasks(job) > 0 and not self._on_its_way_out(job):
+                pending = job.of(TaskStatus.PENDING)
+                placeable = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
+                short = job.min_member - placeable - job.ready_count
+                message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
+                job.new_conditions.append((CONDITION_UNSCHEDULABLE, "True", REASON_NOT_ENOUGH_RESOURCES, message))
+            elif not job.changed and any(
+                c.type == CONDITION_SCHEDULED and c.reason == REASON_GANG_READY for c in job.conditions
+            ):
+                continue
+            else:
+                job.new_conditions.append((CONDITION_SCHEDULED, "True", REASON_GANG_READY, ""))
+
+    @staticmethod
+    def _on_its_way_out(job: Job) -> bool:
+        """Terminating tasks still make up the minimum and nothing waits to replace them."""
+        releasing = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
+        waiting = TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status
+        return not waiting and job.ready_count + releasing >= job.min_member
+
+
+def missing(job: Job) -> int:
+    """How many more tasks the job needs at least before it may start; 0: it may."""
+    return max(_missing_tasks(job), _missing_in_roles(job), 0)
+
+
+def _missing_tasks(job: Job) -> int:
+    return job.min_member - job.ready_count - job.pending_best_effort
+
+
+def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
+    """The sum over roles of what they lack of their minimum; best-effort tasks still pending count as placed."""
+    if not job.roles_binding:
+        return 0
+    counts = job.role_counts(*READY, *more)
+    if job.pending_best_effort:
+        for task in job.of(TaskStatus.PENDING).values():
+            if task.cls.best_effort:
+                counts[task.role] = counts.get(task.role, 0) + 1
+    return sum(max(minimum - counts.get(role, 0), 0) for role, minimum in job.role_minimum.items())

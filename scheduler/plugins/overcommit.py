@@ -1,0 +1,59 @@
+"""overcommit: PodGroups are let in up to a little more than the cluster has (Volcano's overcommit plugin)."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.reasons import Refusal
+from scheduler.api.resource import exceeded
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.queues import job_columns
+from scheduler.plugins.queues.columns import without_gated
+
+DEFAULT_FACTOR = 1.2
+
+
+@register_plugin
+class Overcommit:
+    """Argument ``overcommit-factor`` (default 1.2; below 1 counts as 1.2): how much of the cluster may be promised."""
+
+    name: ClassVar[str] = "overcommit"
+
+    def __init__(self, arguments: Arguments) -> None:
+        factor = arguments.number("overcommit-factor", DEFAULT_FACTOR)
+        self._factor = factor if factor >= 1 else DEFAULT_FACTOR
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        columns = job_columns(session)
+        self._idle = np.maximum(session.total * self._factor - session.nodes.used.sum(axis=1), 0)
+        self._inqueue = columns.reserved.sum(axis=0) if len(columns.jobs) else session.dimensions.zeros()
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+
+    def _enqueueable(self, job: Job) -> Vote:
+        if job.min_resources is None:
+            return Vote.PERMIT
+        over = exceeded(self._inqueue + job.min_resources, self._idle, job.min_resources)
+        if not over:
+            return Vote.PERMIT
+        names = self._session.dimensions.names
+        numbers = ", ".join(
+            f"{names[d]}: asked {job.min_resources[d]:.0f}, promised {self._inqueue[d]:.0f}, "
+            f"free for promises {self._idle[d]:.0f}"
+            for d in over
+        )
+        overused = ", ".join(f"overused {names[d]}" for d in over)
+        self._session.refuse(
+            job, Refusal(EVENT_UNSCHEDULABLE, f"resource in cluster is overused: {overused} ({numbers})")
+        )
+        return Vote.REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            self._inqueue = self._inqueue + without_gated(job, job.min_resources)

@@ -1,0 +1,228 @@
+"""proportion: queues share the cluster by weight (Volcano's proportion plugin).
+
+Each queue deserves a part of the cluster in proportion to its weight, never more than it asks for or may have; what one
+leaves goes to the others, round by round. A queue that holds what it deserves is passed over until others have theirs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Refusal
+from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, less_equal, less_equal_requested, shares
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import UNBOUNDED
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
+    OVERUSED,
+    PREEMPTIVE,
+    QUEUE_ORDER,
+    RECLAIMABLE,
+    Vote,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.queues import job_columns
+from scheduler.plugins.queues.columns import without_gated
+
+
+@dataclass(slots=True)
+class QueueShare:
+    """The books of one queue in a session."""
+
+    queue: Queue
+    guarantee: Vector
+    limit: Vector
+    """The most the queue may have: its capability, within what others are not guaranteed."""
+    request: Vector
+    allocated: Vector
+    inqueue: Vector
+    elastic: Vector
+    deserved: Vector
+
+    @property
+    def share(self) -> float:
+        asked = self.deserved >= SMALLEST
+        return float(shares(self.allocated[asked], self.deserved[asked]).max()) if asked.any() else 0.0
+
+
+@register_plugin
+class Proportion:
+    """Weighted fair shares among queues."""
+
+    name: ClassVar[str] = "proportion"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._books = self._open_books(session)
+        divide(session.total, list(self._books.values()))
+        session.add(QUEUE_ORDER, self._queue_key)
+        session.add(OVERUSED, self._overused)
+        session.add(ALLOCATABLE, self._allocatable)
+        session.add(PREEMPTIVE, self._preemptive)
+        session.add(RECLAIMABLE, self._reclaimable)
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add_handlers(self._allocated, self._deallocated)
+
+    @staticmethod
+    def _open_books(session: Session) -> dict[str, QueueShare]:
+        columns = job_columns(session)
+        allocated = columns.per_queue(columns.allocated)
+        pending = columns.per_queue(columns.pending)
+        inqueue = columns.per_queue(columns.reserved)
+        elastic = columns.per_queue(columns.elastic)
+        present = set(columns.queues.tolist())
+        guaranteed = session.dimensions.zeros()
+        for queue in session.queues.values():
+            guaranteed += queue.guarantee
+        free = np.maximum(session.total - guaranteed, 0)
+        books = {}
+        for i, name in enumerate(columns.queue_names):
+            if i not in present:
+                continue
+            queue = session.queues[name]
+            books[name] = QueueShare(
+                queue=queue,
+                guarantee=queue.guarantee,
+                limit=np.minimum(free + queue.guarantee, queue.capability),
+                request=allocated[i] + pending[i],
+                allocated=allocated[i],
+                inqueue=inqueue[i],
+                elastic=elastic[i],
+                deserved=session.dimensions.zeros(),
+            )
+        return books
+
+    # --- answers --------------------------------------------------------------------------------------------------------
+    def _queue_key(self, queue: Queue) -> tuple[int, float]:
+        book = self._books.get(queue.name)
+        return (-queue.priority, book.share if book else 0.0)
+
+    def _overused(self, queue: Queue) -> Refusal | None:
+        book = self._books.get(queue.name)
+        if book is None or not less_equal(book.deserved, book.allocated):
+            return None
+        names = self._session.dimensions.names
+        parts = [
+            f"{names[d]}: used {book.allocated[d]:.0f}, deserved {book.deserved[d]:.0f}"
+            for d in np.flatnonzero(book.deserved >= SMALLEST)
+            if d != PODS_INDEX
+        ]
+        return Refusal(
+            "QueueOverused", f"queue {queue.name} has all that it deserves ({', '.join(parts) or 'nothing'})"
+        )
+
+    def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
+        book = self._books.get(queue.name)
+        if book is None or not queue.open:
+            return 0
+        request = cls.request
+        room = UNBOUNDED
+        for d in np.flatnonzero(request):
+            if d != PODS_INDEX:
+                room = min(room, int((book.deserved[d] - book.allocated[d]) // request[d]))
+        if room <= 0:
+            names = [
+                self._session.dimensions.names[d] for d in exceeded(book.allocated + request, book.deserved, request)
+            ]
+            job.refusals.append(
+                Refusal("QueueOverused", f"queue {queue.name} has its share of {', '.join(names)} in use")
+            )
+        return max(room, 0)
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        book = self._books.get(queue.name)
+        if book is None or not queue.open:
+            return False
+        request = self._session.dimensions.zeros()
+        for task in tasks:
+            request += task.cls.request
+        return less_equal_requested(book.allocated + request, book.deserved, request)
+
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        left: dict[str, Vector] = {}
+        victims = []
+        for task in candidates:
+            job = self._session.jobs.get(task.job)
+            book = self._books.get(job.queue) if job else None
+            if job is None or book is None:
+                continue
+            allocated = left.get(job.queue, book.allocated)
+            if not less_equal(allocated, book.deserved):
+                left[job.queue] = allocated - task.cls.request
+                victims.append(task)
+        return victims
+
+    def _enqueueable(self, job: Job) -> Vote:
+        book = self._books[job.queue]
+        if not book.queue.open:
+            message = f"queue {job.queue} is {book.queue.state}: only an Open queue takes jobs"
+            self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message))
+            return Vote.REJECT
+        if job.min_resources is None:
+            return Vote.PERMIT
+        total = job.min_resources + book.allocated + book.inqueue - book.elastic
+        over = exceeded(total, book.limit, job.min_resources)
+        if not over:
+            return Vote.PERMIT
+        names = self._session.dimensions.names
+        numbers = ", ".join(
+            f"{names[d]}: asked {job.min_resources[d]:.0f}, used or promised {total[d] - job.min_resources[d]:.0f}, "
+            f"limit {book.limit[d]:.0f}"
+            for d in over
+        )
+        insufficient = ", ".join(f"insufficient {names[d]}" for d in over)
+        self._session.refuse(
+            job, Refusal(EVENT_UNSCHEDULABLE, f"queue resource quota insufficient: {insufficient} ({numbers})")
+        )
+        return Vote.REJECT
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            book = self._books[job.queue]
+            book.inqueue = book.inqueue + without_gated(job, job.min_resources)
+
+    # --- books ------------------------------------------------------------------------------------------------------------
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        book = self._books[job.queue]
+        book.allocated = book.allocated + tasks[0].cls.request * len(tasks)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        book = self._books[job.queue]
+        book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
+
+
+def divide(total: Vector, books: Sequence[QueueShare]) -> None:
+    """Set ``deserved`` of every queue: rounds of shares by weight, each cut to what the queue may have and asks for but
+    not below its guarantee, until all are met or nothing is left (the whole round uses what was left before it)."""
+    remaining = total
+    unmet = list(books)
+    while unmet:
+        weight = sum(book.queue.weight for book in unmet)
+        if weight <= 0:
+            return
+        change = np.zeros_like(total)
+        still = []
+        for book in unmet:
+            old = book.deserved
+            new = np.minimum(np.minimum(old + remaining * (book.queue.weight / weight), book.limit), book.request)
+            book.deserved = np.maximum(new, book.guarantee)
+            change += book.deserved - old
+            if not (less_equal(book.request, book.deserved) or np.array_equal(book.deserved, old)):
+                still.append(book)
+        left = np.maximum(remaining - change, 0)
+        if not (left >= SMALLEST).any() or np.array_equal(left, remaining):
+            return
+        remaining, unmet = left, still

@@ -1,0 +1,5 @@
+"""Accounting of queues and jobs that the queue plugins (proportion, capacity, overcommit) share."""
+
+from scheduler.plugins.queues.columns import JobColumns, job_columns
+
+__all__ = ["JobColumns", "job_columns"]
