@@ -1,9 +1,9 @@
 """allocate: give pending tasks their nodes, queue by queue and gang by gang.
 
 The order of turns is Volcano's: the first queue's first job is placed until it is ready, then the queue goes back into
-the order; what a job has beyond its minimum is placed a task a turn, so that queues and jobs interleave fairly. Within a
-turn, equal tasks are placed together (ClassView) as far as no plugin could answer differently in between: no more than
-the queue may be given, no more than the gang still lacks.
+the order; what a job has beyond its minimum is placed a task a turn, so that queues and jobs interleave fairly. Within
+a turn, equal tasks are placed together (ClassView) as far as no plugin could answer differently in between: no more
+than the queue may be given, no more than the gang still lacks.
 """
 
 from collections.abc import Iterable

@@ -71,7 +71,7 @@ class Job:
     new_conditions: list[tuple[str, str, str, str]] = field(default_factory=list)
     """(type, status, reason, message) to be set on the PodGroup at the end of this session."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
-    """uid -> (status, node name) that a statement, then discarded, had given the task: it could run if the gang could."""
+    """uid -> (status, node name) that a statement, then discarded, had given the task: it fits, its gang does not."""
 
     def tasks(self) -> Iterator[Task]:
         for group in self.by_status.values():

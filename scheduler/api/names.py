@@ -12,12 +12,12 @@ DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 DEFAULT_NAMESPACE: Final = "default"
 
-# --- API groups ---------------------------------------------------------------------------------------------------
+# --- API groups ---
 SCHEDULING_GROUP: Final = "scheduling.volcano.sh"
 SCHEDULING_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 BATCH_API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 
-# --- Pods and PodGroups ---------------------------------------------------------------------------------------------
+# --- Pods and PodGroups ---
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
@@ -28,12 +28,12 @@ SCHEDULING_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 JOB_ALLOCATED_HYPERNODE: Final = "volcano.sh/job-allocated-hypernode"
 DEFAULT_ROLE: Final = "default"
 
-# --- Card quota -----------------------------------------------------------------------------------------------------
+# --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_REQUEST: Final = "volcano.sh/card.request"
 CARD_NAME: Final = "volcano.sh/card.name"
 
-# --- Ascend ---------------------------------------------------------------------------------------------------------
+# --- Ascend ---
 HUAWEI_PREFIX: Final = "huawei.com/"
 ASCEND_910: Final = "huawei.com/Ascend910"
 ASCEND_REAL: Final = "huawei.com/AscendReal"
@@ -63,22 +63,22 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (CARD_NAME, REVOCABLE_ZONE, SCHEDULE
 TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL)
 """Pod annotations that differ from Pod to Pod and are read: the chips held."""
 
-# --- Nodes ----------------------------------------------------------------------------------------------------------
+# --- Nodes ---
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 REGION_LABELS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 
-# --- Resources ------------------------------------------------------------------------------------------------------
+# --- Resources ---
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 
-# --- Priorities -----------------------------------------------------------------------------------------------------
+# --- Priorities ---
 SYSTEM_CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 KUBE_SYSTEM: Final = "kube-system"
 
-# --- Conditions, Event reasons --------------------------------------------------------------------------------------
+# --- Conditions, Event reasons ---
 CONDITION_UNSCHEDULABLE: Final = "Unschedulable"
 CONDITION_SCHEDULED: Final = "Scheduled"
 REASON_NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"

@@ -124,7 +124,7 @@ class Nodes:
         result: Vector = self.idle[:, row] + self.releasing[:, row] - self.pipelined[:, row]
         return result
 
-    # --- accounting: each returns nothing and is undone exactly by its opposite (amounts are whole numbers) ----------
+    # --- accounting: each returns nothing and is undone exactly by its opposite (amounts are whole numbers) ---
     def hold(self, row: int, cls: TaskClass, count: int = 1) -> None:
         """``count`` tasks of a class take their amounts (negative: give back)."""
         amount = cls.request * count if count != 1 else cls.request

@@ -16,7 +16,7 @@ class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     """Base of every decoded struct: camelCase on the wire, unknown fields ignored."""
 
 
-# --- metadata ---------------------------------------------------------------------------------------------------------
+# --- metadata ---
 class OwnerReference(Wire):
     api_version: str = ""
     kind: str = ""
@@ -43,7 +43,7 @@ class KubeObject(Wire):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-# --- selectors --------------------------------------------------------------------------------------------------------
+# --- selectors ---
 class Requirement(Wire):
     """One expression of a label selector or a node selector term."""
 
@@ -126,7 +126,7 @@ class TopologySpreadConstraint(Wire):
     match_label_keys: list[str] | None = None
 
 
-# --- Pod --------------------------------------------------------------------------------------------------------------
+# --- Pod ---
 class ResourceRequirements(Wire):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
@@ -202,7 +202,7 @@ class Pod(KubeObject):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
-# --- Node -------------------------------------------------------------------------------------------------------------
+# --- Node ---
 class NodeSpec(Wire):
     unschedulable: bool = False
     taints: list[Taint] | None = None
@@ -230,7 +230,7 @@ class Node(KubeObject):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-# --- PodGroup, Queue ----------------------------------------------------------------------------------------------------
+# --- PodGroup, Queue ---
 class NetworkTopology(Wire):
     mode: str | None = None
     highest_tier_allowed: int | None = None
@@ -294,7 +294,7 @@ class Queue(KubeObject):
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------------
+# --- the rest ---
 class PriorityClass(KubeObject):
     value: int = 0
     global_default: bool = False

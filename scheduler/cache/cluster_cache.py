@@ -1,4 +1,4 @@
-"""The cluster as the scheduler knows it: watch events in, snapshots out, decisions assumed until the watch confirms them.
+"""The cluster as the scheduler knows it: watch events in, snapshots out, decisions assumed until events confirm them.
 
 All methods belong to one thread (the one that receives events). A snapshot may be read by another: what it holds is
 either immutable, copied, or given up by the cache (Job views that a session changes are built anew).
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.job import Job
@@ -82,7 +83,7 @@ class ClusterCache:
         self._set_aside: dict[str, str] = {}
         """``kind/namespace/name`` -> problem last told of, so that each is told once."""
 
-    # --- events in --------------------------------------------------------------------------------------------------------
+    # --- events in ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
         """An object was added or changed. Kinds the scheduler does not use are ignored."""
         handler = self._handlers().get(kind)
@@ -148,12 +149,7 @@ class ClusterCache:
             **{kind: self._storing(store) for kind, store in self._stores().items()},
         }
 
-    def _stores(
-        self,
-    ) -> dict[
-        str,
-        "Shared[ConfigMap] | Shared[Namespace] | Shared[PersistentVolumeClaim] | Shared[PersistentVolume] | Shared[StorageClass]",
-    ]:
+    def _stores(self) -> dict[str, Shared[Any]]:
         return {
             "ConfigMap": self._config_maps,
             "Namespace": self._namespaces,
@@ -162,15 +158,15 @@ class ClusterCache:
             "StorageClass": self._storage_classes,
         }
 
-    def _storing(self, store: "Shared[KubeObject] | object") -> Callable[[KubeObject], None]:
+    def _storing(self, store: Shared[Any]) -> Callable[[KubeObject], None]:
         def upsert(obj: KubeObject) -> None:
             meta = obj.metadata
-            store[f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name] = obj  # type: ignore[index]
+            store[f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name] = obj
             self.version += 1
 
         return upsert
 
-    # --- Pods -------------------------------------------------------------------------------------------------------------
+    # --- Pods ---
     def _upsert_pod(self, pod: Pod) -> None:
         meta = pod.metadata
         key = f"{meta.namespace}/{meta.name}"
@@ -285,7 +281,7 @@ class ClusterCache:
                 if cls is not task.cls:
                     self._swap(task, replace(task, cls=cls))
 
-    # --- PodGroups, Queues, Nodes, PriorityClasses --------------------------------------------------------------------------
+    # --- PodGroups, Queues, Nodes, PriorityClasses ---
     def _record(self, key: str) -> JobRecord:
         record = self._records.get(key)
         if record is None:
@@ -390,7 +386,7 @@ class ClusterCache:
             return found.value
         return next((p.value for p in self._priorities.values() if p.global_default), 0)
 
-    # --- what was set aside -----------------------------------------------------------------------------------------------
+    # --- what was set aside ---
     def _aside(self, kind: str, namespace: str, name: str, field: str, problem: str) -> None:
         key = f"{kind}/{namespace}/{name}"
         if self._set_aside.get(key) != problem:
@@ -402,7 +398,7 @@ class ClusterCache:
         result, self._malformed = self._malformed, []
         return result
 
-    # --- snapshots out ----------------------------------------------------------------------------------------------------
+    # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:
         """The cluster at this moment. ``now``: seconds since the epoch."""
         jobs: dict[str, Job] = {}
@@ -437,7 +433,7 @@ class ClusterCache:
             queue.deserved = self._dimensions.fit(queue.deserved)
         return queue
 
-    # --- decisions assumed ------------------------------------------------------------------------------------------------
+    # --- decisions assumed ---
     def assume(self, decisions: Decisions) -> None:
         """Take a session's decisions as carried out: bound tasks hold their nodes, evicted ones are on their way out,
         statuses are as written. What has vanished or changed meanwhile is passed over."""

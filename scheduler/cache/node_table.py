@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Shared(Generic[V]):
-    """A dictionary that snapshots may keep: it is copied when next read after a change, never changed under a reader."""
+    """A dictionary that snapshots may keep: copied when next read after a change, never changed under a reader."""
 
     def __init__(self) -> None:
         self._live: dict[str, V] = {}
@@ -88,7 +88,7 @@ class NodeTable:
     def names(self) -> list[str]:
         return list(self._objects)
 
-    # --- Node objects ---------------------------------------------------------------------------------------------------
+    # --- Node objects ---
     def upsert(self, node: Node) -> bool:
         """Take a Node object; whether anything that matters to scheduling changed (heartbeats do not)."""
         name = node.metadata.name
@@ -123,7 +123,7 @@ class NodeTable:
             vector = self._dimensions.fit(vector) + one
         return vector
 
-    # --- tasks on nodes -------------------------------------------------------------------------------------------------
+    # --- tasks on nodes ---
     def put(self, task: Task) -> None:
         """A task that is on a node (and not finished) takes its place."""
         tasks = self._tasks.setdefault(task.node, {})
@@ -187,7 +187,7 @@ class NodeTable:
         names = self._dimensions.names
         return [names[d] for d in np.flatnonzero(cls.request)]
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ---
     def table(self) -> Nodes:
         """The columns as they are now; a session copies them."""
         if self._table is None or len(self._table.idle) != self._dimensions.width:

@@ -1,4 +1,4 @@
-"""What a Pod takes from a node, from its spec (Kubernetes' resource calculation, as Volcano's GetPodResourceRequest)."""
+"""What a Pod takes from a node, from its spec: Kubernetes' resource calculation, as Volcano's GetPodResourceRequest."""
 
 from collections.abc import Iterable
 
@@ -41,8 +41,8 @@ def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
 
 
 def nonzero_request(spec: PodSpec, request: Vector) -> tuple[float, float]:
-    """cpu (milli) and memory (bytes) as kube-scheduler's scores count them: a container that asks for none of one counts
-    with a default."""
+    """cpu (milli) and memory (bytes) as kube-scheduler's scores count them: a container that asks for none of one
+    counts with a default."""
     bare_cpu = bare_memory = 0
     for container in spec.containers:
         asked = (container.resources.requests if container.resources else None) or {}

@@ -28,8 +28,8 @@ def simulate_command(
     paths: tuple[str, ...], conf: str | None, names: tuple[str, ...], cycles: int | None, kubelet: str, output: str
 ) -> None:
     """Run the scheduler over a cluster in memory that is read from manifests."""
-    import scheduler.actions  # noqa: PLC0415  registers what configurations name
-    import scheduler.plugins  # noqa: F401, PLC0415
+    import scheduler.actions
+    import scheduler.plugins  # noqa: F401
 
     try:
         text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)

@@ -60,7 +60,7 @@ class ClassView:
         self._fixed_score = self._sum(self._fixed, self._all, None)
         self._score = self._fixed_score + self._sum(self._moving, self._all, None)
 
-    # --- keeping up -----------------------------------------------------------------------------------------------------
+    # --- keeping up ---
     def _sync(self) -> None:
         log = self._nodes.log
         if self._seen == len(log):
@@ -101,7 +101,7 @@ class ClassView:
             rows = rows[condition.room(rows) > 0]
         return rows
 
-    # --- choosing -------------------------------------------------------------------------------------------------------
+    # --- choosing ---
     def choose(self, count: int) -> list[int]:
         """Rows for up to ``count`` tasks of the class placed one after the other on idle resources, best first, ties to
         the lower row. Fewer (or none) when the nodes run out. Nothing is taken: the caller allocates."""
@@ -176,7 +176,7 @@ class ClassView:
         result: list[list[float]] = table.reshape(len(rows), depth).tolist()
         return result
 
-    # --- explaining -------------------------------------------------------------------------------------------------------
+    # --- explaining ---
     def fit_errors(self, names: Sequence[str]) -> FitErrors:
         """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names."""
         self._sync()

@@ -46,7 +46,7 @@ class PluginOption:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def enabled(self, flag: str) -> bool:
-        """Whether functions governed by the flag are in force: yes unless switched off (two flags: unless switched on)."""
+        """Whether functions governed by the flag are in force: unless switched off (for two flags: if switched on)."""
         return not flag or self.flags.get(flag, flag not in OFF_BY_DEFAULT)
 
 
@@ -91,9 +91,9 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
             raise ConfigurationError(f"{source}: proportion and drf with hierarchy enabled conflicts")
     arguments = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
-        entry = _mapping(entry, source, f"configurations[{i}]")
-        arguments[str(entry.get("name", ""))] = _mapping(
-            entry.get("arguments") or {}, source, f"configurations[{i}].arguments"
+        fields = _mapping(entry, source, f"configurations[{i}]")
+        arguments[str(fields.get("name", ""))] = _mapping(
+            fields.get("arguments") or {}, source, f"configurations[{i}].arguments"
         )
     metrics = _mapping(root.get("metrics") or {}, source, "metrics")
     return Configuration(names, tiers, arguments, metrics, tuple(warnings))

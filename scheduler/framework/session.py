@@ -9,7 +9,6 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Protocol
 
-
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_WARNING, SCHEDULING_API_VERSION
@@ -114,7 +113,7 @@ class Session:
         total: Vector = self.nodes.allocatable.sum(axis=1)
         return total
 
-    # --- for plugins: registration --------------------------------------------------------------------------------------
+    # --- for plugins: registration ---
     def add(self, point: ExtensionPoint, function: Function, per: Per = Per.CLASS) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
@@ -148,7 +147,7 @@ class Session:
         job.refusals.append(refusal)
         self.event(group_ref(job), event_type, refusal.reason, refusal.message)
 
-    # --- combinators ------------------------------------------------------------------------------------------------------
+    # --- combinators ---
     def functions(self, point: ExtensionPoint) -> list[list[Function]]:
         """The functions registered at a point, tier by tier."""
         return self._functions.get(point) or []
@@ -187,7 +186,7 @@ class Session:
                 return victims
         return []
 
-    # --- for actions: orders ----------------------------------------------------------------------------------------------
+    # --- for actions: orders ---
     @cached_property
     def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
         functions = self._flat(JOB_ORDER)
@@ -203,7 +202,7 @@ class Session:
         functions = self._flat(TASK_ORDER)
         return lambda task: (*(f(task) for f in functions), task.index, task.creation, task.uid)
 
-    # --- for actions: questions -------------------------------------------------------------------------------------------
+    # --- for actions: questions ---
     def job_valid(self, job: Job) -> Refusal | None:
         for function in self._flat(JOB_VALID):
             refusal: Refusal | None = function(job)
@@ -265,7 +264,7 @@ class Session:
                 return list(victims.values())
         return []
 
-    # --- for actions: nodes -----------------------------------------------------------------------------------------------
+    # --- for actions: nodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         return [f for function in self._flat(PREDICATE) for f in function(cls, job)]
 
@@ -307,7 +306,7 @@ class Session:
                 return status
         raise KeyError(task.key)
 
-    # --- for statements ---------------------------------------------------------------------------------------------------
+    # --- for statements ---
     def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         """Tell the handlers; if one raises AllocationError, those told before it are told of the undoing."""
         told: list[DeallocateHandler] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AllocationError(Exception):
-    """A plugin cannot take a placement (its books do not allow it); the operation is undone and the node is passed over."""
+    """A plugin cannot take a placement, its books do not allow it; the operation is undone."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Statement:
     def __bool__(self) -> bool:
         return bool(self._operations)
 
-    # --- operations ---------------------------------------------------------------------------------------------------
+    # --- operations ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Give pending tasks of one class their nodes: ``tasks[i]`` goes to ``rows[i]``.
 
@@ -107,7 +107,7 @@ class Statement:
         for row, number in runs.items():
             take(row, cls, sign * number)
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- the end ---
     def discard(self) -> None:
         """Undo everything, last first. What each task had been given is remembered for its message."""
         session = self._session

@@ -1,8 +1,8 @@
 """The end of a session: what PodGroups, Pods and Queues are told about it.
 
 Statuses are written only where they differ from what the API server has, apart from times and transition ids, so an
-unchanged cluster causes no writes. A gang that was placed is never called unschedulable, and an Event and a condition of
-the same session carry the same numbers (docs/differences.md).
+unchanged cluster causes no writes. A gang that was placed is never called unschedulable, and an Event and a condition
+of the same session carry the same numbers (docs/differences.md).
 """
 
 from collections.abc import Mapping
@@ -56,9 +56,9 @@ def close_session(session: Session) -> None:
     _close_queues(session)
 
 
-# --- PodGroups ----------------------------------------------------------------------------------------------------------
+# --- PodGroups ---
 def group_phase(job: Job) -> str:
-    """The PodGroup's phase from its tasks (Volcano's getPodGroupPhase); tasks on their way to a node do not count yet."""
+    """The PodGroup's phase from its tasks (Volcano's getPodGroupPhase); tasks on their way do not count yet."""
     by_status = job.by_status
     succeeded = len(by_status.get(TaskStatus.SUCCEEDED, ()))
     failed = len(by_status.get(TaskStatus.FAILED, ()))
@@ -142,7 +142,7 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# --- why a gang waits ---------------------------------------------------------------------------------------------------
+# --- why a gang waits ---
 def gang_message(job: Job) -> str:
     """``pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. Origin reason is ...``"""
     ready = job.ready_count + job.pending_best_effort >= job.min_member
@@ -202,7 +202,7 @@ def _task_reason(session: Session, job: Job, task: Task, status: TaskStatus) -> 
     return POD_REASON_UNSCHEDULABLE, errors.message() if errors is not None else ""
 
 
-# --- Queues ---------------------------------------------------------------------------------------------------------------
+# --- Queues ---
 def _close_queues(session: Session) -> None:
     """status.allocated of every queue: what its jobs hold, and what the queues below it hold."""
     dimensions, queues = session.dimensions, session.queues

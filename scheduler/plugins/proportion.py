@@ -105,7 +105,7 @@ class Proportion:
             )
         return books
 
-    # --- answers --------------------------------------------------------------------------------------------------------
+    # --- answers ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
         book = self._books.get(queue.name)
         return (-queue.priority, book.share if book else 0.0)
@@ -194,7 +194,7 @@ class Proportion:
             book = self._books[job.queue]
             book.inqueue = book.inqueue + without_gated(job, job.min_resources)
 
-    # --- books ------------------------------------------------------------------------------------------------------------
+    # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         book = self._books[job.queue]
         book.allocated = book.allocated + tasks[0].cls.request * len(tasks)

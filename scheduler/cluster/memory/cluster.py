@@ -43,9 +43,11 @@ class MemoryCluster:
         self._objects: dict[Key, tuple[Kind | None, dict[str, Any]]] = {}
         self._events: dict[tuple[object, ...], dict[str, Any]] = {}
         self._leaving: list[Key] = []
+        self._where: dict[Key, str] = {}
+        self._created = _EPOCH
         self._clock = _EPOCH
 
-    # --- manifests in -----------------------------------------------------------------------------------------------------
+    # --- manifests in ---
     def load(self, manifests: Iterable[Manifest]) -> None:
         """Take objects as if they were created one after the other, a second apart. Raises ManifestError."""
         for manifest in manifests:
@@ -54,50 +56,53 @@ class MemoryCluster:
         self._ensure(SCHEDULING_API_VERSION, "Queue", ROOT_QUEUE, {"spec": {"weight": 1, "reclaimable": False}})
         self._ensure(SCHEDULING_API_VERSION, "Queue", DEFAULT_QUEUE, {"spec": {"weight": 1, "reclaimable": True}})
         order = {kind: i for i, kind in enumerate(KINDS)}
-        known = [(kind, raw) for kind, raw in self._objects.values() if kind is not None and kind.struct is not None]
-        for kind, raw in sorted(known, key=lambda pair: order[pair[0]]):
+        known = [(key, kind, raw) for key, (kind, raw) in self._objects.items() if kind is not None and kind.struct]
+        for key, kind, raw in sorted(known, key=lambda entry: order[entry[1]]):
             self._admit(kind, raw)
             self._feed(kind, raw)
+            self._refuse_malformed(key)
+        self._where.clear()
+        self.tick()
 
     def _create(self, manifest: Manifest) -> None:
         raw = copy.deepcopy(manifest.raw)
         meta = raw["metadata"]
         kind = manifest.kind
-        if kind is None or kind.namespaced:
-            if kind is not None:
-                meta.setdefault("namespace", DEFAULT_NAMESPACE)
-        else:
+        if kind is not None and kind.namespaced:
+            meta.setdefault("namespace", DEFAULT_NAMESPACE)
+        elif kind is not None:
             meta.pop("namespace", None)
-        manifest.raw = raw
-        manifest.decoded  # noqa: B018  raises on a field of a wrong type
+        if kind is not None and kind.struct is not None:
+            decode(kind, raw, manifest.where)
         key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
         if key in self._objects:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {_display(key)} was given before")
-        self._clock += timedelta(seconds=1)
-        if not meta.get("creationTimestamp"):
-            meta["creationTimestamp"] = _stamp(self._clock)
+        self._created += timedelta(seconds=1)
+        if meta.get("creationTimestamp"):
+            try:
+                self._created = datetime.fromisoformat(meta["creationTimestamp"]).astimezone(UTC)
+            except ValueError:
+                raise ManifestError(
+                    f"{manifest.where}: {raw['kind']}: metadata.creationTimestamp: not a date: "
+                    f"{meta['creationTimestamp'][:64]!r}"
+                ) from None
+        else:
+            meta["creationTimestamp"] = _stamp(self._created)
+        self._clock = max(self._clock, self._created)
         if not meta.get("uid"):
             meta["uid"] = str(uuid.uuid5(_NAMESPACE_UID, "/".join(key)))
         self._objects[key] = (kind, raw)
-        self._check(manifest)
+        self._where[key] = manifest.where
 
-    def _check(self, manifest: Manifest) -> None:
-        """Refuse what the API server would refuse: amounts that are none, counts below their bounds."""
-        kind = manifest.kind
-        if kind is None or kind.struct is None:
-            return
-        trial = ClusterCache([self._component])
-        trial.upsert(kind.name, decode(kind, self._bindable(kind, manifest.raw), manifest.where))
-        for problem in trial.take_malformed():
+    def _refuse_malformed(self, key: Key) -> None:
+        """Refuse what the API server would refuse: amounts that are none, counts below their bounds. Anything else the
+        cache complains of is told in an Event."""
+        for problem in self.cache.take_malformed():
             if problem.field.startswith(("spec", "status")):
                 raise ManifestError(
-                    f"{manifest.where}: {problem.kind} {problem.name}: {problem.field}: {problem.problem}"
+                    f"{self._where[key]}: {problem.kind} {problem.name}: {problem.field}: {problem.problem}"
                 )
-
-    def _bindable(self, kind: Kind, raw: dict[str, Any]) -> dict[str, Any]:
-        if kind.name != "Pod":
-            return raw
-        return {**raw, "spec": {**raw.get("spec", {}), "schedulerName": self._component}}
+            self._post(self._complaint(problem))
 
     def _ensure(self, api_version: str, name: str, object_name: str, rest: dict[str, Any]) -> None:
         kind = _BY_NAME[api_version, name]
@@ -135,7 +140,7 @@ class MemoryCluster:
                     default = int(raw.get("value", 0))
         return default if not name else 0
 
-    # --- the state --------------------------------------------------------------------------------------------------------
+    # --- the state ---
     @property
     def now(self) -> float:
         """Simulated seconds since the epoch."""
@@ -172,7 +177,7 @@ class MemoryCluster:
             key=lambda o: (o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"], o["apiVersion"]),
         )
 
-    # --- decisions carried out --------------------------------------------------------------------------------------------
+    # --- decisions carried out ---
     def carry_out(self, decisions: Decisions, malformed: Iterable[Malformed]) -> bool:
         """Do what a session decided; whether anything in the cluster changed by it."""
         changed = False
@@ -252,7 +257,7 @@ class MemoryCluster:
         self._feed(*found)
         return bool(changed)
 
-    # --- Events -----------------------------------------------------------------------------------------------------------
+    # --- Events ---
     @staticmethod
     def _ref(raw: dict[str, Any]) -> ObjectRef:
         meta = raw["metadata"]
@@ -297,7 +302,7 @@ class MemoryCluster:
         }
         return True
 
-    # --- a kubelet --------------------------------------------------------------------------------------------------------
+    # --- a kubelet ---
     def run_kubelet(self) -> bool:
         """Pods evicted before this cycle are gone, Pods that are bound run; whether anything changed."""
         changed = False

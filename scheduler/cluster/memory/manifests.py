@@ -44,13 +44,6 @@ class Manifest:
     """None: a kind the program does not know, carried through."""
     raw: dict[str, Any]
 
-    @property
-    def decoded(self) -> KubeObject | None:
-        """The object as the scheduler sees it, None if it has no use for the kind. Raises ManifestError."""
-        if self.kind is None or self.kind.struct is None:
-            return None
-        return decode(self.kind, self.raw, self.where)
-
 
 def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
     """Raises ManifestError naming the field that is of a wrong type."""

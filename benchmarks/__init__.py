@@ -1,0 +1,1 @@
+"""Where the performance figures of the README come from."""
