@@ -121,7 +121,7 @@ class Allocate:
                 pending.take(len(run))
                 continue
             placed = self._place_run(job, run[:wanted], statement)
-            pending.take(max(placed, 1))
+            pending.take(placed or len(run))  # where one of a run fits nowhere, none of it does
             if not placed:
                 job.failed_roles.add(task.role)
                 if not self._may_go_on(job):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from scheduler.actions.order import Worklist
 from scheduler.api.job import Job
+from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.registry import register_action
@@ -56,8 +57,7 @@ class Backfill:
         try:
             session.statement().allocate(job, (task,), rows)
         except AllocationError as error:
-            job.fit_errors[task.cls.id] = view.fit_errors(session.dimensions.names)
-            job.fit_errors[task.cls.id].note = str(error)
+            job.fit_errors[task.cls.id] = FitErrors(len(session.nodes), note=str(error))
 
     @staticmethod
     def _bind_allocated(session: Session, job: Job) -> None:

@@ -55,6 +55,7 @@ class ClassView:
         """Any placement may change any node's answer, so runs are placed task by task."""
         self._all: Rows = np.arange(len(nodes))
         self._seen = len(nodes.log)
+        self._errors: tuple[int, FitErrors] | None = None
         self._filter_room = self._room_by_filters(self._all)
         self._idle_room = self._room_in(nodes.idle, self._all)
         self._fixed_score = self._sum(self._fixed, self._all, None)
@@ -178,9 +179,15 @@ class ClassView:
 
     # --- explaining ---
     def fit_errors(self, names: Sequence[str]) -> FitErrors:
-        """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names."""
+        """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names.
+
+        The answer is shared by all jobs that ask while nothing is placed: not to be changed.
+        """
         self._sync()
+        if self._errors is not None and self._errors[0] == self._seen:
+            return self._errors[1]
         errors = FitErrors(len(self._all))
+        self._errors = (self._seen, errors)
         future = self._nodes.future_idle()
         rest = self._all
         for d in (*self._dims, *self._bare):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef
 from scheduler.api.job import Job
-from scheduler.api.names import EVENT_WARNING, SCHEDULING_API_VERSION
+from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.node import Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
@@ -142,10 +142,10 @@ class Session:
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
         self.decisions.events.append(EventPost(about, type_, reason, message))
 
-    def refuse(self, job: Job, refusal: Refusal, *, event_type: str = EVENT_WARNING) -> None:
-        """The job as a whole is refused for now: kept with the job, and told in an Event on its PodGroup."""
+    @staticmethod
+    def refuse(job: Job, refusal: Refusal) -> None:
+        """The job as a whole is refused for now. Told in its conditions, and in an Event on its PodGroup when it is new."""
         job.refusals.append(refusal)
-        self.event(group_ref(job), event_type, refusal.reason, refusal.message)
 
     # --- combinators ---
     def functions(self, point: ExtensionPoint) -> list[list[Function]]:

@@ -83,6 +83,7 @@ def _close_job(session: Session, job: Job) -> None:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions.append((CONDITION_UNSCHEDULABLE, "True", job.refusals[0].reason, reasons))
     conditions = _conditions(session, job)
+    _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if phase != job.stored_phase or counts != job.counts or conditions is not job.conditions:
         session.decisions.pod_groups.append(
@@ -99,6 +100,17 @@ def _close_job(session: Session, job: Job) -> None:
         or TaskStatus.PIPELINED in job.by_status
     ):
         _explain_tasks(session, job)
+
+
+def _tell_refusals(session: Session, job: Job) -> None:
+    """An Event for each refusal that is not yet written on the PodGroup or on a Pod that waits."""
+    if not job.refusals:
+        return
+    waiting = next(iter(job.of(TaskStatus.PENDING).values()), None)
+    told = [c.message for c in job.conditions] + ([waiting.message] if waiting else [])
+    for refusal in dict.fromkeys(job.refusals):
+        if not any(refusal.message in text for text in told):
+            session.event(group_ref(job), EVENT_WARNING, refusal.reason, refusal.message)
 
 
 def _refuse_queue(session: Session, job: Job) -> None:
