@@ -16,17 +16,21 @@ class FitErrors:
     """Number of nodes looked at."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Text -> number of nodes it holds on. One node may have several."""
+    shortages: list[str] = field(default_factory=list)
+    """``cpu: asked 4, most free on one node 1500m``, for each resource that some node lacks."""
     note: str = ""
     """A refusal that concerns the task, not a node (quota, a claim that does not exist); stands before the counts."""
 
     def message(self) -> str:
-        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.``"""
+        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.`` and what lacks, in numbers."""
         if self.note and not self.reasons:
             return self.note
         if not self.reasons:
             return "all nodes are unavailable"
         parts = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
         text = f"0/{self.nodes} nodes are unavailable: {', '.join(parts)}."
+        if self.shortages:
+            text += f" ({'; '.join(self.shortages)})"
         return f"{self.note}; {text}" if self.note else text
 
 

@@ -91,15 +91,24 @@ class Dimensions:
 
     def to_list(self, vector: Vector) -> dict[str, str]:
         """A vector as a Kubernetes ResourceList: cpu always and memory always, others where not zero."""
-        result = {CPU: _milli(vector[CPU_INDEX]), MEMORY: str(int(vector[MEMORY_INDEX]))}
+        result = {CPU: format_amount(CPU, vector[CPU_INDEX]), MEMORY: format_amount(MEMORY, vector[MEMORY_INDEX])}
         for position, name in enumerate(self.names[2:], start=2):
             if vector[position]:
-                result[name] = str(int(vector[position])) if position == PODS_INDEX else _milli(vector[position])
+                result[name] = format_amount(name, vector[position])
         return result
 
+    def numbers(self, position: int, **amounts: float) -> str:
+        """Amounts of one resource for people: ``cpu: asked 4, limit 2500m`` (underscores in names become spaces)."""
+        name = self.names[position]
+        parts = (f"{what.replace('_', ' ')} {format_amount(name, amount)}" for what, amount in amounts.items())
+        return f"{name}: {', '.join(parts)}"
 
-def _milli(amount: float) -> str:
+
+def format_amount(name: str, amount: float) -> str:
+    """An amount in the vector's units as Kubernetes writes it: ``1500m`` cpu, ``2`` cards, bytes of memory."""
     whole = int(amount)
+    if scale_of(name) == 1:
+        return str(whole)
     return f"{whole}m" if whole % 1000 else str(whole // 1000)
 
 

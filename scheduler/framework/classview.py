@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.reasons import FitErrors
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, format_amount
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Scope, Score
 
@@ -195,6 +195,8 @@ class ClassView:
             number = int(short.sum())
             if number:
                 errors.reasons[f"Insufficient {names[d]}"] += number
+                asked, most = format_amount(names[d], self._request[d]), format_amount(names[d], future[d].max())
+                errors.shortages.append(f"{names[d]}: asked {asked}, most free on one node {most}")
                 rest = rest[~short]
         for condition in self._filters:
             refused = rest[condition.room(rest) < 1]

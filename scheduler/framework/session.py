@@ -144,7 +144,7 @@ class Session:
 
     @staticmethod
     def refuse(job: Job, refusal: Refusal) -> None:
-        """The job as a whole is refused for now. Told in its conditions, and in an Event on its PodGroup when it is new."""
+        """The job as a whole is refused for now: told in its conditions, and in an Event on its PodGroup when new."""
         job.refusals.append(refusal)
 
     # --- combinators ---

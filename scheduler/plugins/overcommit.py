@@ -42,13 +42,14 @@ class Overcommit:
         over = exceeded(self._inqueue + job.min_resources, self._idle, job.min_resources)
         if not over:
             return Vote.PERMIT
-        names = self._session.dimensions.names
+        dimensions = self._session.dimensions
         numbers = ", ".join(
-            f"{names[d]}: asked {job.min_resources[d]:.0f}, promised {self._inqueue[d]:.0f}, "
-            f"free for promises {self._idle[d]:.0f}"
+            dimensions.numbers(
+                d, asked=job.min_resources[d], promised=self._inqueue[d], free_for_promises=self._idle[d]
+            )
             for d in over
         )
-        overused = ", ".join(f"overused {names[d]}" for d in over)
+        overused = ", ".join(f"overused {dimensions.names[d]}" for d in over)
         self._session.refuse(
             job, Refusal(EVENT_UNSCHEDULABLE, f"resource in cluster is overused: {overused} ({numbers})")
         )

@@ -14,7 +14,15 @@ from scheduler.api.job import Job
 from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
-from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, less_equal, less_equal_requested, shares
+from scheduler.api.resource import (
+    PODS_INDEX,
+    SMALLEST,
+    Vector,
+    exceeded,
+    less_equal,
+    less_equal_requested,
+    shares,
+)
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED
@@ -114,9 +122,9 @@ class Proportion:
         book = self._books.get(queue.name)
         if book is None or not less_equal(book.deserved, book.allocated):
             return None
-        names = self._session.dimensions.names
+        dimensions = self._session.dimensions
         parts = [
-            f"{names[d]}: used {book.allocated[d]:.0f}, deserved {book.deserved[d]:.0f}"
+            dimensions.numbers(int(d), used=book.allocated[d], deserved=book.deserved[d])
             for d in np.flatnonzero(book.deserved >= SMALLEST)
             if d != PODS_INDEX
         ]
@@ -177,13 +185,14 @@ class Proportion:
         over = exceeded(total, book.limit, job.min_resources)
         if not over:
             return Vote.PERMIT
-        names = self._session.dimensions.names
+        dimensions = self._session.dimensions
         numbers = ", ".join(
-            f"{names[d]}: asked {job.min_resources[d]:.0f}, used or promised {total[d] - job.min_resources[d]:.0f}, "
-            f"limit {book.limit[d]:.0f}"
+            dimensions.numbers(
+                d, asked=job.min_resources[d], used_or_promised=total[d] - job.min_resources[d], limit=book.limit[d]
+            )
             for d in over
         )
-        insufficient = ", ".join(f"insufficient {names[d]}" for d in over)
+        insufficient = ", ".join(f"insufficient {dimensions.names[d]}" for d in over)
         self._session.refuse(
             job, Refusal(EVENT_UNSCHEDULABLE, f"queue resource quota insufficient: {insufficient} ({numbers})")
         )

@@ -1,0 +1,283 @@
+"""The whole road on a real API server: bindings per second, beside kube-scheduler and beside a loop that only binds.
+
+Each contender gets a fresh kube-apiserver and etcd with the same nodes and the same Pods, created before it starts; what
+counts is the time from its first binding to its last, as a watch sees them. The bare loop posts bindings that were
+decided before: it is what the API server can take, and so the ceiling. Prints a table; asserts nothing.
+"""
+
+import argparse
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import uvloop
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from controlplane.run import ControlPlane
+
+IN_FLIGHT = 64
+PODS = "/api/v1/namespaces/default/pods"
+LINE_LIMIT = 2**22
+PATIENCE = 900.0
+"""Seconds after which a contender is given up."""
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+@dataclass
+class Result:
+    """What one contender came to."""
+
+    name: str
+    bound: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    started: float = 0.0
+    cpu: float = 0.0
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return (self.bound - 1) / (self.last - self.first) if self.bound > 1 else 0.0
+
+
+class Api:
+    """As much of a client as a benchmark needs."""
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
+        connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
+        self._session = aiohttp.ClientSession(
+            url, connector=connector, headers={"Authorization": f"Bearer {token}"}, read_bufsize=LINE_LIMIT
+        )
+
+    async def __aenter__(self) -> "Api":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def post(self, path: str, body: bytes) -> None:
+        async with self._session.post(path, data=body, headers={"Content-Type": "application/json"}) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"POST {path}: {answer.status} {(await answer.text())[:300]}")
+            await answer.read()
+
+    async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
+        """Post with IN_FLIGHT requests under way."""
+        source = iter(requests)
+
+        async def work() -> None:
+            for path, body in source:
+                await self.post(path, body)
+
+        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+
+    async def watch_bindings(self, expected: int, result: Result, ready: asyncio.Event) -> None:
+        """Note when each Pod is first seen with a node, until ``expected`` are."""
+        decoder = msgspec.json.Decoder(_Event)
+        seen: set[str] = set()
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(PODS, params={"watch": "true", "resourceVersion": "0"}, timeout=timeout) as answer:
+            ready.set()
+            async for line in answer.content:
+                event = decoder.decode(line)
+                if event.object.spec.node_name and event.object.metadata.name not in seen:
+                    seen.add(event.object.metadata.name)
+                    result.times.append(time.perf_counter())
+                    if len(seen) >= expected:
+                        break
+        result.bound, result.first, result.last = len(seen), result.times[0], result.times[-1]
+
+
+def node_bodies(number: int) -> Iterable[tuple[str, bytes]]:
+    for i in range(number):
+        amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"node-{i:05d}", "labels": {"kubernetes.io/hostname": f"node-{i:05d}"}},
+            "status": {
+                "allocatable": amounts,
+                "capacity": amounts,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        yield "/api/v1/nodes", msgspec.json.encode(node)
+
+
+def group_bodies(pods: int, gang: int) -> Iterable[tuple[str, bytes]]:
+    for i in range(pods // gang):
+        group = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": f"job-{i:04d}"},
+            "spec": {"minMember": gang, "queue": "default"},
+        }
+        yield "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups", msgspec.json.encode(group)
+
+
+def pod_bodies(pods: int, gang: int, scheduler_name: str) -> Iterable[tuple[str, bytes]]:
+    for i in range(pods):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"job-{i // gang:04d}-{i % gang}",
+                "annotations": {"scheduling.k8s.io/group-name": f"job-{i // gang:04d}"},
+                "labels": {"app": f"job-{i // gang:04d}"},
+            },
+            "spec": {
+                "schedulerName": scheduler_name,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "registry.example/train:1",
+                        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                    }
+                ],
+            },
+        }
+        yield PODS, msgspec.json.encode(pod)
+
+
+def binding_bodies(pods: int, gang: int, nodes: int) -> Iterable[tuple[str, bytes]]:
+    for i in range(pods):
+        name = f"job-{i // gang:04d}-{i % gang}"
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": "default", "annotations": {"huawei.com/Ascend910": "Ascend910-0"}},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": f"node-{i % nodes:05d}"},
+        }
+        yield f"{PODS}/{name}/binding", msgspec.json.encode(binding)
+
+
+Contender = Callable[[ControlPlane, Api, argparse.Namespace, Path], Any]
+
+
+async def bare(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
+    await api.post_all(binding_bodies(arguments.pods, arguments.gang, arguments.nodes))
+
+
+async def kube_scheduler(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
+    """kube-scheduler as its own performance suite runs it: no client-side limit to speak of."""
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 5000, "burst": 5000},
+    }
+    path = folder / "kube-scheduler.yaml"
+    path.write_text(yaml.safe_dump(configuration), encoding="utf-8")
+    plane.start_kube_scheduler(["--config", str(path)])
+
+
+async def volcano_py(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
+    command = [sys.executable, "-m", "scheduler.cli.main", "scheduler", "--kubeconfig", str(plane.kubeconfig)]
+    command += ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false"]
+    command += ["--enable-healthz=false"]
+    log = (folder / "volcano-py.log").open("wb")
+    arguments.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+
+CONTENDERS: dict[str, tuple[str, Contender]] = {
+    "bare loop": ("nobody", bare),
+    "kube-scheduler": ("default-scheduler", kube_scheduler),
+    "volcano-py": ("volcano-py", volcano_py),
+}
+
+
+async def run(name: str, arguments: argparse.Namespace) -> Result:
+    scheduler_name, start = CONTENDERS[name]
+    result = Result(name)
+    with tempfile.TemporaryDirectory() as folder, ControlPlane(logs=Path(folder)) as plane:
+        plane.apply_crds()
+        tls = ssl.create_default_context(cafile=plane.ca_file)
+        async with Api(plane.url, plane.token, tls) as api:
+            await api.post_all(node_bodies(arguments.nodes))
+            await api.post_all(group_bodies(arguments.pods, arguments.gang))
+            await api.post_all(pod_bodies(arguments.pods, arguments.gang, scheduler_name))
+            ready = asyncio.Event()
+            watcher = asyncio.create_task(api.watch_bindings(arguments.pods, result, ready))
+            await ready.wait()
+            await asyncio.sleep(2)
+            result.started = time.perf_counter()
+            arguments.process = None
+            await start(plane, api, arguments, Path(folder))
+            try:
+                await asyncio.wait_for(watcher, PATIENCE)
+            finally:
+                if arguments.process is not None:
+                    result.cpu = _cpu_seconds(arguments.process.pid)
+                    arguments.process.terminate()
+                    arguments.process.wait(10)
+    return result
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time a process has used."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--gang", type=int, default=100)
+    parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    results = []
+    for name in arguments.only:
+        console.print(f"{name}: {arguments.nodes:,} nodes, {arguments.pods:,} Pods ...")
+        results.append(uvloop.run(run(name, arguments)))
+        console.print(f"  {results[-1].rate:,.0f} bindings/s")
+    table = Table(title=f"{arguments.nodes:,} nodes, {arguments.pods:,} Pods in gangs of {arguments.gang}")
+    for column in ("", "bound", "bindings/s", "start to last binding", "cpu of the scheduler"):
+        table.add_column(column, justify="right" if column else "left")
+    for result in results:
+        table.add_row(
+            result.name,
+            f"{result.bound:,}",
+            f"{result.rate:,.0f}",
+            f"{result.last - result.started:.1f} s",
+            f"{result.cpu:.1f} s" if result.cpu else "",
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
