@@ -1,0 +1,209 @@
+"""Compile the control plane's binaries once, and say where they are.
+
+A test against a real API server is worth having only if anybody can run it, so nothing has to be installed but Go: the
+two modules next to this file name every program and pin every dependency, and the result is kept in a cache directory
+named after their contents. Only the standard library is used, so that this runs before any environment exists::
+
+    python3 -m controlplane.build
+
+The last line printed is the directory of the binaries. Where `KUBEBUILDER_ASSETS` is set, its binaries are used instead
+and nothing is built. Starting the programs is the business of `controlplane.run`.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODULES = (HERE / "kubernetes", HERE / "kwok")
+
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+CACHE_VARIABLE = "VOLCANO_PY_CONTROLPLANE"
+
+# Without cgo no C compiler is needed and the binaries are static.
+_GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GO111MODULE": "on"}
+_GO_OPTIONS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+
+# A package is named after the last element of its import path, except where that is only a major version.
+_BINARY_NAMES = {"go.etcd.io/etcd/server/v3": "etcd"}
+
+_TOOL_BLOCK = re.compile(r"^tool\s*\(\s*\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+_TOOL_LINE = re.compile(r"^tool\s+([^\s(]+)\s*$", re.MULTILINE)
+_KUBERNETES_VERSION = re.compile(r"^\s*(?:require\s+)?k8s\.io/kubernetes\s+(v\S+)", re.MULTILINE)
+
+
+class BuildError(Exception):
+    """The binaries cannot be provided; the message says what is missing or which compilation failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One program to compile: the `module` folder that pins it, its import path and the name of its binary."""
+
+    module: Path
+    package: str
+    binary: str
+
+
+def tools() -> list[Tool]:
+    """Every program named by a `tool` line of the Go modules next to this file, in their order."""
+    found = []
+    for module in MODULES:
+        text = (module / "go.mod").read_text(encoding="utf-8")
+        packages = _TOOL_LINE.findall(text)
+        for block in _TOOL_BLOCK.findall(text):
+            packages += [line.strip() for line in block.splitlines() if line.strip()]
+        found += [Tool(module, name, _BINARY_NAMES.get(name, name.rsplit("/", 1)[-1])) for name in packages]
+    return found
+
+
+def kubernetes_version() -> str:
+    """The release of Kubernetes that the Go module pins, such as `v1.36.1`; the API server reports the same."""
+    match = _KUBERNETES_VERSION.search((MODULES[0] / "go.mod").read_text(encoding="utf-8"))
+    if match is None:
+        raise BuildError(f"{MODULES[0] / 'go.mod'} requires no k8s.io/kubernetes")
+    return match[1]
+
+
+def directory() -> Path:
+    """Where the binaries are, or will be once built: the assets directory given, else one per set of pins."""
+    assets = os.environ.get(ASSETS_VARIABLE)
+    if assets:
+        return Path(assets)
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "volcano-py" / "controlplane" / _fingerprint()
+
+
+def ensure(report: Callable[[str], None] = lambda _line: None) -> Path:
+    """Build what is not built yet and return the directory of the binaries.
+
+    `report` is given one line of progress per binary. Two processes may call this at once: the second waits for the
+    first. Raises `BuildError` when Go is needed and missing, when a compilation fails, or when the assets directory
+    given lacks the API server or etcd.
+    """
+    target = directory()
+    if os.environ.get(ASSETS_VARIABLE):
+        lacking = [name for name in ("kube-apiserver", "etcd") if not os.access(target / name, os.X_OK)]
+        if lacking:
+            raise BuildError(f"{ASSETS_VARIABLE}={target} holds no executable {' and no '.join(lacking)}")
+        report(f"using the binaries of {ASSETS_VARIABLE}")
+        return target
+    if not _missing(target):
+        return target
+    go = _go()
+    target.mkdir(parents=True, exist_ok=True)
+    with _locked(target / ".lock", report):
+        missing = _missing(target)
+        for number, tool in enumerate(missing, 1):
+            report(f"[{number}/{len(missing)}] building {tool.binary} …")
+            begun = time.monotonic()
+            size = _compile(go, tool, target)
+            report(f"[{number}/{len(missing)}] {tool.binary}: {size / 2**20:.0f} MiB, {time.monotonic() - begun:.0f} s")
+        (target / ".stamp").write_text(_fingerprint(), encoding="utf-8")
+    return target
+
+
+def _fingerprint() -> str:
+    """A short hash of everything that decides what the binaries are: the pins, the options, the machine."""
+    digest = hashlib.sha256()
+    for module in MODULES:
+        for name in ("go.mod", "go.sum"):
+            digest.update((module / name).read_bytes())
+    digest.update(" ".join((*_GO_OPTIONS, _link_flags(), platform.system(), platform.machine())).encode())
+    return digest.hexdigest()[:16]
+
+
+def _missing(target: Path) -> list[Tool]:
+    """The programs still to be built; all of them when `target` was filled from other pins and is to be refreshed."""
+    stamp = target / ".stamp"
+    outdated = stamp.exists() and stamp.read_text(encoding="utf-8") != _fingerprint()
+    return [tool for tool in tools() if outdated or not os.access(target / tool.binary, os.X_OK)]
+
+
+def _link_flags() -> str:
+    """Strip the symbols, and tell the binaries their version: it is not in the source, and they would report v0.0.0."""
+    version = kubernetes_version()
+    major, minor, _patch = version.removeprefix("v").split(".", 2)
+    package = "k8s.io/component-base/version"
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s", "-w", *(f"-X {package}.{name}={value}" for name, value in values.items())])
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        wanted = re.search(r"^go\s+(\S+)", (MODULES[0] / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+        release = f" {wanted[1]} or newer" if wanted else ""
+        raise BuildError(
+            f"building the control plane needs the Go toolchain{release}, and there is no `go` in PATH. "
+            f"Install it, or set {ASSETS_VARIABLE} to a directory that holds kube-apiserver and etcd."
+        )
+    return go
+
+
+def _compile(go: str, tool: Tool, target: Path) -> int:
+    """Compile one program into `target` and return its size in bytes; a half-written binary never gets its name."""
+    unfinished = target / f".{tool.binary}.part"
+    command = [go, "build", *_GO_OPTIONS, "-ldflags", _link_flags(), "-o", str(unfinished), tool.package]
+    done = subprocess.run(
+        command,
+        cwd=tool.module,
+        env={**os.environ, **_GO_ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        output = "\n".join(done.stdout.strip().splitlines()[-20:])
+        raise BuildError(f"go build {tool.package} failed with status {done.returncode}:\n{output}")
+    size = unfinished.stat().st_size
+    unfinished.replace(target / tool.binary)
+    return size
+
+
+@contextmanager
+def _locked(path: Path, report: Callable[[str], None]) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, which the system releases even if this process is killed."""
+    with path.open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another process is building; waiting for it …")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line entry: build, print progress and at last the directory; 1 if that is not possible."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m controlplane.build",
+        description="Compile the control plane for tests and print the directory of its binaries.",
+    )
+    parser.parse_args(arguments)
+    try:
+        target = ensure(lambda line: print(line, flush=True))
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

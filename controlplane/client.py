@@ -1,0 +1,106 @@
+"""A few lines of HTTP for tests that set the stage: create, read, patch and delete objects as plain JSON.
+
+The program under test has a client of its own, and a test that used that one to check on it would prove little. This
+one is synchronous and knows paths, not kinds. It is no part of `scheduler` and not meant to be fast, yet it keeps its
+connection open, so that a benchmark can create its thousands of nodes in reasonable time.
+"""
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_PATCH_TYPES = {
+    "apply": "application/apply-patch+yaml",
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class ApiError(Exception):
+    """The API server refused: `status` is the HTTP status, `body` the Status object or whatever else was sent."""
+
+    def __init__(self, method: str, path: str, status: int, body: Any) -> None:
+        message = body.get("message") if isinstance(body, dict) else body
+        super().__init__(f"{method} {path}: {status} {message}")
+        self.status = status
+        self.body = body
+
+
+class Client:
+    """Requests to one API server under one identity; may be shared by threads, each of which gets a connection."""
+
+    def __init__(self, host: str, port: int, token: str, tls: ssl.SSLContext) -> None:
+        self._address = (host, port)
+        self._tls = tls
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._local = threading.local()
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """Send one request and return the decoded answer: JSON as Python objects, anything else as text.
+
+        `path` starts with a slash and carries its query. Raises `ApiError` for a status of 400 and above, and `OSError`
+        or `http.client.HTTPException` when there is no answer.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = self._headers if data is None else {**self._headers, "Content-Type": content_type}
+        status, kind, answer = self._exchange(method, path, data, headers)
+        decoded = json.loads(answer) if kind.startswith("application/json") else answer.decode("utf-8", "replace")
+        if status >= 400:
+            raise ApiError(method, path, status, decoded)
+        return decoded
+
+    def get(self, path: str) -> Any:
+        """The object or list at `path`."""
+        return self.request("GET", path)
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Any:
+        """POST `body` to the collection or subresource at `path`; the object as it was stored."""
+        return self.request("POST", path, body)
+
+    def patch(self, path: str, body: Any, kind: str = "merge") -> Any:
+        """Patch the object at `path`; `kind` is one of apply, json, merge and strategic."""
+        return self.request("PATCH", path, body, _PATCH_TYPES[kind])
+
+    def delete(self, path: str) -> Any:
+        """Delete the object at `path`."""
+        return self.request("DELETE", path)
+
+    def wait(self, path: str, condition: Callable[[Any], bool], timeout: float = 30.0) -> Any:
+        """Poll the object at `path`, which may not exist yet, until `condition` holds for it, and return it.
+
+        Raises `TimeoutError` with the object's last state after `timeout` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                found = self.get(path)
+                if condition(found):
+                    return found
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                found = None
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} is not as expected after {timeout:.0f} s: {json.dumps(found)}")
+            time.sleep(0.05)
+
+    def _exchange(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
+        reused: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        connection = reused or http.client.HTTPSConnection(*self._address, context=self._tls, timeout=60)
+        self._local.connection = connection
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            return response.status, response.headers.get("Content-Type", ""), response.read()
+        except (http.client.RemoteDisconnected, ConnectionError):
+            connection.close()
+            self._local.connection = None
+            if reused is None:
+                raise
+        # The server had closed the idle connection before the request reached it: once more on a fresh one.
+        return self._exchange(method, path, data, headers)

@@ -1,0 +1,105 @@
+"""One program of the control plane as a child process: started, watched while it comes up, stopped for certain.
+
+A test run that is interrupted must not leave an API server behind, and one that fails to start must say why instead of
+timing out; both are settled here, once for every program. What is started with which options is in `controlplane.run`.
+"""
+
+import atexit
+import ctypes
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork: between fork and exec a child must not run the dynamic loader.
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class StartError(Exception):
+    """A program ended, or was not ready in time; the message names it and ends with the last lines of its log."""
+
+
+class Process:
+    """A running program whose output goes to `<logs>/<name>.log`.
+
+    It leads a session of its own, so that Ctrl-C reaches only the parent, which then stops its programs in order; on
+    Linux it is killed by the system as soon as the parent is gone, however that came about. (The system means the
+    thread that made it, so start it from one that lives as long as the program is needed.)
+    """
+
+    def __init__(self, name: str, command: Sequence[str | Path], logs: Path) -> None:
+        self.name = name
+        self.log = logs / f"{name}.log"
+        with self.log.open("ab") as output:
+            self._child = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=logs,
+                start_new_session=True,
+                # One system call through a library already loaded: it takes no lock that another thread might hold.
+                preexec_fn=_die_with_parent if _LIBC is not None else None,  # noqa: PLW1509
+            )
+        atexit.register(self.stop, grace=0.0)
+
+    @property
+    def pid(self) -> int:
+        """Process id, for whoever measures the program's use of CPU and memory."""
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the program has not ended yet."""
+        return self._child.poll() is None
+
+    def tail(self, lines: int = 15) -> str:
+        """The last `lines` lines of the log."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
+        """Poll `ready` until it is true; `StartError` if the program ends before, or after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not ready():
+            if not self.running:
+                raise StartError(f"{self.name} ended with status {self._child.returncode}:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise StartError(f"{self.name} was not ready after {timeout:.0f} s:\n{self.tail()}")
+            time.sleep(0.05)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Ask the program to end and, `grace` seconds later, make it. Harmless when it has ended already."""
+        atexit.unregister(self.stop)
+        if not self.running:
+            return
+        if grace > 0:
+            self._child.send_signal(signal.SIGTERM)
+            try:
+                self._child.wait(grace)
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                return
+        self._child.kill()
+        self._child.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Different TCP ports that nobody listens on at 127.0.0.1 right now."""
+    with ExitStack() as stack:
+        # Held open together, so that no port is handed out twice.
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _die_with_parent() -> None:
+    assert _LIBC is not None
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
