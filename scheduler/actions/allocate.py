@@ -137,20 +137,20 @@ class Allocate:
         if task.nominated and self._place_nominated(job, task, view, statement):
             return 1
         rows = view.choose(len(run))
-        if rows:
-            try:
+        try:
+            if rows:
                 statement.allocate(job, run[: len(rows)], rows)
-            except AllocationError as error:
-                # The books of a plugin know better than its filter: try the first task alone, then give up.
-                if len(rows) > 1:
-                    return self._place_run(job, run[:1], statement)
-                job.fit_errors[task.cls.id] = FitErrors(len(session.nodes), note=str(error))
-                return 0
-            return len(rows)
-        row = view.choose_future()
-        if row is not None:
-            statement.pipeline(job, task, row)
-            return 1
+                return len(rows)
+            row = view.choose_future()
+            if row is not None:
+                statement.pipeline(job, task, row)
+                return 1
+        except AllocationError as error:
+            # The books of a plugin know better than its filter: try the first task alone, then give up.
+            if len(rows) > 1:
+                return self._place_run(job, run[:1], statement)
+            job.fit_errors[task.cls.id] = FitErrors(len(session.nodes), note=str(error))
+            return 0
         job.fit_errors[task.cls.id] = view.fit_errors(session.dimensions.names)
         return 0
 
@@ -159,10 +159,13 @@ class Allocate:
         if row is None:
             return False
         now, later = view.admits(row)
-        if now:
-            statement.allocate(job, (task,), (row,))
-        elif later:
-            statement.pipeline(job, task, row)
+        try:
+            if now:
+                statement.allocate(job, (task,), (row,))
+            elif later:
+                statement.pipeline(job, task, row)
+        except AllocationError:
+            return False  # any other node may still do
         return now or later
 
     def _may_go_on(self, job: Job) -> bool:

@@ -62,4 +62,5 @@ class Backfill:
     @staticmethod
     def _bind_allocated(session: Session, job: Job) -> None:
         allocated = list(job.of(TaskStatus.ALLOCATED).values())
-        session.bind(job, allocated, [job.placed[task.uid] for task in allocated])
+        if allocated:
+            session.bind(job, allocated, [job.placed[task.uid] for task in allocated])

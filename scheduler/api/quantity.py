@@ -6,7 +6,7 @@ cut off at 2**53, beyond which float64 would round.
 """
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +16,11 @@ _SUFFIX: Final[dict[str, Decimal]] = {
     "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }  # fmt: skip
-_PATTERN: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)")
+_PATTERN: Final = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)"
+)
+_UP: Final = Context(prec=40, rounding=ROUND_CEILING)
+"""Digits beyond any amount that is kept are rounded up, as the amount itself is."""
 LARGEST: Final = 2**53
 """The largest amount kept exactly: 9 PB of memory, or nine billion of a device counted in thousandths."""
 
@@ -36,7 +40,7 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
         raise QuantityError(f"not a quantity: {str(text)[:64]!r}")
     number, exponent, suffix = match.groups()
     try:
-        value = Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""] * scale
+        value = _UP.multiply(_UP.multiply(Decimal(number + (exponent or "")), _SUFFIX[suffix or ""]), Decimal(scale))
     except InvalidOperation:
         raise QuantityError(f"not a quantity: {str(text)[:64]!r}") from None
     if value >= LARGEST:

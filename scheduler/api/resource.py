@@ -33,6 +33,12 @@ class Dimensions:
         self.width = 8
         """Length of every vector; at least the number of names."""
 
+    def copy(self) -> "Dimensions":
+        """The dimensions as they are now: what is learnt later does not change them."""
+        result = Dimensions()
+        result.names, result._index, result.width = list(self.names), dict(self._index), self.width
+        return result
+
     def index(self, name: str) -> int:
         """The position of a resource, given one if it is new. ``width`` may have grown afterwards."""
         position = self._index.get(name)

@@ -47,7 +47,7 @@ class ClassTable:
         return self._intern(cls.namespace, self._specs[cls.id], cls.spec, labels, tuple(cls.annotations.items()))
 
     def widen(self) -> None:
-        """Lengthen every request after the dimensions grew."""
+        """Lengthen every request after the dimensions grew. Not while a session reads them."""
         for cls in self._classes.values():
             cls.request = self._dimensions.fit(cls.request)
 

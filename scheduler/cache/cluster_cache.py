@@ -66,6 +66,8 @@ class ClusterCache:
         self._names = frozenset(scheduler_names)
         self._default_queue = default_queue
         self._dimensions = Dimensions()
+        self._width = self._dimensions.width
+        """Width of the last snapshot: classes are widened between sessions, never under one."""
         self._classes = ClassTable(self._dimensions)
         self._label_keys = len(self._classes.label_keys)
         self._nodes = NodeTable(self._dimensions, node_selector)
@@ -176,7 +178,7 @@ class ClusterCache:
             if old is not None:
                 self._drop_task(key)
             return
-        if old is not None and old.uid != meta.uid:
+        if old is not None and old.uid != (meta.uid or key_of(meta.namespace, meta.name)):
             self._drop_task(key)
             old = None
         try:
@@ -200,8 +202,6 @@ class ClusterCache:
         if len(self._classes.label_keys) != self._label_keys:
             self._classify_again()
             cls = self._classes.of(pod)
-        if len(cls.request) != self._dimensions.width:
-            self._classes.widen()
         state = pod_status(status.phase, meta.deletion_timestamp is not None, spec.node_name)
         node = spec.node_name
         held = {key: annotations[key] for key in TASK_ANNOTATIONS if key in annotations}
@@ -401,6 +401,9 @@ class ClusterCache:
     # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:
         """The cluster at this moment. ``now``: seconds since the epoch."""
+        if self._width != self._dimensions.width:
+            self._width = self._dimensions.width
+            self._classes.widen()
         jobs: dict[str, Job] = {}
         for key, record in self._records.items():
             view = view_of(record, self._dimensions, self._priority)
@@ -409,7 +412,7 @@ class ClusterCache:
         nodes = self._nodes.table().copy()
         return Snapshot(
             now=now,
-            dimensions=self._dimensions,
+            dimensions=self._dimensions.copy(),
             nodes=nodes,
             jobs=jobs,
             queues={name: self._fit_queue(queue) for name, queue in self._queues.items()},
@@ -503,7 +506,7 @@ def seconds(timestamp: str | None) -> float:
         return 0.0
     try:
         return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
 from scheduler.cluster.memory import Report
@@ -30,15 +31,21 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
+def _row(table: Table, *cells: str | Text) -> None:
+    """Add a row; brackets in names and messages are no markup."""
+    table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
+
+
 def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
     table = _table(f"Bound ({len(pods)})", "NAMESPACE", "POD", "PODGROUP", "NODE", "CHIPS", "STATUS")
     for pod in pods[:_SHOWN_PODS]:
         annotations = pod["metadata"].get("annotations") or {}
-        table.add_row(
+        _row(
+            table,
             pod["metadata"]["namespace"],
             pod["metadata"]["name"],
             annotations.get(GROUP_NAME, ""),
-            f"[green]{pod['spec']['nodeName']}[/green]",
+            Text(pod["spec"]["nodeName"], "green"),
             annotations.get(ASCEND_910, ""),
             "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
         )
@@ -62,7 +69,7 @@ def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
     table = _table(f"Waiting ({len(pods)})", "NAMESPACE", "PODGROUP", "PODS", "WHY")
     for (namespace, group, message), names in lines.items():
         shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        table.add_row(namespace, group, shown, f"[yellow]{message}[/yellow]" if message else "")
+        _row(table, namespace, group, shown, Text(message, "yellow"))
     if pods:
         console.print(table)
         console.print()
@@ -83,11 +90,12 @@ def _print_groups(console: Console, groups: list[dict[str, Any]], pods: list[dic
         phase = status.get("phase", "")
         why = next((c.get("message", "") for c in conditions if c["type"] == "Unschedulable"), "")
         colour = "green" if phase in ("Running", "Completed") else "yellow"
-        table.add_row(
+        _row(
+            table,
             meta["namespace"],
             meta["name"],
             group["spec"].get("queue", ""),
-            f"[{colour}]{phase}[/{colour}]" if phase else "",
+            Text(phase, colour),
             f"{bound}/{len(own)}",
             str(group["spec"].get("minMember", 0)),
             "" if phase in ("Running", "Completed") else why,
@@ -105,6 +113,6 @@ def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
         names = [n for n in dict.fromkeys([*used, *limit]) if n in limit or used.get(n) not in (None, "0")] or [""]
         for i, name in enumerate(names):
             first = (queue["metadata"]["name"], str(queue["spec"].get("weight", 1)), queue["status"].get("state", ""))
-            table.add_row(*(first if i == 0 else ("", "", "")), name, used.get(name, ""), str(limit.get(name, "")))
+            _row(table, *(first if i == 0 else ("",) * 3), name, str(used.get(name, "")), str(limit.get(name, "")))
     console.print(table)
     console.print()

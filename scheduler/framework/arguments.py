@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LARGEST_INTEGER = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
@@ -29,7 +30,7 @@ class Arguments(Mapping[str, Any]):
         value = self._values.get(key)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
             return value
         return self._wrong(key, value, "an integer", default)
 
@@ -37,7 +38,7 @@ class Arguments(Mapping[str, Any]):
         value = self._values.get(key)
         if value is None:
             return default
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
             return float(value)
         return self._wrong(key, value, "a number", default)
 

@@ -108,21 +108,20 @@ class ClassView:
         the lower row. Fewer (or none) when the nodes run out. Nothing is taken: the caller allocates."""
         self._sync()
         room = np.minimum(self._filter_room, self._idle_room)
-        open_rows = self._limited(np.flatnonzero(room > 0))
+        passing = self._wide_pass(np.flatnonzero(room > 0))
+        open_rows = self._limited(passing)
         if not len(open_rows):
             return []
-        if self.one_at_a_time:
-            best = self._best_of(open_rows)
-            return [] if best is None else [best]
-        if count == 1:
-            return [int(open_rows[np.argmax(self._score[open_rows])])]
-        return self._merge(open_rows, room, min(count, LONGEST_RUN))
+        if self.one_at_a_time or count == 1:
+            return [self._best_of(open_rows)]
+        chosen = self._merge(open_rows, room, min(count, LONGEST_RUN))
+        return chosen if len(open_rows) == len(passing) else _until_full(chosen, room)
 
     def choose_future(self) -> int | None:
         """The best row for one task on resources that terminating tasks will give back, or None."""
         self._sync()
         fits = (self._filter_room > 0) & (self._room_in(self._nodes.future_idle(), self._all) > 0)
-        rows = self._limited(np.flatnonzero(fits))
+        rows = self._limited(self._wide_pass(np.flatnonzero(fits)))
         return self._best_of(rows) if len(rows) else None
 
     def admits(self, row: int) -> tuple[bool, bool]:
@@ -138,10 +137,8 @@ class ClassView:
     def _limited(self, rows: Rows) -> Rows:
         return rows[: self._limit] if self._limit else rows
 
-    def _best_of(self, rows: Rows) -> int | None:
-        rows = self._wide_pass(rows)
-        if not len(rows):
-            return None
+    def _best_of(self, rows: Rows) -> int:
+        """The best of the candidates (at least one)."""
         if len(rows) == 1:
             return int(rows[0])
         return int(rows[np.argmax(self._score[rows] + self._sum(self._wide, rows, None))])
@@ -212,6 +209,16 @@ class ClassView:
             if condition.unresolvable:
                 result |= condition.room(self._all) < 1
         return result
+
+
+def _until_full(chosen: list[int], room: Counts) -> list[int]:
+    """The choices up to the one that fills a node: from there on another node is among those looked at."""
+    taken: dict[int, int] = {}
+    for position, row in enumerate(chosen, start=1):
+        taken[row] = taken.get(row, 0) + 1
+        if taken[row] == room[row]:
+            return chosen[:position]
+    return chosen
 
 
 def _best_rows(rows: Rows, scores: Column, count: int) -> Rows:

@@ -119,7 +119,7 @@ def _plugin(value: object, where: str, source: str, warnings: list[str]) -> Plug
     if registry.plugin(name) is None:
         warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored")
     flags = {}
-    for key in FLAGS & fields.keys():
+    for key in sorted(FLAGS & fields.keys()):
         if not isinstance(fields[key], bool):
             raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {fields[key]!r}")
         flags[key] = fields[key]

@@ -190,7 +190,7 @@ class Session:
     @cached_property
     def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
         functions = self._flat(JOB_ORDER)
-        return lambda job: (*(f(job) for f in functions), job.creation, job.uid)
+        return lambda job: (*(f(job) for f in functions), job.creation, job.uid, job.key)
 
     @cached_property
     def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:

@@ -72,8 +72,8 @@ class BinpackScore:
             wanted = nodes.used[d, rows] + (request[d] if ahead is None else request[d] * (ahead + 1))
             allocatable = nodes.allocatable[d, rows]
             there = allocatable > 0
-            fits &= ~there | (wanted <= allocatable)
             if weight:
+                fits &= ~there | (wanted <= allocatable)
                 total += np.divide(wanted * weight, allocatable, out=np.zeros(len(rows)), where=there)
         total *= self._scale
         total[~fits] = 0.0

@@ -19,6 +19,7 @@ from scheduler.api.resource import (
     SMALLEST,
     Vector,
     exceeded,
+    is_empty,
     less_equal,
     less_equal_requested,
     shares,
@@ -205,11 +206,15 @@ class Proportion:
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        book = self._books[job.queue]
+        book = self._books.get(job.queue)
+        if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
+            return
         book.allocated = book.allocated + tasks[0].cls.request * len(tasks)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        book = self._books[job.queue]
+        book = self._books.get(job.queue)
+        if book is None:
+            return
         book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
 
 
@@ -232,6 +237,6 @@ def divide(total: Vector, books: Sequence[QueueShare]) -> None:
             if not (less_equal(book.request, book.deserved) or np.array_equal(book.deserved, old)):
                 still.append(book)
         left = np.maximum(remaining - change, 0)
-        if not (left >= SMALLEST).any() or np.array_equal(left, remaining):
+        if is_empty(left) or np.array_equal(left, remaining):
             return
         remaining, unmet = left, still

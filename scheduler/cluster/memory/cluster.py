@@ -30,6 +30,8 @@ from scheduler.cluster.memory.manifests import Manifest, ManifestError, decode
 
 Key = tuple[str, str, str]
 _EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Dates beyond are refused, so that the clock has room to go on."""
 _NAMESPACE_UID = uuid.UUID("6f1d1c5e-0b44-5a3c-9a53-1f7b3c6f2b10")
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
@@ -42,7 +44,11 @@ class MemoryCluster:
         self._component = scheduler_name
         self._objects: dict[Key, tuple[Kind | None, dict[str, Any]]] = {}
         self._events: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._evicted: list[Key] = []
+        """Pods evicted since the kubelet last ran."""
         self._leaving: list[Key] = []
+        """Pods evicted before that, gone when it runs again."""
+        self._uids: set[str] = set()
         self._where: dict[Key, str] = {}
         self._created = _EPOCH
         self._clock = _EPOCH
@@ -79,18 +85,21 @@ class MemoryCluster:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {_display(key)} was given before")
         self._created += timedelta(seconds=1)
         if meta.get("creationTimestamp"):
-            try:
-                self._created = datetime.fromisoformat(meta["creationTimestamp"]).astimezone(UTC)
-            except ValueError:
+            created = _date(meta["creationTimestamp"])
+            if created is None:
                 raise ManifestError(
                     f"{manifest.where}: {raw['kind']}: metadata.creationTimestamp: not a date: "
                     f"{meta['creationTimestamp'][:64]!r}"
-                ) from None
+                )
+            self._created = created
         else:
             meta["creationTimestamp"] = _stamp(self._created)
         self._clock = max(self._clock, self._created)
         if not meta.get("uid"):
             meta["uid"] = str(uuid.uuid5(_NAMESPACE_UID, "/".join(key)))
+        if meta["uid"] in self._uids:
+            raise ManifestError(f"{manifest.where}: {raw['kind']} {_display(key)}: metadata.uid: another object has it")
+        self._uids.add(meta["uid"])
         self._objects[key] = (kind, raw)
         self._where[key] = manifest.where
 
@@ -230,7 +239,7 @@ class MemoryCluster:
         raw = found[1]
         raw["metadata"]["deletionTimestamp"] = _stamp(self._clock)
         self._feed(*found)
-        self._leaving.append(self._key(found[0], namespace, name))
+        self._evicted.append(self._key(found[0], namespace, name))
         self._post(EventPost(self._ref(raw), EVENT_WARNING, EVENT_EVICT, f"Pod is evicted, because of {reason}"))
         return True
 
@@ -322,7 +331,7 @@ class MemoryCluster:
 
     def _gone(self) -> list[Key]:
         gone = [key for key in self._leaving if key in self._objects]
-        self._leaving = []
+        self._leaving, self._evicted = self._evicted, []
         return gone
 
 
@@ -338,6 +347,15 @@ def _set_condition(status: dict[str, Any], type_: str, value: str, reason: str, 
             return bool(old != new)
     conditions.append(new)
     return True
+
+
+def _date(text: str) -> datetime | None:
+    """The moment written, or None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment < _LATEST else None
 
 
 def _stamp(moment: datetime) -> str:

@@ -4,6 +4,7 @@ Anything wrong is a ManifestError that names the file, the document and the fiel
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.kinds import Kind, find_kind
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 100
+"""Levels of nesting; the API server refuses far less."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -64,7 +67,11 @@ def read_manifests(paths: Sequence[str]) -> list[Manifest]:
 
 def _read(path: str) -> Iterator[Manifest]:
     if path == "-":
-        yield from parse_manifests(sys.stdin.read(), "standard input")
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise ManifestError(f"standard input: {error}") from None
+        yield from parse_manifests(text, "standard input")
         return
     place = Path(path)
     if not place.exists():
@@ -84,7 +91,27 @@ def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
     """The objects of one text. Raises ManifestError."""
     for number, document in enumerate(_documents(text, source), start=1):
         if document is not None:
-            yield from _objects(document, f"{source}, document {number}")
+            where = f"{source}, document {number}"
+            yield from _objects(_plain(document, where, "", 0), where)
+
+
+def _plain(value: Any, where: str, path: str, depth: int) -> Any:
+    """A copy in JSON's types, without fields that are null, which Kubernetes takes for absent ones. Raises
+    ManifestError naming the field that JSON cannot hold."""
+    if depth > _DEEPEST:
+        raise ManifestError(f"{where}: {path[:80]}...: nested more than {_DEEPEST} deep")
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ManifestError(f"{where}: {path or 'the document'}: expected strings as keys, got {key!r:.64}")
+        return {k: _plain(v, where, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_plain(item, where, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ManifestError(f"{where}: {path}: {value} is not a number that JSON knows")
+    if value is not None and not isinstance(value, str | int | float):
+        raise ManifestError(f"{where}: {path or 'the document'}: expected JSON's types, got {type(value).__name__}")
+    return value
 
 
 def _documents(text: str, source: str) -> Iterator[object]:
@@ -120,4 +147,7 @@ def _objects(document: object, where: str) -> Iterator[Manifest]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise ManifestError(f"{where}: {document['kind']}: metadata.name: expected a string")
+    for field in ("namespace", "uid", "creationTimestamp", "deletionTimestamp"):
+        if not isinstance(metadata.get(field, ""), str):
+            raise ManifestError(f"{where}: {document['kind']}: metadata.{field}: expected a string")
     yield Manifest(where, find_kind(document["apiVersion"], document["kind"]), document)
