@@ -49,3 +49,9 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
         return -LARGEST
     whole = int(value)
     return whole + 1 if value > whole else whole
+
+
+def format_milli(amount: float) -> str:
+    """An amount in thousandths as Kubernetes writes it: ``1500`` is ``1500m``, ``2000`` is ``2``."""
+    whole = int(amount)
+    return f"{whole}m" if whole % 1000 else str(whole // 1000)

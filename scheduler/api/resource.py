@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Quantity
-from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
 
 Vector = NDArray[np.float64]
 CPU_INDEX: Final = 0
@@ -112,10 +112,7 @@ class Dimensions:
 
 def format_amount(name: str, amount: float) -> str:
     """An amount in the vector's units as Kubernetes writes it: ``1500m`` cpu, ``2`` cards, bytes of memory."""
-    whole = int(amount)
-    if scale_of(name) == 1:
-        return str(whole)
-    return f"{whole}m" if whole % 1000 else str(whole // 1000)
+    return str(int(amount)) if scale_of(name) == 1 else format_milli(amount)
 
 
 def scale_of(name: str) -> int:

@@ -1,6 +1,7 @@
 """The plugins, one file (or package) each. Importing this package registers all of them; to add one, import it here."""
 
 from scheduler.plugins import (
+    ascend,
     binpack,
     conformance,
     drf,
@@ -11,6 +12,7 @@ from scheduler.plugins import (
 )
 
 __all__ = [
+    "ascend",
     "binpack",
     "conformance",
     "drf",

@@ -1,0 +1,5 @@
+"""Chip affinity for Ascend nodes: ``plugin`` registers it, ``families`` holds the rules as data."""
+
+from scheduler.plugins.ascend import plugin
+
+__all__ = ["plugin"]

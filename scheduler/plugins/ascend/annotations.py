@@ -1,0 +1,116 @@
+"""What is written onto a Pod with its binding, so that the device plugin mounts the chips that were chosen."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from scheduler.api.names import (
+    ACJOB_OPERATOR_NAME,
+    ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
+    BASE_DEVICE_INFOS,
+    DISTRIBUTED_JOB,
+    PREDICATE_TIME,
+)
+from scheduler.api.objects import Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task
+from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, json_object
+from scheduler.plugins.ascend.families import Family
+from scheduler.plugins.ascend.rings import ids_of
+
+SUPER_POD_ID: Final = "superPodID"
+RACK_ID: Final = "rackID"
+SERVER_INDEX: Final = "serverIndex"
+NO_SUPER_POD: Final = -2
+_INTERNAL_IP: Final = "InternalIP"
+_NANOSECONDS: Final = 1_000_000_000
+
+
+class PodAnnotations:
+    """Makes the annotations of the Pods bound in one session."""
+
+    def __init__(self, family: Family, now: float) -> None:
+        self._family = family
+        # The device plugin serves the Pods of a node in the order of their predicate times, so no two may be equal.
+        # The session's time plus the number of the binding is unique as long as sessions are further apart (in
+        # nanoseconds) than the number of bindings in one, and a snapshot always gives the same bytes.
+        self._time = int(now * _NANOSECONDS)
+
+    def of(
+        self, task: Task, node: Node, chips: int, *, distributed: bool, allocatable: int
+    ) -> tuple[dict[str, str], list[Malformed]]:
+        """The annotations of a task with its chips (a mask) on a node of ``allocatable`` chips, and what of the node's
+        annotations could not be used."""
+        self._time += 1
+        names = format_chips(chips, self._family.chip_prefix)
+        result = {
+            self._family.resource: names,
+            PREDICATE_TIME: str(self._time),
+            DISTRIBUTED_JOB: "true" if distributed else "false",
+        }
+        number = chips.bit_count()
+        managed = ACJOB_OPERATOR_NAME in task.labels
+        if not managed and number != allocatable:
+            return result, []
+        devices, problem = self._devices(node)
+        if not managed and number != len(devices):
+            return result, problem
+        configuration = self._configuration(task, node, chips, devices)
+        if configuration is not None:
+            result[ASCEND_REAL] = names
+            result[ASCEND_910_CONFIGURATION] = configuration
+        return result, problem
+
+    def _devices(self, node: Node) -> tuple[Mapping[str, Any], list[Malformed]]:
+        text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)
+        if text is None:
+            return {}, []
+        try:
+            return _parse_devices(text), []
+        except ChipListError as error:
+            field = f"metadata.annotations[{BASE_DEVICE_INFOS}]"
+            return {}, [Malformed("Node", "", node.metadata.name, field, str(error))]
+
+    def _configuration(self, task: Task, node: Node, chips: int, devices: Mapping[str, Any]) -> str | None:
+        """The device configuration as the Ascend operator reads it into the rank table; None if the address of a chip
+        is not known: a wrong one would be worse than waiting for the device plugin, which writes the same key."""
+        entries = []
+        for chip in ids_of(chips):
+            device = devices.get(f"{self._family.chip_prefix}{chip}")
+            address = device.get("IP") if isinstance(device, dict) else None
+            if not isinstance(device, dict) or not isinstance(address, str) or not address:
+                return None
+            super_device = device.get("SuperDeviceID", 0)
+            entries.append(
+                {
+                    "device_id": str(chip),
+                    "device_ip": address,
+                    "super_device_id": str(super_device) if isinstance(super_device, int | str) else "0",
+                }
+            )
+        annotations = node.metadata.annotations or {}
+        host = next((a.address for a in node.status.addresses or () if a.type == _INTERNAL_IP), "")
+        document = {
+            "pod_name": task.name,
+            "server_id": task.uid,
+            "server_ip": host,
+            "host_ip": host,
+            "super_pod_id": _integer(annotations.get(SUPER_POD_ID), NO_SUPER_POD),
+            "rack_id": _integer(annotations.get(RACK_ID), 0),
+            "devices": entries,
+            "server_index": annotations.get(SERVER_INDEX, "0"),
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+
+@lru_cache(maxsize=8192)
+def _parse_devices(text: str) -> Mapping[str, Any]:
+    return json_object(text)
+
+
+def _integer(text: str | None, default: int) -> int:
+    """A small whole number, else the default."""
+    digits = (text or "").removeprefix("-")
+    return int(text or "") if digits.isascii() and digits.isdecimal() and len(digits) < 19 else default

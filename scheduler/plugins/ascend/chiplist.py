@@ -1,0 +1,98 @@
+"""Chip lists and device information as they stand in annotations and ConfigMaps, read with suspicion.
+
+A list is ``Ascend910-0,Ascend910-1``: names joined by commas, no spaces. Whatever is not exactly that is an error with
+a sentence that says what is wrong; which object and field it stood in is known to the caller (``inventory``).
+"""
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.plugins.ascend.rings import CHIPS, ids_of
+
+LONGEST: Final = 1024
+"""Characters of a list that is looked at; eight chips need a hundred."""
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_VIRTUAL: Final = re.compile(r"[0-9a-z.]+-[0-9]{1,9}-([0-9]{1,9})(?:_[0-9]{1,9})?")
+"""What follows the prefix in the name of a virtual device: template, its id, the chip it was cut from, its group."""
+
+
+class ChipListError(ValueError):
+    """The text is not what it ought to be; the message says why."""
+
+
+@lru_cache(maxsize=8192)
+def parse_chips(text: str, prefix: str) -> int:
+    """The mask of the chips listed; 0 for an empty text. Raises ChipListError."""
+    return _parse(text, prefix, virtual=False)
+
+
+@lru_cache(maxsize=8192)
+def parse_mounted(text: str, prefix: str) -> int:
+    """The mask of the chips of which a Pod has something mounted: whole ones, or virtual devices cut from them
+    (``Ascend910-2c-100-0`` is of chip 0). Raises ChipListError."""
+    return _parse(text, prefix, virtual=True)
+
+
+def _parse(text: str, prefix: str, *, virtual: bool) -> int:
+    if not text:
+        return 0
+    if len(text) > LONGEST:
+        raise ChipListError(f"{len(text)} characters, a list has at most {LONGEST}")
+    mask = 0
+    for name in text.split(","):
+        bit = 1 << _chip(name, prefix, virtual)
+        if mask & bit:
+            raise ChipListError(f"{_quote(name)} is listed twice")
+        mask |= bit
+    return mask
+
+
+def _chip(name: str, prefix: str, virtual: bool) -> int:
+    if not name.startswith(prefix):
+        raise ChipListError(f"{_quote(name)} is not a chip's name, {prefix}<number> is")
+    rest = name.removeprefix(prefix)
+    cut = _VIRTUAL.fullmatch(rest) if virtual else None
+    if cut is not None:
+        rest = cut.group(1)
+    elif _NUMBER.fullmatch(rest) is None:
+        raise ChipListError(f"{_quote(name)} is not a chip's name, {prefix}<number> is")
+    chip = int(rest)
+    if chip >= CHIPS:
+        raise ChipListError(f"{_quote(name)}: the chips are numbered 0 to {CHIPS - 1}")
+    return chip
+
+
+def format_chips(mask: int, prefix: str) -> str:
+    """The list of a mask, ascending: the inverse of ``parse_chips``."""
+    return ",".join(f"{prefix}{chip}" for chip in ids_of(mask))
+
+
+def device_lists(text: str) -> dict[str, Any]:
+    """The ``DeviceList`` of a device info ConfigMap, wrapped in ``DeviceInfo`` (one node's) or not (aggregated).
+
+    Values are not looked at yet. Raises ChipListError.
+    """
+    root = json_object(text)
+    inner = root.get("DeviceInfo", root)
+    lists = inner.get("DeviceList") if isinstance(inner, dict) else None
+    if not isinstance(lists, dict):
+        raise ChipListError("has no object DeviceList")
+    return lists
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object in the text. Raises ChipListError."""
+    try:
+        root = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ChipListError(f"not JSON: {error}") from None
+    if not isinstance(root, dict):
+        raise ChipListError(f"a JSON object is wanted, not {type(root).__name__}")
+    return root
+
+
+def _quote(name: str) -> str:
+    return repr(name[:64])

@@ -1,0 +1,123 @@
+"""ascend: chips of one HCCS ring for each task, on the node where that leaves the best remainder.
+
+Follows Huawei's NPU affinity scheduling design for the Ascend 910 module with eight chips. Requests are checked in
+``demand``, what is free is read in ``inventory`` and kept in ``ledger``, nodes are ruled out and ranked in ``columns``,
+and what the device plugin must be told is written in ``annotations``.
+"""
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.job import Job
+from scheduler.api.names import ACCELERATOR_TYPE
+from scheduler.api.node import Rows
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Filter, MaskFilter, Score
+from scheduler.framework.extension import BIND_ANNOTATIONS, JOB_VALID, NODE_ORDER, PREDICATE
+from scheduler.framework.registry import register_plugin, register_prefix
+from scheduler.framework.session import Per, Session
+from scheduler.plugins.ascend.annotations import PodAnnotations
+from scheduler.plugins.ascend.columns import RingFilter, RingScore
+from scheduler.plugins.ascend.demand import Demand, skipped
+from scheduler.plugins.ascend.families import MODULE_910_X8, Family
+from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.rings import CHIPS
+
+
+@register_plugin
+class Ascend:
+    """Takes no arguments of its own; those of other builds of the plugin are accepted and not looked at."""
+
+    name: ClassVar[str] = "ascend"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._family: Family = MODULE_910_X8
+        self._demand = Demand(session.dimensions, self._family)
+        self._annotations = PodAnnotations(self._family, session.now)
+        self._ledger = self._read()
+        session.add(JOB_VALID, self._demand.check)
+        # Whether a network fault matters depends on the job; where no node has one, its class says it all.
+        session.add(PREDICATE, self._filters, Per.JOB if self._ledger.network_matters else Per.CLASS)
+        session.add(NODE_ORDER, self._scores)
+        session.add(BIND_ANNOTATIONS, self._bind)
+        session.add_handlers(self._ledger.allocate, self._ledger.deallocate)
+
+    def _read(self) -> ChipLedger:
+        session = self._session
+        rows: Rows = np.flatnonzero(self._ours)
+        position = session.dimensions.find(self._family.resource)
+        if position is None or not len(rows):
+            return ChipLedger(session, self._family, self._demand, rows[:0], ())
+        chips, problems = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist(), position)
+        for problem in problems:
+            session.malformed_field(problem)
+        return ChipLedger(session, self._family, self._demand, rows, chips)
+
+    # --- which nodes are of the family ---
+    @cached_property
+    def _allocatable(self) -> NDArray[np.int64]:
+        """Whole chips per node; 0 for every node when no node has any."""
+        nodes = self._session.nodes
+        position = self._session.dimensions.find(self._family.resource)
+        if position is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return whole_chips(nodes.allocatable[position])
+
+    @cached_property
+    def _stranger(self) -> NDArray[np.bool_]:
+        """Nodes with chips that are not linked as this family's are: so labelled, or with more of them."""
+        codes, values = self._session.nodes.facts.label_column(ACCELERATOR_TYPE)
+        others = [code for code, value in enumerate(values) if value not in self._family.accelerator_types]
+        return (self._allocatable > CHIPS) | np.isin(codes, others)
+
+    @cached_property
+    def _ours(self) -> NDArray[np.bool_]:
+        return (self._allocatable > 0) & ~self._stranger
+
+    @cached_property
+    def _family_filters(self) -> list[Filter]:
+        bare = self._allocatable < 1
+        return [
+            MaskFilter(~bare, f"node(s) had no {self._family.chip_prefix.removesuffix('-')} chips"),
+            MaskFilter(bare | ~self._stranger, f"node(s) were not of the family {self._family.title}"),
+        ]
+
+    # --- answers ---
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        table = self._family.tables.get(self._demand.chips(cls))
+        if table is None or skipped(cls):
+            return []
+        several = self._ledger.network_matters and self._demand.of_several(job)
+        return [*self._family_filters, RingFilter(self._ledger, table, several)]
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        table = self._family.tables.get(self._demand.chips(cls))
+        return [] if table is None or skipped(cls) else [RingScore(self._ledger, table)]
+
+    def _bind(self, task: Task, row: int) -> dict[str, str]:
+        chips = self._ledger.taken(task)
+        if not chips or skipped(task.cls):
+            return {}
+        session = self._session
+        annotations, problems = self._annotations.of(
+            task,
+            session.nodes.facts.objects[row],
+            chips,
+            distributed=self._demand.of_several(session.jobs[task.job]),
+            allocatable=int(self._allocatable[row]),
+        )
+        for problem in problems:
+            session.malformed_field(problem)
+        return annotations
+
+
+register_prefix("volcano-npu", Ascend.name)
