@@ -1,0 +1,177 @@
+"""What Volcano did on real clusters, scenario by scenario, against what the scheduler does on the same manifests.
+
+Each directory holds the manifests, the configuration, what the scenario is about, and what three runs of Volcano agreed
+on. Which of several equal Pods gets a place is random there, so interchangeable Pods (one PodGroup, one spec) are
+compared as a set: how many of them are where.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.api.names import GROUP_NAME
+from scheduler.cluster.memory import Kubelet, read_manifests, simulate
+from scheduler.framework.configuration import parse_configuration
+
+Raw = dict[str, Any]
+HERE = Path(__file__).parent
+NAMES = sorted(d.name for d in HERE.iterdir() if (d / "expected.json").exists())
+
+
+def meta(name: str) -> Raw:
+    result: Raw = yaml.safe_load((HERE / name / "meta.yaml").read_text(encoding="utf-8"))
+    return result
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_decides_as_volcano(name: str, record_property: Any) -> None:
+    about = meta(name)
+    record_property("title", about["title"])
+    expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
+    items = outcome(name, Kubelet.RUN if about.get("kubelet") else Kubelet.NONE)
+    differences = [*compare_summary(expected, items), *compare_pods(expected, items), *compare_groups(expected, items)]
+    assert not differences, f"{about['title']}:\n" + "\n".join(differences)
+
+
+def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
+    """Every object after the scheduler is done with the scenario's manifests."""
+    conf = HERE / name / "scheduler.conf"
+    configuration = parse_configuration(conf.read_text(encoding="utf-8"), conf.name)
+    report = simulate(read_manifests([str(HERE / name / "input.yaml")]), configuration, ["volcano"], kubelet=kubelet)
+    return report.cluster.objects()
+
+
+# --- counts ---
+def compare_summary(expected: Raw, items: list[Raw]) -> list[str]:
+    """Pods bound per PodGroup and Queue, evicted per PodGroup, and where they are, as far as the runs agreed."""
+    got, want, weak = summary(items), expected["summary"], expected.get("weak", {})
+    unsure = expected.get("disagreed", [])
+    result = [
+        f"{field} {key}: {got[field].get(key, 0)}, expected {number}"
+        for field in ("bound_per_group", "bound_per_queue", "evicted_per_group")
+        for key, number in want.get(field, {}).items()
+        if got[field].get(key, 0) != number
+    ]
+    if not any(path.startswith("summary/evicted_per_group") for path in unsure):
+        surplus = {k: n for k, n in got["evicted_per_group"].items() if k not in want.get("evicted_per_group", {})}
+        result += [f"evicted {surplus}, expected none of them"] if surplus else []
+    if want.get("pods_per_node") and not any(path.startswith("summary/pods_per_node") for path in unsure):
+        result += differ("Pods per node", got["pods_per_node"], want["pods_per_node"])
+    elif "node_multiset" in want:
+        result += differ("Pods per node in any order", got["node_multiset"], want["node_multiset"])
+    for key, spread in want.get("spread_per_group", {}).items():
+        result += differ(f"spread of {key}", got["spread_per_group"].get(key, []), sorted(spread))
+    if "mix" in weak:
+        result += differ("groups sharing nodes", got["mix"], sorted(weak["mix"], key=str))
+    for stem, states in weak.get("pods_by_group", {}).items():
+        bound: Counter[str] = Counter()
+        for state, number in states.items():
+            bound[state.split("|")[1]] += number
+        result += differ(f"Pods called {stem}-*", got["states"].get(stem, {}), dict(bound))
+    return result
+
+
+def summary(items: list[Raw]) -> dict[str, Any]:
+    groups = {key_of(o): o for o in items if o["kind"] == "PodGroup"}
+    per_group: Counter[str] = Counter()
+    per_queue: Counter[str] = Counter()
+    evicted: Counter[str] = Counter()
+    per_node: Counter[str] = Counter()
+    spread: dict[str, Counter[str]] = {}
+    mix: dict[str, Counter[str]] = {}
+    states: dict[str, Counter[str]] = {}
+    for pod in pods_of(items):
+        group, node = group_of(pod), pod["spec"].get("nodeName")
+        stem = group.split("/")[-1] if group != "-" else pod["metadata"]["name"].rsplit("-", 1)[0]
+        states.setdefault(stem, Counter())["bound" if node else "unbound"] += 1
+        if pod["metadata"].get("deletionTimestamp"):
+            evicted[group] += 1
+        elif node:
+            per_group[group] += 1
+            per_queue[groups[group]["spec"]["queue"] if group in groups else "-"] += 1
+            per_node[node] += 1
+            spread.setdefault(group, Counter())[node] += 1
+            mix.setdefault(node, Counter())[key_of(pod).rsplit("-", 1)[0]] += 1
+    return {
+        "bound_per_group": per_group,
+        "bound_per_queue": per_queue,
+        "evicted_per_group": evicted,
+        "pods_per_node": dict(per_node),
+        "node_multiset": sorted(per_node.values()),
+        "spread_per_group": {group: sorted(nodes.values()) for group, nodes in spread.items()},
+        "mix": sorted((dict(sorted(stems.items())) for stems in mix.values()), key=str),
+        "states": {stem: dict(counter) for stem, counter in states.items()},
+    }
+
+
+# --- Pods ---
+def compare_pods(expected: Raw, items: list[Raw]) -> list[str]:
+    """The node of each Pod where it was recorded; of interchangeable Pods, how many are on each node."""
+    pods = {key_of(pod): pod for pod in pods_of(items)}
+    alike: dict[str, list[str]] = {}
+    for key, pod in pods.items():
+        alike.setdefault(shape(pod), []).append(key)
+    result = []
+    unsure = set(expected.get("disagreed", []))
+    recorded = {
+        key: fields
+        for key, fields in expected["pods"].items()
+        if "node" in fields and f"pods/{key}/node" not in unsure and not fields.get("deleted") and key in pods
+    }
+    for keys in alike.values():
+        want = Counter(recorded[key]["node"] for key in keys if key in recorded)
+        have = Counter(pods[key]["spec"].get("nodeName") for key in keys)
+        missing = want - have
+        if missing:
+            result.append(f"{keys[0]} and its likes ({len(keys)}) on {dict(have)}, expected at least {dict(want)}")
+    for key, fields in expected["pods"].items():
+        nominated = fields.get("nominatedNodeName")
+        if nominated and key in pods:
+            result += differ(f"{key} nominated", pods[key]["status"].get("nominatedNodeName"), nominated)
+    return result
+
+
+def shape(pod: Raw) -> str:
+    """What interchangeable Pods have in common; a Pod that was on a node from the start is like no other."""
+    if pod["status"].get("phase") != "Pending":
+        return key_of(pod)
+    spec = {k: v for k, v in pod["spec"].items() if k != "nodeName"}
+    return json.dumps([group_of(pod), spec, pod["metadata"].get("labels")], sort_keys=True)
+
+
+# --- PodGroups ---
+def compare_groups(expected: Raw, items: list[Raw]) -> list[str]:
+    groups = {key_of(o): o.get("status") or {} for o in items if o["kind"] == "PodGroup"}
+    result = []
+    for key, want in expected["podgroups"].items():
+        status = groups[key]
+        if "phase" in want and f"podgroups/{key}/phase" not in expected.get("disagreed", []):
+            result += differ(f"PodGroup {key}", status.get("phase") or None, want["phase"])
+        have = {(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or []}
+        lacking = {(c["type"], c["status"], c.get("reason")) for c in want.get("conditions", [])} - have
+        result += [f"PodGroup {key} has conditions {sorted(have)}, lacks {sorted(lacking)}"] if lacking else []
+    return result
+
+
+# --- helpers ---
+def differ(what: str, got: object, want: object) -> list[str]:
+    return [] if got == want else [f"{what}: {got}, expected {want}"]
+
+
+def pods_of(items: list[Raw]) -> list[Raw]:
+    return [o for o in items if o["kind"] == "Pod"]
+
+
+def key_of(obj: Raw) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def group_of(pod: Raw) -> str:
+    name = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME)
+    return f"{pod['metadata']['namespace']}/{name}" if name else "-"

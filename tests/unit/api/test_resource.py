@@ -1,0 +1,111 @@
+"""Vectors of amounts: what is counted, how they compare, how they are written."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.api.objects import Quantity
+from scheduler.api.quantity import QuantityError
+from scheduler.api.resource import (
+    CPU_INDEX,
+    MEMORY_INDEX,
+    PODS_INDEX,
+    Dimensions,
+    exceeded,
+    is_empty,
+    less_equal,
+    less_equal_requested,
+    share,
+    shares,
+)
+
+AMOUNTS = st.lists(st.integers(0, 5), min_size=8, max_size=8).map(lambda values: np.array(values, dtype=float))
+
+
+# --- names and units ---
+def test_units_are_milli_cores_bytes_pods_and_thousandths() -> None:
+    dimensions = Dimensions()
+    vector = dimensions.vector({"cpu": "1500m", "memory": "1Ki", "pods": "3", "example.com/gpu": 2})
+    gpu = dimensions.find("example.com/gpu")
+    assert gpu is not None
+    assert (vector[CPU_INDEX], vector[MEMORY_INDEX], vector[PODS_INDEX], vector[gpu]) == (1500, 1024, 3, 2000)
+
+
+def test_quota_style_names_of_pod_groups_are_left_out() -> None:
+    dimensions = Dimensions()
+    assert not dimensions.vector({"count/pods": 3, "requests.cpu": 1, "limits.memory": "1Gi"}).any()
+    assert dimensions.names == ["cpu", "memory", "pods"]
+
+
+@pytest.mark.parametrize("amounts", [{"cpu": "lots"}, {"cpu": "-1"}, {"example.com/x": "1x"}])
+def test_a_malformed_amount_names_its_resource_and_teaches_no_dimension(amounts: dict[str, Quantity]) -> None:
+    dimensions = Dimensions()
+    (name,) = amounts
+    with pytest.raises(QuantityError, match=name):
+        dimensions.vector(amounts)
+    assert dimensions.names == ["cpu", "memory", "pods"]
+
+
+def test_vectors_made_before_the_ninth_resource_are_lengthened_with_zeros() -> None:
+    dimensions = Dimensions()
+    early = dimensions.vector({"cpu": 1})
+    late = dimensions.vector({f"example.com/r{i}": 1 for i in range(9)})
+    assert dimensions.width == len(late) == 16
+    assert dimensions.fit(early).tolist() == [1000.0] + [0.0] * 15
+
+
+def test_a_copy_of_the_dimensions_learns_nothing_from_the_original() -> None:
+    dimensions = Dimensions()
+    copy = dimensions.copy()
+    dimensions.vector({f"example.com/r{i}": 1 for i in range(9)})
+    assert (copy.width, copy.names, copy.find("example.com/r0")) == (8, ["cpu", "memory", "pods"], None)
+
+
+def test_limits_that_are_not_listed_are_infinite() -> None:
+    dimensions = Dimensions()
+    limits = dimensions.limits({"cpu": 2, "example.com/gpu": 0})
+    gpu = dimensions.find("example.com/gpu")
+    assert (limits[CPU_INDEX], limits[gpu]) == (2000, 0)
+    assert np.isinf(limits[MEMORY_INDEX]) and np.isinf(limits[PODS_INDEX])
+
+
+def test_a_vector_is_written_back_as_a_resource_list() -> None:
+    dimensions = Dimensions()
+    amounts: dict[str, Quantity] = {"cpu": "1500m", "memory": "2Gi", "pods": 4, "example.com/gpu": 2}
+    written = dimensions.to_list(dimensions.vector(amounts))
+    assert written == {"cpu": "1500m", "memory": str(2 * 2**30), "pods": "4", "example.com/gpu": "2"}
+    assert dimensions.to_list(dimensions.zeros()) == {"cpu": "0", "memory": "0"}
+
+
+# --- comparisons (an absent resource is 0) ---
+@given(AMOUNTS, AMOUNTS)
+def test_less_equal_holds_in_every_resource(left: np.ndarray, right: np.ndarray) -> None:
+    assert less_equal(left, right) == all(a <= b for a, b in zip(left, right, strict=True))
+
+
+def test_amounts_closer_than_a_tenth_are_equal_for_less_equal_only() -> None:
+    left, right, asked = np.zeros(8), np.zeros(8), np.ones(8)
+    left[CPU_INDEX], right[CPU_INDEX] = 1000.05, 1000
+    assert less_equal(left, right)
+    assert not less_equal_requested(left, right, asked)
+
+
+@given(AMOUNTS, AMOUNTS, AMOUNTS)
+def test_the_requested_comparison_looks_at_requested_resources_and_never_at_pods(
+    left: np.ndarray, right: np.ndarray, request_: np.ndarray
+) -> None:
+    over = [i for i in range(8) if i != PODS_INDEX and request_[i] > 0 and left[i] > right[i]]
+    assert exceeded(left, right, request_) == over
+    assert less_equal_requested(left, right, request_) == (not over)
+
+
+@given(AMOUNTS)
+def test_a_vector_is_empty_when_nothing_but_pods_is_asked_for(vector: np.ndarray) -> None:
+    assert is_empty(vector) == all(value < 0.1 for i, value in enumerate(vector) if i != PODS_INDEX)
+
+
+@pytest.mark.parametrize(("left", "right", "expected"), [(0, 0, 0), (1, 0, 1), (1, 4, 0.25), (3, 2, 1.5)])
+def test_share_of_nothing_is_nothing_or_all(left: float, right: float, expected: float) -> None:
+    assert share(left, right) == expected
+    assert shares(np.array([left]), np.array([right])).tolist() == [expected]

@@ -1,0 +1,63 @@
+"""Arguments of plugins: right types are taken, wrong ones are told of and replaced by the default."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.framework.arguments import Arguments
+
+
+def test_values_of_the_right_type_are_taken() -> None:
+    arguments = Arguments({"i": 3, "f": 1.5, "b": False, "s": "a, b", "fi": 2})
+    assert arguments.integer("i", 1) == 3
+    assert arguments.number("f", 1.0) == 1.5
+    assert arguments.number("fi", 1.0) == 2.0
+    assert arguments.boolean("b", True) is False
+    assert arguments.text("s", "") == "a, b"
+    assert not arguments.problems
+    assert dict(arguments) == {"i": 3, "f": 1.5, "b": False, "s": "a, b", "fi": 2} and len(arguments) == 5
+
+
+@pytest.mark.parametrize("values", [{}, {"x": None}])
+def test_what_is_missing_or_null_is_the_default_without_a_word(values: dict[str, Any]) -> None:
+    arguments = Arguments(values)
+    assert arguments.integer("x", 7) == 7
+    assert arguments.number("x", 7.5) == 7.5
+    assert arguments.boolean("x", True) is True
+    assert arguments.text("x", "d") == "d"
+    assert not arguments.problems
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("integer", "3"),
+        ("integer", 3.0),
+        ("integer", True),
+        ("integer", [3]),
+        ("integer", 2**63),
+        ("number", "1.2"),
+        ("number", False),
+        ("number", {}),
+        ("number", float("nan")),
+        ("number", float("inf")),
+        ("number", 10**400),
+        ("boolean", "yes"),
+        ("boolean", 1),
+        ("text", 3),
+        ("text", ["a"]),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_told_of_and_replaced(kind: str, value: object) -> None:
+    default: Any = {"integer": 7, "number": 7.5, "boolean": True, "text": "d"}[kind]
+    arguments = Arguments({"x": value})
+    assert getattr(arguments, kind)("x", default) == default
+    assert len(arguments.problems) == 1 and arguments.problems[0].startswith("argument x: ")
+    assert len(arguments.problems[0]) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("true", True), ("T", True), ("1", True), ("FALSE", False), ("f", False), ("0", False)]
+)
+def test_a_boolean_may_be_written_as_text(text: str, expected: bool) -> None:
+    assert Arguments({"x": text}).boolean("x", not expected) is expected

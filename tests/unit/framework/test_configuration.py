@@ -1,0 +1,142 @@
+"""The configuration file: what is understood, and what refuses it with file, line or field, and reason."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.framework.configuration import (
+    DEFAULT_CONFIGURATION,
+    Configuration,
+    ConfigurationError,
+    parse_configuration,
+)
+
+TIERS = "tiers:\n- plugins:\n  - name: gang\n"
+
+
+def parse(text: str) -> Configuration:
+    return parse_configuration(text, "conf.yaml")
+
+
+# --- good ---
+def test_the_built_in_configuration_is_read() -> None:
+    configuration = parse(DEFAULT_CONFIGURATION)
+    assert configuration.actions == ("enqueue", "allocate", "backfill")
+    assert [option.name for option in configuration.tiers[0]] == ["priority", "gang", "conformance"]
+    assert configuration.has_action("enqueue") and not configuration.has_action("preempt")
+
+
+def test_flags_arguments_and_action_arguments_are_kept() -> None:
+    configuration = parse(
+        "actions: ' allocate ,backfill'\n"
+        "tiers:\n- plugins:\n  - {name: gang, enablePreemptable: false}\n  - name: binpack\n"
+        "    arguments: {binpack.weight: 3, 7: x}\n"
+        "configurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: false}\n"
+        "metrics: {type: prometheus}\nsomething: else\n"
+    )
+    gang, binpack = configuration.tiers[0]
+    assert configuration.actions == ("allocate", "backfill")
+    assert gang.enabled("enableJobOrder") and not gang.enabled("enablePreemptable")
+    assert binpack.arguments == {"binpack.weight": 3, "7": "x"}
+    assert configuration.action_arguments == {"allocate": {"predicateErrorCacheEnable": False}}
+    assert configuration.metrics == {"type": "prometheus"}
+
+
+def test_every_flag_is_on_unless_said_otherwise_but_two() -> None:
+    (option,) = parse(f"actions: allocate\n{TIERS}").tiers[0]
+    assert option.enabled("enableJobOrder") and option.enabled("enabledOverused") and option.enabled("")
+    assert not option.enabled("enableHierarchy") and not option.enabled("enabledClusterOrder")
+
+
+def test_an_unknown_plugin_is_only_warned_of() -> None:
+    configuration = parse("actions: allocate\ntiers:\n- plugins:\n  - name: gagn\n")
+    assert len(configuration.warnings) == 1
+    assert "conf.yaml: tiers[0].plugins[0]: unknown plugin 'gagn'" in configuration.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["actions: allocate", "actions: allocate\ntiers: []", "actions: allocate\ntiers:\n- {}"]
+)
+def test_no_plugins_at_all_is_a_configuration(text: str) -> None:
+    assert not any(parse(text).tiers)
+
+
+# --- bad ---
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "the file: expected a mapping"),
+        ("# nothing\n", "the file: expected a mapping"),
+        ("- actions", "the file: expected a mapping, got list"),
+        ("allocate", "the file: expected a mapping, got str"),
+        ("actions: allocate\ntiers:\n- plugins: [\n", "conf.yaml:4: "),
+        ("actions: 'allocate\n", "conf.yaml:"),
+        ("actions: *nobody", "conf.yaml:1: "),
+        ("actions: \x00", "not YAML"),
+        ("a: b: c", "conf.yaml:1: "),
+        ("actions: allocate\nx: !!python/object:os.system {}", "conf.yaml:2: "),
+        ("tiers: []", "actions: failed to find Action ''"),
+        ("actions: ''", "actions: failed to find Action ''"),
+        ("actions: allocate,", "actions: failed to find Action ''"),
+        ("actions: allocate, alocate", "actions: failed to find Action 'alocate'; known: "),
+        ("actions: [allocate]", "actions: expected a comma-separated string, got list"),
+        ("actions: 1", "actions: expected a comma-separated string, got int"),
+        ("actions: ", "actions: expected a comma-separated string, got NoneType"),
+        ("actions: allocate\ntiers: 3", "tiers: expected a list, got int"),
+        ("actions: allocate\ntiers: [3]", "tiers[0]: expected a mapping, got int"),
+        ("actions: allocate\ntiers: [{plugins: {}}]", "tiers[0].plugins: expected a list, got dict"),
+        ("actions: allocate\ntiers: [{plugins: [gang]}]", "tiers[0].plugins[0]: expected a mapping, got str"),
+        ("actions: allocate\ntiers: [{plugins: [{}]}]", "tiers[0].plugins[0].name: expected a plugin's name"),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: 5}]}]",
+            "tiers[0].plugins[0].name: expected a plugin's name, got 5",
+        ),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: 'no'}]}]",
+            "tiers[0].plugins[0].enableJobOrder: expected true or false, got 'no'",
+        ),
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang, arguments: [1]}]}]",
+            "tiers[0].plugins[0].arguments: expected a mapping, got list",
+        ),
+        ("actions: allocate\nconfigurations: {}\n", "configurations: expected a list, got dict"),
+        ("actions: allocate\nconfigurations: [3]\n", "configurations[0]: expected a mapping, got int"),
+        ("actions: allocate\nconfigurations: [{arguments: 3}]\n", "configurations[0].arguments: expected a mapping"),
+        ("actions: allocate\nmetrics: prometheus\n", "metrics: expected a mapping, got str"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place(text: str, where: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse(text)
+    assert str(caught.value).startswith("conf.yaml")
+    assert where in str(caught.value)
+
+
+def test_hierarchical_drf_and_proportion_in_one_tier_conflict() -> None:
+    def tiers(between: str) -> str:
+        return f"actions: allocate\ntiers:\n- plugins:\n  - {{name: drf, enableHierarchy: true}}\n{between}  - name: proportion\n"
+
+    with pytest.raises(ConfigurationError, match="proportion and drf with hierarchy enabled conflicts"):
+        parse(tiers(""))
+    assert len(parse(tiers("- plugins:\n")).tiers) == 2
+    assert parse(tiers("").replace(", enableHierarchy: true", ""))
+
+
+def test_deeply_nested_text_is_refused_not_fatal() -> None:
+    with pytest.raises(ConfigurationError):
+        parse("actions: " + "[" * 3000)
+
+
+def test_a_list_that_holds_itself_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"tiers\[0\]: expected a mapping"):
+        parse("actions: allocate\ntiers: &a [*a]\n")
+
+
+@given(st.text(max_size=60))
+def test_arbitrary_text_is_a_configuration_or_an_error_of_ours(text: str) -> None:
+    try:
+        parse(text)
+    except ConfigurationError as error:
+        assert str(error).startswith("conf.yaml")

@@ -1,0 +1,229 @@
+"""How the answers of several plugins come to one, over tiers, with flags switching functions off."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from scheduler.api.reasons import Refusal
+from scheduler.api.task import Task
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration, PluginOption
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    JOB_ENQUEUEABLE,
+    JOB_ORDER,
+    JOB_PIPELINED,
+    JOB_READY,
+    JOB_STARVING,
+    JOB_VALID,
+    OVERUSED,
+    PREEMPTABLE,
+    QUEUE_ORDER,
+    RECLAIMABLE,
+    TASK_ORDER,
+    VICTIM_TASKS,
+    ExtensionPoint,
+    Vote,
+)
+from scheduler.framework.session import Session
+from tests.builders import World, group, node, pod, queue
+
+PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
+Answers = Sequence[Sequence[Any]]
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    before = dict(registry._plugins)
+    yield
+    registry._plugins.clear()
+    registry._plugins.update(before)
+
+
+def session_with(point: ExtensionPoint, tiers: Answers, flags: dict[str, bool] | None = None) -> Session:
+    """A session in which each entry of each tier is the function, or the fixed answer, of one plugin."""
+    options = []
+    for i, tier in enumerate(tiers):
+        row = []
+        for j, answer in enumerate(tier):
+            name = f"fake-{i}-{j}"
+            registry._plugins[name] = _fake(name, point, answer)
+            row.append(PluginOption(name, flags or {}))
+        options.append(tuple(row))
+    world = World(
+        node("n", "9c"),
+        queue("other"),
+        group("a", minimum=1),
+        group("b", minimum=1),
+        [pod(f"p{i}", "1c", "a", on="n") for i in range(4)],
+    )
+    return world.session(Configuration((), tuple(options)))
+
+
+def _fake(name: str, point: ExtensionPoint, answer: Any) -> Callable[[Arguments], Any]:
+    class Fake:
+        def __init__(self, arguments: Arguments) -> None:
+            pass
+
+        def open(self, session: Session) -> None:
+            session.add(point, answer if callable(answer) else lambda *_: answer)
+
+    Fake.name = name  # type: ignore[attr-defined]
+    return Fake
+
+
+# --- votes ---
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([], True),
+        ([[ABSTAIN], [ABSTAIN]], True),
+        ([[PERMIT]], True),
+        ([[REJECT]], False),
+        ([[PERMIT, REJECT]], False),
+        ([[REJECT, PERMIT]], False),
+        ([[PERMIT], [REJECT]], True),
+        ([[ABSTAIN], [REJECT]], False),
+        ([[ABSTAIN, PERMIT], [REJECT]], True),
+        ([[REJECT], [PERMIT]], False),
+    ],
+)
+@pytest.mark.parametrize("point", [JOB_PIPELINED, JOB_ENQUEUEABLE])
+def test_a_rejection_vetoes_and_a_permission_ends_with_its_tier(
+    point: ExtensionPoint, tiers: Answers, expected: bool
+) -> None:
+    session = session_with(point, tiers)
+    ask = session.job_pipelined if point is JOB_PIPELINED else session.job_enqueueable
+    assert ask(session.jobs["default/a"]) is expected
+
+
+# --- victims ---
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        ([], ""),
+        ([["01"]], "01"),
+        ([["012", "12"]], "12"),
+        ([["210", "012"]], "210"),
+        ([[None, "1"]], "1"),
+        ([[None], ["1"]], "1"),
+        ([["01"], ["23"]], "01"),
+        ([["", "01"], ["23"]], "23"),
+        ([["01", ""], ["23"]], "23"),
+        ([["01", "", "2"], ["3"]], "3"),
+        ([["0", "1"], ["2"]], "2"),
+        ([["0", "1", "3"], ["2"]], "3"),
+        ([["0", "1", "3", "3"], ["2"]], "3"),
+        ([[""], [""]], ""),
+        ([[None], [None]], ""),
+    ],
+)
+@pytest.mark.parametrize("point", [PREEMPTABLE, RECLAIMABLE])
+def test_victims_intersect_in_a_tier_and_the_first_tier_that_yields_any_decides(
+    point: ExtensionPoint, tiers: Answers, expected: str
+) -> None:
+    def of(numbers: str | None) -> Callable[[Task, Sequence[Task]], list[Task] | None]:
+        return lambda claimant, candidates: None if numbers is None else [candidates[int(n)] for n in numbers]
+
+    session = session_with(point, [[of(answer) for answer in tier] for tier in tiers])
+    tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)
+    ask = session.preemptable if point is PREEMPTABLE else session.reclaimable
+    assert "".join(task.name[1:] for task in ask(tasks[3], tasks)) == expected
+
+
+def test_victims_of_shuffle_unite_in_a_tier() -> None:
+    def of(numbers: str) -> Callable[[Sequence[Task]], list[Task]]:
+        return lambda candidates: [candidates[int(n)] for n in numbers]
+
+    session = session_with(VICTIM_TASKS, [[of("")], [of("01"), of("12")], [of("3")]])
+    tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)
+    assert [task.name for task in session.victim_tasks(tasks)] == ["p0", "p1", "p2"]
+
+
+# --- all, first, and orders ---
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [([], False), ([[True]], True), ([[True, False]], False), ([[], [False]], False), ([[True], [False]], True)],
+)
+def test_the_first_tier_with_a_function_decides_who_starves(tiers: Answers, expected: bool) -> None:
+    session = session_with(JOB_STARVING, tiers)
+    assert session.job_starving(session.jobs["default/a"]) is expected
+
+
+@pytest.mark.parametrize(("tiers", "missing"), [([], 0), ([[0, 0]], 0), ([[0], [2]], 2), ([[3, 1]], 3)])
+def test_a_job_is_ready_when_no_plugin_misses_a_task(tiers: Answers, missing: int) -> None:
+    session = session_with(JOB_READY, tiers)
+    job = session.jobs["default/a"]
+    assert (session.job_missing(job), session.job_ready(job)) == (missing, missing == 0)
+
+
+@pytest.mark.parametrize(("tiers", "room"), [([], 5), ([[9, 3]], 3), ([[3], [2]], 2), ([[0, 9]], 0), ([[-4]], 0)])
+def test_the_least_room_in_a_queue_counts(tiers: Answers, room: int) -> None:
+    session = session_with(ALLOCATABLE, tiers)
+    job = session.jobs["default/a"]
+    cls = next(job.tasks()).cls
+    assert session.allocatable(session.queues["default"], job, cls, 5) == room
+
+
+def test_the_first_refusal_counts() -> None:
+    no, never = Refusal("No", "no"), Refusal("Never", "never")
+    session = session_with(JOB_VALID, [[None, no], [never]])
+    assert session.job_valid(session.jobs["default/a"]) is no
+    session = session_with(OVERUSED, [[None], [never]])
+    assert session.overused(session.queues["default"]) is never
+
+
+def test_jobs_are_ordered_by_plugins_then_by_age_then_by_uid() -> None:
+    session = session_with(JOB_ORDER, [[lambda job: 0], [lambda job: job.name != "b"]])
+    a, b = session.jobs["default/a"], session.jobs["default/b"]
+    assert session.job_key(b) < session.job_key(a)
+    session = session_with(JOB_ORDER, [])
+    a, b = session.jobs["default/a"], session.jobs["default/b"]
+    assert session.job_key(a) < session.job_key(b)
+    b.creation = a.creation
+    assert (session.job_key(a) < session.job_key(b)) == (a.uid < b.uid)
+
+
+def test_jobs_alike_in_everything_can_still_be_compared() -> None:
+    session = session_with(JOB_ORDER, [])
+    a, b = session.jobs["default/a"], session.jobs["default/b"]
+    a.uid = b.uid
+    a.creation = b.creation
+    assert sorted([(session.job_key(b), b), (session.job_key(a), a)])[0][1] is a
+
+
+def test_queues_are_ordered_by_plugins_then_by_age_then_by_name() -> None:
+    session = session_with(QUEUE_ORDER, [[lambda queue: queue.name != "other"]])
+    key, queues = session.queue_key, session.queues
+    assert sorted(queues, key=lambda name: key(queues[name]))[0] == "other"
+
+
+def test_tasks_are_ordered_by_plugins_then_by_index_age_and_uid() -> None:
+    session = session_with(TASK_ORDER, [[lambda task: -task.priority]])
+    tasks = sorted(session.jobs["default/a"].tasks(), key=session.task_key)
+    assert [task.name for task in tasks] == ["p0", "p1", "p2", "p3"]
+    tasks[3].index, tasks[2].priority = -2, 99
+    assert [t.name for t in sorted(tasks, key=session.task_key)] == ["p2", "p3", "p0", "p1"]
+
+
+# --- flags ---
+def test_a_flag_switches_the_functions_at_its_points_off() -> None:
+    session = session_with(JOB_PIPELINED, [[REJECT]], {"enableJobPipelined": False})
+    assert session.job_pipelined(session.jobs["default/a"])
+    session = session_with(JOB_PIPELINED, [[REJECT]], {"enableJobReady": False})
+    assert not session.job_pipelined(session.jobs["default/a"])
+
+
+def test_no_flag_switches_validity_off() -> None:
+    session = session_with(
+        JOB_VALID, [[Refusal("No", "no")]], dict.fromkeys(("enableJobValid", "enableJobOrder"), False)
+    )
+    assert session.job_valid(session.jobs["default/a"]) is not None
+
+
+def test_an_unknown_plugin_is_passed_over() -> None:
+    world = World(node("n"))
+    session = world.session(Configuration((), ((PluginOption("no-such-plugin"),),)))
+    assert session.plugins == []

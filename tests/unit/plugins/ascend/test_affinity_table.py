@@ -1,0 +1,205 @@
+"""Node and ring are chosen as table 1 of the affinity design says, for every state of up to three nodes.
+
+The table stands here once more, as printed, and is read in the plainest way: for each capacity, group and entry, the
+first node whose left or right ring meets the entry. The plugin compiles a table of its own into arrays; both must agree.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from scheduler.api.task import Task
+from scheduler.framework.classview import ClassView
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.columns import RingFilter, RingScore
+from scheduler.plugins.ascend.families import MODULE_910_X8, MODULE_910_X8_GROUPS
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.rings import best_place, ids_of
+from tests.builders import World, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, mask, npu_node, state
+
+TABLE = {
+    1: [("A", 1, [0, 1, 2, 3, 4]), ("B", 3, [0, 2, 3, 4]), ("C", 2, [0, 2, 4]), ("D", 4, [0, 4])],
+    # 3~3 is printed nowhere; by the policy's text a ring of three is taken last, whatever the other one has.
+    2: [("A", 2, [0, 1, 2, 3, 4]), ("B", 4, [0, 1, 3, 4]), ("C", 3, [0, 1, 3])],
+    4: [("A", 4, [0, 1, 2, 3, 4])],
+}
+STATES = list(product(range(5), repeat=2))
+CAPACITIES = (8, 7, 6, 5, 4, 3, 2, 1)
+Choice = tuple[int, list[int]] | None
+
+
+def naive(request: int, nodes: Sequence[tuple[int, int, int]]) -> Choice:
+    """(node, chip ids) for (capacity, left, right) of each node; None where nothing fits."""
+    if request == 8:
+        return next(((i, list(range(8))) for i, found in enumerate(nodes) if found == (8, 4, 4)), None)
+    for capacity in CAPACITIES:
+        for _, chosen, others in TABLE[request]:
+            for other in others:
+                for i, (healthy, left, right) in enumerate(nodes):
+                    if healthy != capacity:
+                        continue
+                    if (left, right) == (chosen, other):
+                        return i, state(left, right)[:request]
+                    if (right, left) == (chosen, other):
+                        return i, state(left, right)[left : left + request]
+    return None
+
+
+class Bench:
+    """Three nodes, a Pod of each size, and the plugin's own filter, score and ledger over states set by hand."""
+
+    def __init__(self) -> None:
+        names = ("a", "b", "c")
+        world = World(*(npu_node(n) for n in names), *(job(f"ask{r}", r) for r in (1, 2, 4, 8)))
+        self.session: Session = world.session(CONFIGURATION)
+        plugin = next(p for p in self.session.plugins if isinstance(p, Ascend))
+        self.ledger: ChipLedger = plugin._ledger
+
+    def task(self, request: int) -> Task:
+        return next(iter(self.session.jobs[f"default/ask{request}"].tasks()))
+
+    def choose(self, request: int, nodes: Sequence[tuple[int, int, int]]) -> Choice:
+        ledger = self.ledger
+        ledger.free[:] = 0
+        for i, (capacity, left, right) in enumerate(nodes):
+            ledger.free[i] = mask(state(left, right))
+            ledger.capacity[i] = capacity
+        task, table = self.task(request), MODULE_910_X8.tables[request]
+        view = ClassView(
+            self.session.nodes,
+            task.cls,
+            [RingFilter(ledger, table, False)],
+            [RingScore(ledger, table)],
+            check_resources=False,
+        )
+        rows = view.choose(1)
+        if not rows:
+            return None
+        ledger.allocate(self.session.jobs[task.job], [task], rows, False)
+        return rows[0], ids_of(ledger.taken(task))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize("request_size", [1, 2, 4, 8])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_every_state_of_up_to_three_nodes(bench: Bench, request_size: int, number: int) -> None:
+    for states in product(STATES, repeat=number):
+        nodes = [(8, *s) for s in states]
+        assert bench.choose(request_size, nodes) == naive(request_size, nodes), nodes
+
+
+def broken_nodes() -> Iterator[list[tuple[int, int, int]]]:
+    for capacities in product((8, 7, 6, 3), repeat=2):
+        for states in product(STATES, repeat=2):
+            if all(sum(s) <= c for s, c in zip(states, capacities, strict=True)):
+                yield [(c, *s) for c, s in zip(capacities, states, strict=True)]
+
+
+@pytest.mark.parametrize("request_size", [1, 2, 4, 8])
+def test_a_node_with_all_chips_in_order_comes_before_one_with_broken_ones(bench: Bench, request_size: int) -> None:
+    for nodes in broken_nodes():
+        assert bench.choose(request_size, nodes) == naive(request_size, nodes), nodes
+
+
+@pytest.mark.parametrize("request_size", [1, 2, 4, 8])
+def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, request_size: int) -> None:
+    ledger, table = bench.ledger, MODULE_910_X8.tables[request_size]
+    score, condition = RingScore(ledger, table), RingFilter(ledger, table, False)
+    row = np.array([0])
+    for free in range(256):
+        ledger.capacity[0] = 8
+        ledger.free[0] = free
+        ahead = [float(score.values(row, np.array([k]))[0]) for k in range(10)]
+        room = int(condition.room(row)[0])
+        one_by_one = []
+        while condition.room(row)[0]:
+            one_by_one.append(float(score.values(row, None)[0]))
+            ledger.free[0] &= ~table.choice[ledger.free[0]]
+        assert len(one_by_one) == room
+        assert ahead == one_by_one + [0.0] * (10 - room)
+
+
+@pytest.mark.parametrize("request_size", [1, 2, 4])
+def test_every_state_that_holds_the_request_has_one_rank_of_its_own(request_size: int) -> None:
+    groups = {1: 14, 2: 12, 4: 5}
+    seen: dict[int, tuple[int, int]] = {}
+    for left, right in STATES:
+        place = best_place_of(request_size, left, right)
+        assert (place is None) == (max(left, right) < request_size)
+        if place is not None:
+            pair = (min(left, right), max(left, right))
+            assert seen.setdefault(place, pair) == pair
+    assert len(seen) == groups[request_size]
+
+
+def best_place_of(request_size: int, left: int, right: int) -> int | None:
+    place = best_place(MODULE_910_X8_GROUPS[request_size], request_size, left, right)
+    return None if place is None else place.rank
+
+
+# --- worked examples of the device vendor's own tests, where they say the same as the design ---
+@pytest.mark.parametrize(
+    ("free", "request_size", "taken"),
+    [
+        ([0, 4, 5], 1, [0]),
+        ([0, 1, 2, 4, 5], 1, [0]),
+        ([0, 1, 4, 5, 6], 1, [4]),
+        ([0, 1, 4, 5, 6, 7], 1, [0]),
+        ([0, 1, 2, 3], 4, [0, 1, 2, 3]),
+        ([0, 1, 4], 4, []),
+        ([0, 1, 4, 5], 4, []),
+        (list(range(8)), 8, list(range(8))),
+        (list(range(7)), 8, []),
+    ],
+)
+def test_worked_examples_of_chips(free: list[int], request_size: int, taken: list[int]) -> None:
+    assert ids_of(int(MODULE_910_X8.tables[request_size].choice[mask(free)])) == taken
+
+
+@pytest.mark.parametrize(
+    ("request_size", "nodes", "first"),
+    [
+        (1, [(8, 1, 0), (8, 1, 1), (8, 1, 2)], 0),
+        (1, [(8, 3, 0), (8, 3, 2), (8, 3, 3)], 0),
+        (1, [(8, 3, 3), (8, 2, 0), (8, 2, 2)], 0),
+        (1, [(8, 1, 2), (8, 1, 3), (8, 1, 4)], 0),
+        (1, [(8, 2, 0), (8, 2, 2), (8, 0, 0)], 0),
+        (1, [(8, 3, 3), (8, 3, 4), (7, 1, 3)], 0),
+        (1, [(8, 0, 0), (7, 1, 2), (6, 1, 0)], 1),
+        (2, [(8, 2, 0), (8, 2, 1), (8, 2, 2)], 0),
+        (2, [(8, 4, 0), (8, 4, 1), (8, 4, 3)], 0),
+        (2, [(8, 2, 0), (8, 4, 1), (8, 4, 3)], 0),
+        (2, [(8, 2, 1), (8, 4, 0), (8, 2, 2)], 0),
+        (2, [(8, 1, 0), (7, 3, 1), (6, 2, 0)], 1),
+        (4, [(8, 4, 0), (8, 4, 1), (8, 4, 2)], 0),
+        (4, [(8, 3, 1), (8, 3, 2), (7, 4, 2)], 2),
+        (8, [(8, 4, 3), (8, 4, 4), (7, 4, 3)], 1),
+    ],
+)
+def test_worked_examples_of_nodes(
+    bench: Bench, request_size: int, nodes: list[tuple[int, int, int]], first: int
+) -> None:
+    chosen = bench.choose(request_size, nodes)
+    assert chosen is not None
+    assert chosen[0] == first
+
+
+def test_the_order_holds_against_other_scores() -> None:
+    """binpack pulls towards the fuller node b, the table towards a, whose ring has exactly what is asked."""
+    world = World(
+        npu_node("a"),
+        npu_node("b"),
+        device_info("a", [2, 3, 4, 5, 6, 7]),
+        device_info("b", list(range(8))),
+        pod("full", "60c+500Gi", on="b"),
+        job("train", 2),
+    ).run(CONFIGURATION)
+    assert chips_of(world) == {"train-0": ("a", [2, 3])}

@@ -1,0 +1,83 @@
+"""Chip lists and device information are read strictly, and what is wrong with them is said in a sentence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.plugins.ascend.chiplist import (
+    ChipListError,
+    device_lists,
+    format_chips,
+    json_object,
+    parse_chips,
+    parse_mounted,
+)
+
+PREFIX = "Ascend910-"
+
+
+@given(st.integers(0, 255))
+def test_a_list_is_read_back_as_it_was_written(mask: int) -> None:
+    assert parse_chips(format_chips(mask, PREFIX), PREFIX) == mask
+
+
+def test_lists_are_written_ascending() -> None:
+    assert format_chips(0b10010010, PREFIX) == "Ascend910-1,Ascend910-4,Ascend910-7"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Ascend910-0, Ascend910-1", "' Ascend910-1' is not a chip's name, Ascend910-<number> is"),
+        ("Ascend910-0,Ascend910-0", "'Ascend910-0' is listed twice"),
+        ("Ascend910-8", "'Ascend910-8': the chips are numbered 0 to 7"),
+        ("Ascend910-99999999999999999999", "'Ascend910-99999999999999999999' is not a chip's name"),
+        ("Ascend910--1", "'Ascend910--1' is not a chip's name"),
+        ("Ascend910-01", "'Ascend910-01' is not a chip's name"),
+        ("Ascend910-٣", "is not a chip's name"),
+        ("Ascend310-0", "'Ascend310-0' is not a chip's name"),
+        ("Ascend910-0,", "'' is not a chip's name"),
+        (",", "'' is not a chip's name"),
+        ("Ascend910-2c-100-0", "is not a chip's name"),
+        ("Ascend910-0," * 1000, "12000 characters, a list has at most 1024"),
+    ],
+)
+def test_a_malformed_list_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ChipListError) as error:
+        parse_chips(text, PREFIX)
+    assert problem in str(error.value)
+
+
+def test_virtual_devices_count_for_the_chip_they_were_cut_from() -> None:
+    assert parse_mounted("Ascend910-2c-100-3", PREFIX) == 0b1000
+    assert parse_mounted("Ascend910-12c.3cpu.32g-100-0_2", PREFIX) == 1
+    assert parse_mounted("Ascend910-0,Ascend910-5", PREFIX) == 0b100001
+
+
+@pytest.mark.parametrize("text", ['{"DeviceInfo":{"DeviceList":{"a":"b"}}}', '{"DeviceList":{"a":"b"},"UpdateTime":0}'])
+def test_device_information_may_be_wrapped_or_flat(text: str) -> None:
+    assert device_lists(text) == {"a": "b"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", '{"DeviceInfo":7}', '{"DeviceList":[]}', "[" * 100_000])
+def test_malformed_device_information_is_refused(text: str) -> None:
+    with pytest.raises(ChipListError):
+        device_lists(text)
+
+
+@given(st.text())
+def test_no_text_breaks_the_readers(text: str) -> None:
+    for read in (json_object, device_lists, lambda t: parse_chips(t, PREFIX), lambda t: parse_mounted(t, PREFIX)):
+        try:
+            read(text)
+        except ChipListError:
+            continue
+
+
+@given(st.text(alphabet="Ascend910-,.c_ 7", max_size=60))
+def test_no_list_breaks_the_readers(text: str) -> None:
+    for read in (parse_chips, parse_mounted):
+        try:
+            assert 0 <= read(text, PREFIX) <= 255
+        except ChipListError:
+            continue

@@ -1,0 +1,114 @@
+"""Which jobs are let in: 1, 2, 4 or 8 chips in one Pod, or Pods of eight; one virtual device per Pod."""
+
+import pytest
+
+from scheduler.api.names import ASCEND_910, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
+from scheduler.api.reasons import Refusal
+from tests.builders import Raw, World, group, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, job, npu_node, npu_pod
+
+
+def refusal(*objects: Raw | list[Raw]) -> Refusal | None:
+    world = World(npu_node("n"), *objects)
+    session = world.session(CONFIGURATION)
+    return session.job_valid(session.jobs["default/j"])
+
+
+def message(*objects: Raw | list[Raw]) -> str:
+    found = refusal(*objects)
+    assert found is not None
+    return f"{found.reason}: {found.message}"
+
+
+@pytest.mark.parametrize(("chips", "number"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 17), (0, 3)])
+def test_requests_that_the_rings_can_serve(chips: int, number: int) -> None:
+    assert refusal(job("j", chips, number)) is None
+
+
+@pytest.mark.parametrize("chips", [3, 5, 6, 7, 9, 16, 2**40, "500m", "1500m"])
+def test_other_requests_of_a_pod_are_refused_with_the_number(chips: int | str) -> None:
+    assert message(job("j", chips)) == (
+        f"InvalidResourceRequest: Pod default/j-0 asks for {chips} huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8"
+    )
+
+
+@pytest.mark.parametrize(("chips", "number", "total"), [(1, 2, 2), (2, 2, 4), (4, 2, 8), (1, 8, 8), (1, 3, 3)])
+def test_up_to_eight_chips_are_for_one_pod(chips: int, number: int, total: int) -> None:
+    assert message(job("j", chips, number)) == (
+        f"InvalidResourceRequest: {number} Pods ask for {total} huawei.com/Ascend910 together; "
+        "up to 8 must be asked for by one Pod"
+    )
+
+
+def test_above_eight_every_pod_asks_for_eight() -> None:
+    assert message(job("j", 4, 4)) == (
+        "InvalidResourceRequest: the job asks for 16 huawei.com/Ascend910 in 4 Pods, of which Pod default/j-0 asks "
+        "for 4; above 8 every Pod must ask for 8"
+    )
+    mixed = [*job("j", 8, 1), npu_pod("odd", 4, "j")]
+    assert "asks for 12 huawei.com/Ascend910 in 2 Pods, of which Pod default/odd asks for 4" in message(mixed)
+
+
+def test_pods_without_chips_are_not_counted() -> None:
+    assert refusal(job("j", 4), pod("launcher", "1c+1Gi", "j")) is None
+
+
+def test_running_pods_count_terminating_and_finished_ones_do_not() -> None:
+    assert refusal(job("j", 8), npu_pod("running", 8, "j", on="n")) is None
+    assert refusal(job("j", 4), npu_pod("running", 4, "j", on="n")) is not None
+    assert refusal(job("j", 4), npu_pod("leaving", 4, "j", on="n", deleting=True)) is None
+    assert refusal(job("j", 4), npu_pod("done", 4, "j", on="n", phase="Succeeded")) is None
+    assert refusal(job("j", 4), npu_pod("failed", 4, "j", on="n", phase="Failed")) is None
+
+
+def test_a_job_whose_chips_are_all_given_is_not_judged() -> None:
+    assert refusal(group("j", minimum=1), npu_pod("odd", 3, "j", on="n"), pod("more", "1c+1Gi", "j")) is None
+
+
+# --- virtual devices ---
+@pytest.mark.parametrize("template", ["2c", "16c", "12c.3cpu.32g"])
+def test_one_virtual_device_per_pod(template: str) -> None:
+    name = f"{ASCEND_910}-{template}"
+    assert refusal(group("j", minimum=2), pod("a", f"{name}=1", "j"), pod("b", f"{name}=1", "j")) is None
+    assert message(group("j", minimum=1), pod("a", f"{name}=2", "j")) == (
+        f"InvalidResourceRequest: a Pod asks for 2 {name}; it may ask for exactly 1 virtual device"
+    )
+
+
+def test_virtual_devices_of_two_kinds_are_too_many() -> None:
+    both = f"{ASCEND_910}-2c=1+{ASCEND_910}-4c=1"
+    assert "may ask for exactly 1 virtual device" in message(group("j", minimum=1), pod("a", both, "j"))
+
+
+def test_a_virtual_device_gets_no_chips_from_us() -> None:
+    node = npu_node("n")
+    node["status"]["allocatable"][f"{ASCEND_910}-2c"] = "4"
+    world = World(node, group("j", minimum=1), pod("a", f"1c+1Gi+{ASCEND_910}-2c=1", "j")).run(CONFIGURATION)
+    assert world.bound == {"a": "n"}
+    assert world.decisions.binds[0].annotations == {}
+
+
+# --- other families ---
+@pytest.mark.parametrize("kind", ["card", "half", "module-910b-8", "module-a3-16", "", "nonsense"])
+def test_a_job_for_another_family_is_refused(kind: str) -> None:
+    assert message(job("j", 4, selector={"accelerator-type": kind})) == (
+        f"NotSupportPolicy: Pod default/j-0 selects accelerator-type={kind}; supported: module (or none)"
+    )
+
+
+def test_the_module_may_be_named() -> None:
+    assert refusal(job("j", 4, selector={"accelerator-type": "module"})) is None
+
+
+@pytest.mark.parametrize(("key", "value"), [(SCHEDULE_POLICY, "chip8-node8"), (SP_BLOCK, "16")])
+def test_a_policy_of_another_family_is_refused(key: str, value: str) -> None:
+    expected = f"NotSupportPolicy: {key}={value} is not supported; only Ascend910 module x8 without {key} is"
+    assert message(job("j", 8, annotations={key: value})) == expected
+    whole, *pods = job("j", 8)
+    whole["metadata"]["annotations"] = {key: value}
+    assert message(whole, pods) == expected
+
+
+def test_a_pod_that_skips_the_plugin_gets_a_node_but_no_chips() -> None:
+    world = World(npu_node("n"), job("j", 3, annotations={SKIP_ASCEND_PLUGIN: "enabled"})).run(CONFIGURATION)
+    assert chips_of(world) == {"j-0": ("n", [])}

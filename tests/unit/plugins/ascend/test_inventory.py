@@ -1,0 +1,200 @@
+"""What is free on a node: which source counts, what is taken off it, what happens when a source is malformed."""
+
+import json
+
+import pytest
+
+from scheduler.api.names import ASCEND_910, ASCEND_REAL
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.rings import ids_of
+from tests.builders import Raw, World, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, config_map, device_info, names, npu_node, npu_pod
+
+ALL = list(range(8))
+
+
+def holder(name: str, chips: int, ids: list[int], on: str = "n", **rest: bool) -> Raw:
+    return npu_pod(name, chips, on=on, annotations={ASCEND_910: names(ids)}, **rest)
+
+
+def free_on(world: World, row: int = 0) -> list[int]:
+    session = world.session(CONFIGURATION)
+    world_problems[:] = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
+    return ids_of(int(plugin(session.plugins)._ledger.free[row]))
+
+
+world_problems: list[str] = []
+
+
+def plugin(plugins: list[object]) -> Ascend:
+    return next(p for p in plugins if isinstance(p, Ascend))
+
+
+def capacity(world: World) -> int:
+    return int(plugin(world.session(CONFIGURATION).plugins)._ledger.capacity[0])
+
+
+# --- sources ---
+def test_the_config_map_comes_first() -> None:
+    world = World(npu_node("n", annotations={ASCEND_910: names([0])}), device_info("n", [1, 2, 5]))
+    assert free_on(world) == [1, 2, 5]
+
+
+def test_an_aggregated_config_map_is_read_as_well() -> None:
+    assert free_on(World(npu_node("n"), device_info("n", [3], wrapped=False))) == [3]
+
+
+def test_then_the_annotation_of_the_node() -> None:
+    assert free_on(World(npu_node("n", annotations={ASCEND_910: names([0, 7])}))) == [0, 7]
+
+
+def test_then_the_number_of_allocatable_chips() -> None:
+    assert free_on(World(npu_node("n"))) == ALL
+    world = World(npu_node("n", 6), holder("held", 2, [6, 7]))
+    assert free_on(world) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("chips", [0, 9, 16, 2**60])
+def test_a_node_without_chips_or_with_more_than_eight_has_none_of_this_family(chips: int) -> None:
+    assert free_on(World(npu_node("n", chips), device_info("n", ALL))) == []
+
+
+def test_a_node_labelled_as_another_family_has_none() -> None:
+    labels = {"accelerator-type": "module-910b-8"}
+    assert free_on(World(npu_node("n", **labels), device_info("n", ALL))) == []
+    assert free_on(World(npu_node("n", **{"accelerator-type": "module"}), device_info("n", ALL))) == ALL
+
+
+# --- what is taken off ---
+def test_broken_and_recovering_chips_are_not_free_and_lessen_the_capacity() -> None:
+    world = World(npu_node("n"), device_info("n", ALL, Unhealthy=[1], Recovering=[6]))
+    assert free_on(world) == [0, 2, 3, 4, 5, 7]
+    assert capacity(world) == 6
+
+
+def test_the_capacity_is_no_more_than_what_is_allocatable() -> None:
+    assert capacity(World(npu_node("n", 7), device_info("n", [0, 1, 2]))) == 7
+
+
+def test_a_list_that_lags_a_binding_is_corrected_by_the_pods() -> None:
+    assert free_on(World(npu_node("n"), device_info("n", ALL), holder("fresh", 2, [0, 1]))) == [2, 3, 4, 5, 6, 7]
+
+
+def test_chips_of_a_terminating_pod_are_not_free() -> None:
+    world = World(npu_node("n"), device_info("n", ALL), holder("leaving", 4, [0, 1, 2, 3], deleting=True))
+    assert free_on(world) == [4, 5, 6, 7]
+
+
+def test_chips_of_a_finished_pod_are_free() -> None:
+    gone = npu_pod("gone", 4, on="n", phase="Succeeded", annotations={ASCEND_910: names([0, 1, 2, 3])})
+    assert free_on(World(npu_node("n"), device_info("n", ALL), gone)) == ALL
+
+
+def test_what_is_mounted_counts_before_what_was_assigned() -> None:
+    both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: names([4, 5])})
+    assert free_on(World(npu_node("n"), device_info("n", ALL), both)) == [0, 1, 2, 3, 6, 7]
+
+
+def test_a_virtual_device_holds_its_chip() -> None:
+    virtual = pod("v", f"{ASCEND_910}-2c=1", on="n", annotations={ASCEND_REAL: "Ascend910-2c-100-3"})
+    assert free_on(World(npu_node("n"), virtual)) == [0, 1, 2, 4, 5, 6, 7]
+
+
+def test_a_pod_of_another_family_is_passed_over() -> None:
+    other = pod("o", "huawei.com/Ascend310P=1", on="n", annotations={ASCEND_REAL: "Ascend310P-3"})
+    assert free_on(World(npu_node("n"), other)) == ALL
+    assert world_problems == []
+
+
+# --- Pods that do not say which chips they hold ---
+def test_chips_of_a_pod_that_names_none_are_taken_off_the_high_end() -> None:
+    assert free_on(World(npu_node("n"), device_info("n", ALL), npu_pod("p", 3, on="n"))) == [0, 1, 2, 3, 4]
+
+
+def test_once_kubelet_gave_it_chips_they_are_not_taken_off_again() -> None:
+    assert free_on(World(npu_node("n"), device_info("n", [0, 1, 2, 6, 7]), npu_pod("p", 3, on="n"))) == [0, 1, 2, 6, 7]
+
+
+def test_a_broken_chip_is_not_mistaken_for_one_that_kubelet_gave() -> None:
+    world = World(npu_node("n", 7), device_info("n", [0, 1, 2, 3, 4, 5, 6]), npu_pod("p", 2, on="n"))
+    assert free_on(world) == [0, 1, 2, 3, 4]
+
+
+def test_a_pod_that_names_fewer_than_it_asks_for_takes_the_rest_as_well() -> None:
+    assert free_on(World(npu_node("n"), holder("p", 4, [0, 1]))) == [2, 3, 4, 5]
+
+
+# --- malformed ---
+@pytest.mark.parametrize(
+    ("info", "problem"),
+    [
+        (config_map("n", "{"), "data[DeviceInfoCfg]: not JSON"),
+        (config_map("n", '{"DeviceInfo":[]}'), "data[DeviceInfoCfg]: has no object DeviceList"),
+        (config_map("n", '{"DeviceList":{}}'), "data[DeviceInfoCfg]: lists no huawei.com/Ascend910"),
+        (device_info("n", 7), "data[DeviceInfoCfg][huawei.com/Ascend910]: a comma-separated list is wanted, not int"),
+        (device_info("n", "Ascend910-0, Ascend910-1"), "data[DeviceInfoCfg][huawei.com/Ascend910]: ' Ascend910-1'"),
+        (device_info("n", "Ascend910-0,Ascend910-0"), "is listed twice"),
+        (device_info("n", "Ascend910--5"), "is not a chip's name"),
+        (device_info("n", "Ascend910-8"), "the chips are numbered 0 to 7"),
+    ],
+)
+def test_a_malformed_config_map_is_set_aside_for_the_next_source(info: Raw, problem: str) -> None:
+    world = World(npu_node("n", annotations={ASCEND_910: names([2])}), info)
+    assert free_on(world) == [2]
+    assert len(world_problems) == 1
+    assert world_problems[0].startswith("ConfigMap mindx-dl-deviceinfo-n ")
+    assert problem in world_problems[0]
+
+
+def test_a_config_map_without_the_key_is_set_aside() -> None:
+    info = config_map("n", "")
+    del info["data"]
+    assert free_on(World(npu_node("n"), info)) == ALL
+    assert "data[DeviceInfoCfg]: not JSON" in world_problems[0]
+
+
+def test_a_malformed_annotation_of_a_node_is_set_aside_too() -> None:
+    assert free_on(World(npu_node("n", annotations={ASCEND_910: "all of them"}))) == ALL
+    assert world_problems == [
+        "Node n metadata.annotations[huawei.com/Ascend910]: 'all of them' is not a chip's name, Ascend910-<number> is"
+    ]
+
+
+def test_a_malformed_list_of_broken_chips_does_not_spoil_the_others() -> None:
+    world = World(npu_node("n"), device_info("n", [0, 1], Unhealthy="broken", NetworkUnhealthy=[1], Recovering=None))
+    assert free_on(world) == [0, 1]
+    assert [p.split(":")[0] for p in world_problems] == [
+        "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Unhealthy]",
+        "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Recovering]",
+    ]
+
+
+@pytest.mark.parametrize("text", ["Ascend910-9", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])
+def test_a_pod_with_a_malformed_list_counts_as_naming_none(text: str) -> None:
+    world = World(npu_node("n"), npu_pod("p", 2, on="n", annotations={ASCEND_910: text}))
+    assert free_on(world) == [0, 1, 2, 3, 4, 5]
+    assert world_problems[0].startswith("Pod p metadata.annotations[huawei.com/Ascend910]: ")
+
+
+def test_a_malformed_list_of_what_is_mounted_leaves_what_was_assigned() -> None:
+    both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: "Ascend910-?"})
+    assert free_on(World(npu_node("n"), both)) == [2, 3, 4, 5, 6, 7]
+    assert world_problems[0].startswith("Pod p metadata.annotations[huawei.com/AscendReal]: ")
+
+
+def test_a_problem_is_told_once_while_nothing_changes() -> None:
+    world = World(npu_node("n"), config_map("n", "{"))
+    assert free_on(world) == ALL
+    assert len(world_problems) == 1
+    assert free_on(world) == ALL
+    assert world_problems == []
+
+
+def test_a_change_of_the_node_s_pods_is_seen() -> None:
+    info = device_info("n", ALL)
+    world = World(npu_node("n"), info)
+    assert free_on(world) == ALL
+    world.cluster.load([])
+    assert json.loads(info["data"]["DeviceInfoCfg"])
+    with_pod = World(npu_node("n"), info, holder("p", 1, [0]))
+    assert free_on(with_pod) == [1, 2, 3, 4, 5, 6, 7]
