@@ -186,6 +186,7 @@ class ClusterCache:
         except QuantityError as error:
             self._aside("Pod", meta.namespace, meta.name, "spec.containers[].resources", str(error))
             return
+        old = self._tasks.get(key)  # its class may be another since the Pod was looked at
         if old is not None and _same(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return

@@ -17,7 +17,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, format_amount
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Scope, Score
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, FutureFilter, Scope, Score
 
 LONGEST_RUN = 256
 """Tasks placed by one call; bounds the table of scores looked ahead (nodes x tasks) to a few hundred kilobytes."""
@@ -120,7 +120,7 @@ class ClassView:
     def choose_future(self) -> int | None:
         """The best row for one task on resources that terminating tasks will give back, or None."""
         self._sync()
-        fits = (self._filter_room > 0) & (self._room_in(self._nodes.future_idle(), self._all) > 0)
+        fits = self._future_room(self._all) & (self._room_in(self._nodes.future_idle(), self._all) > 0)
         rows = self._limited(self._wide_pass(np.flatnonzero(fits)))
         return self._best_of(rows) if len(rows) else None
 
@@ -128,11 +128,20 @@ class ClassView:
         """Whether one task fits on the row now, and whether it would once terminating tasks are gone."""
         self._sync()
         rows = np.array([row], dtype=np.intp)
-        if self._filter_room[row] < 1 or not len(self._wide_pass(rows)):
+        if not len(self._wide_pass(rows)):
             return False, False
         future = self._nodes.future_idle_of(row)
         fits = all(self._request[d] <= future[d] for d in self._dims) and all(future[d] >= 0 for d in self._bare)
-        return bool(self._idle_room[row] > 0), bool(fits)
+        now = bool(self._filter_room[row] > 0 and self._idle_room[row] > 0)
+        return now, bool(fits and self._future_room(rows)[0])
+
+    def _future_room(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether the filters let one task on each row once terminating tasks are gone."""
+        passes = np.ones(len(rows), dtype=bool)
+        for condition in self._node_filters:
+            answer = condition.future_room if isinstance(condition, FutureFilter) else condition.room
+            passes &= answer(rows) > 0
+        return passes
 
     def _limited(self, rows: Rows) -> Rows:
         return rows[: self._limit] if self._limit else rows

@@ -10,7 +10,7 @@ runs of equal tasks without asking again:
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,14 @@ class Filter(Protocol):
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         """Why the nodes given are refused: (text, number of nodes). Called only for nodes whose room is 0."""
+
+
+@runtime_checkable
+class FutureFilter(Protocol):
+    """What a Filter may say besides: its answer changes when terminating tasks are gone."""
+
+    def future_room(self, rows: Rows) -> Counts:
+        """``room``, as it will be once the tasks that are terminating have left the nodes."""
 
 
 class Score(Protocol):

@@ -86,6 +86,7 @@ class Session:
         self.plugins: list[registry.Plugin] = []
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
         self._per: dict[ExtensionPoint, Per] = {PREDICATE: Per.CLASS, NODE_ORDER: Per.CLASS}
+        self._variants: list[Callable[[Job], object]] = []
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._views: dict[tuple[object, ...], ClassView] = {}
@@ -114,10 +115,17 @@ class Session:
         return total
 
     # --- for plugins: registration ---
-    def add(self, point: ExtensionPoint, function: Function, per: Per = Per.CLASS) -> None:
+    def add(
+        self,
+        point: ExtensionPoint,
+        function: Function,
+        per: Per = Per.CLASS,
+        variant: Callable[[Job], object] | None = None,
+    ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
-        ``per`` matters for PREDICATE and NODE_ORDER only.
+        For PREDICATE and NODE_ORDER: the function is asked once per class (and queue, or job, by ``per``), and once more
+        for each value of ``variant(job)``.
         """
         if not self._option.enabled(point.flag):
             return
@@ -125,6 +133,8 @@ class Session:
         tiers[self._tier].append(function)
         if point in self._per and per.value > self._per[point].value:
             self._per[point] = per
+        if variant is not None:
+            self._variants.append(variant)
 
     def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
         """Be told of every placement and of every one undone."""
@@ -274,11 +284,11 @@ class Session:
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
         per = max(self._per.values(), key=lambda p: p.value)
-        key: tuple[object, ...] = (cls.id,)
+        key: tuple[object, ...] = (cls.id, *(variant(job) for variant in self._variants))
         if per is Per.QUEUE:
-            key = (cls.id, job.queue)
+            key = (*key, job.queue)
         elif per is Per.JOB:
-            key = (cls.id, job.key)
+            key = (*key, job.key)
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = ClassView(

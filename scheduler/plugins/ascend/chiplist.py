@@ -85,6 +85,8 @@ def device_lists(text: str) -> dict[str, Any]:
 
 def json_object(text: str) -> dict[str, Any]:
     """The JSON object in the text. Raises ChipListError."""
+    if not text:
+        raise ChipListError("is missing or empty")
     try:
         root = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -32,11 +32,13 @@ class RingFilter:
         self._several = several
 
     def room(self, rows: Rows) -> Counts:
-        return self._table.room[self._ledger.usable(rows, self._several)]
+        room: Counts = self._table.room[self._ledger.usable(rows, self._several)]
+        return room
 
     def future_room(self, rows: Rows) -> Counts:
         """As ``room``, once terminating Pods are gone and what others were promised is taken."""
-        return self._table.room[self._ledger.promisable(rows, self._several)]
+        room: Counts = self._table.room[self._ledger.promisable(rows, self._several)]
+        return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         request = self._table.request
@@ -52,7 +54,11 @@ class RingFilter:
 
 
 class RingScore:
-    """Nodes in the design's order: more chips in working order first, then by group, then by place in the group."""
+    """Nodes in the design's order: more chips in working order first, then by group, then by place in the group.
+
+    The design names nodes of eight chips and, after them, of seven ("the broken one counts as used"); nodes with fewer
+    follow in the same manner, so that they stay of use.
+    """
 
     scope = Scope.NODE
 

@@ -11,9 +11,8 @@ from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.names import ACCELERATOR_TYPE, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
-from scheduler.api.quantity import format_milli
 from scheduler.api.reasons import Refusal
-from scheduler.api.resource import Dimensions
+from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.inventory import MILLI, chips_asked
@@ -70,7 +69,7 @@ class Demand:
         asked = [d for d in self._virtual if cls.request[d] > 0]
         if not asked or (len(asked) == 1 and cls.request[asked[0]] == MILLI):
             return None
-        what = ", ".join(f"{format_milli(cls.request[d])} {self._names[d]}" for d in asked)
+        what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in asked)
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
     def _check_family(self, job: Job, asking: list[Task]) -> Refusal | None:
@@ -99,7 +98,7 @@ class Demand:
             if amount != self.chips(task.cls) * MILLI or self.chips(task.cls) not in family.tables:
                 return Refusal(
                     REASON_REQUEST,
-                    f"Pod {task.key} asks for {format_milli(amount)} {family.resource}; "
+                    f"Pod {task.key} asks for {format_amount(family.resource, amount)} {family.resource}; "
                     f"a Pod may ask for {family.sizes}",
                 )
         total = sum(self.chips(task.cls) for task in asking)

@@ -19,7 +19,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, MaskFilter, Score
 from scheduler.framework.extension import BIND_ANNOTATIONS, JOB_VALID, NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin, register_prefix
-from scheduler.framework.session import Per, Session
+from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.columns import RingFilter, RingScore
 from scheduler.plugins.ascend.demand import Demand, skipped
@@ -46,7 +46,7 @@ class Ascend:
         self._ledger = self._read()
         session.add(JOB_VALID, self._demand.check)
         # Whether a network fault matters depends on the job; where no node has one, its class says it all.
-        session.add(PREDICATE, self._filters, Per.JOB if self._ledger.network_matters else Per.CLASS)
+        session.add(PREDICATE, self._filters, variant=self._demand.of_several if self._ledger.network_matters else None)
         session.add(NODE_ORDER, self._scores)
         session.add(BIND_ANNOTATIONS, self._bind)
         session.add_handlers(self._ledger.allocate, self._ledger.deallocate)

@@ -1,7 +1,7 @@
 """Node and ring are chosen as table 1 of the affinity design says, for every state of up to three nodes.
 
 The table stands here once more, as printed, and is read in the plainest way: for each capacity, group and entry, the
-first node whose left or right ring meets the entry. The plugin compiles a table of its own into arrays; both must agree.
+first node whose left or right ring meets the entry. The plugin compiles a table of its own into arrays; both agree.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,13 +1,13 @@
 """What is free on a node: which source counts, what is taken off it, what happens when a source is malformed."""
 
-import json
+from typing import NamedTuple
 
 import pytest
 
 from scheduler.api.names import ASCEND_910, ASCEND_REAL
 from scheduler.plugins.ascend.plugin import Ascend
 from scheduler.plugins.ascend.rings import ids_of
-from tests.builders import Raw, World, pod
+from tests.builders import Raw, World, feed, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, config_map, device_info, names, npu_node, npu_pod
 
 ALL = list(range(8))
@@ -17,21 +17,22 @@ def holder(name: str, chips: int, ids: list[int], on: str = "n", **rest: bool) -
     return npu_pod(name, chips, on=on, annotations={ASCEND_910: names(ids)}, **rest)
 
 
-def free_on(world: World, row: int = 0) -> list[int]:
+class Reading(NamedTuple):
+    free: list[int]
+    problems: list[str]
+    capacity: int
+
+
+def read(world: World) -> Reading:
+    """What the plugin makes of the (only) node when a session opens."""
     session = world.session(CONFIGURATION)
-    world_problems[:] = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
-    return ids_of(int(plugin(session.plugins)._ledger.free[row]))
+    ledger = next(p for p in session.plugins if isinstance(p, Ascend))._ledger
+    told = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
+    return Reading(ids_of(int(ledger.free[0])), told, int(ledger.capacity[0]))
 
 
-world_problems: list[str] = []
-
-
-def plugin(plugins: list[object]) -> Ascend:
-    return next(p for p in plugins if isinstance(p, Ascend))
-
-
-def capacity(world: World) -> int:
-    return int(plugin(world.session(CONFIGURATION).plugins)._ledger.capacity[0])
+def free_on(world: World) -> list[int]:
+    return read(world).free
 
 
 # --- sources ---
@@ -68,12 +69,11 @@ def test_a_node_labelled_as_another_family_has_none() -> None:
 # --- what is taken off ---
 def test_broken_and_recovering_chips_are_not_free_and_lessen_the_capacity() -> None:
     world = World(npu_node("n"), device_info("n", ALL, Unhealthy=[1], Recovering=[6]))
-    assert free_on(world) == [0, 2, 3, 4, 5, 7]
-    assert capacity(world) == 6
+    assert read(world) == ([0, 2, 3, 4, 5, 7], [], 6)
 
 
 def test_the_capacity_is_no_more_than_what_is_allocatable() -> None:
-    assert capacity(World(npu_node("n", 7), device_info("n", [0, 1, 2]))) == 7
+    assert read(World(npu_node("n", 7), device_info("n", [0, 1, 2]))).capacity == 7
 
 
 def test_a_list_that_lags_a_binding_is_corrected_by_the_pods() -> None:
@@ -102,8 +102,7 @@ def test_a_virtual_device_holds_its_chip() -> None:
 
 def test_a_pod_of_another_family_is_passed_over() -> None:
     other = pod("o", "huawei.com/Ascend310P=1", on="n", annotations={ASCEND_REAL: "Ascend310P-3"})
-    assert free_on(World(npu_node("n"), other)) == ALL
-    assert world_problems == []
+    assert read(World(npu_node("n"), other)) == (ALL, [], 8)
 
 
 # --- Pods that do not say which chips they hold ---
@@ -140,30 +139,34 @@ def test_a_pod_that_names_fewer_than_it_asks_for_takes_the_rest_as_well() -> Non
 )
 def test_a_malformed_config_map_is_set_aside_for_the_next_source(info: Raw, problem: str) -> None:
     world = World(npu_node("n", annotations={ASCEND_910: names([2])}), info)
-    assert free_on(world) == [2]
-    assert len(world_problems) == 1
-    assert world_problems[0].startswith("ConfigMap mindx-dl-deviceinfo-n ")
-    assert problem in world_problems[0]
+    free, problems, _ = read(world)
+    assert free == [2]
+    assert len(problems) == 1
+    assert problems[0].startswith("ConfigMap mindx-dl-deviceinfo-n ")
+    assert problem in problems[0]
 
 
 def test_a_config_map_without_the_key_is_set_aside() -> None:
     info = config_map("n", "")
     del info["data"]
-    assert free_on(World(npu_node("n"), info)) == ALL
-    assert "data[DeviceInfoCfg]: not JSON" in world_problems[0]
+    free, problems, _ = read(World(npu_node("n"), info))
+    assert free == ALL
+    assert "data[DeviceInfoCfg]: is missing or empty" in problems[0]
 
 
 def test_a_malformed_annotation_of_a_node_is_set_aside_too() -> None:
-    assert free_on(World(npu_node("n", annotations={ASCEND_910: "all of them"}))) == ALL
-    assert world_problems == [
+    free, problems, _ = read(World(npu_node("n", annotations={ASCEND_910: "all of them"})))
+    assert free == ALL
+    assert problems == [
         "Node n metadata.annotations[huawei.com/Ascend910]: 'all of them' is not a chip's name, Ascend910-<number> is"
     ]
 
 
 def test_a_malformed_list_of_broken_chips_does_not_spoil_the_others() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1], Unhealthy="broken", NetworkUnhealthy=[1], Recovering=None))
-    assert free_on(world) == [0, 1]
-    assert [p.split(":")[0] for p in world_problems] == [
+    free, problems, _ = read(world)
+    assert free == [0, 1]
+    assert [p.split(":")[0] for p in problems] == [
         "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Unhealthy]",
         "ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910-Recovering]",
     ]
@@ -172,29 +175,33 @@ def test_a_malformed_list_of_broken_chips_does_not_spoil_the_others() -> None:
 @pytest.mark.parametrize("text", ["Ascend910-9", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])
 def test_a_pod_with_a_malformed_list_counts_as_naming_none(text: str) -> None:
     world = World(npu_node("n"), npu_pod("p", 2, on="n", annotations={ASCEND_910: text}))
-    assert free_on(world) == [0, 1, 2, 3, 4, 5]
-    assert world_problems[0].startswith("Pod p metadata.annotations[huawei.com/Ascend910]: ")
+    free, problems, _ = read(world)
+    assert free == [0, 1, 2, 3, 4, 5]
+    assert problems[0].startswith("Pod p metadata.annotations[huawei.com/Ascend910]: ")
 
 
 def test_a_malformed_list_of_what_is_mounted_leaves_what_was_assigned() -> None:
     both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: "Ascend910-?"})
-    assert free_on(World(npu_node("n"), both)) == [2, 3, 4, 5, 6, 7]
-    assert world_problems[0].startswith("Pod p metadata.annotations[huawei.com/AscendReal]: ")
+    free, problems, _ = read(World(npu_node("n"), both))
+    assert free == [2, 3, 4, 5, 6, 7]
+    assert problems[0].startswith("Pod p metadata.annotations[huawei.com/AscendReal]: ")
 
 
 def test_a_problem_is_told_once_while_nothing_changes() -> None:
     world = World(npu_node("n"), config_map("n", "{"))
-    assert free_on(world) == ALL
-    assert len(world_problems) == 1
-    assert free_on(world) == ALL
-    assert world_problems == []
+    assert len(read(world).problems) == 1
+    assert read(world) == (ALL, [], 8)
 
 
-def test_a_change_of_the_node_s_pods_is_seen() -> None:
-    info = device_info("n", ALL)
-    world = World(npu_node("n"), info)
+def test_a_change_of_the_pods_on_a_node_is_seen() -> None:
+    world = World(npu_node("n"), device_info("n", ALL))
     assert free_on(world) == ALL
-    world.cluster.load([])
-    assert json.loads(info["data"]["DeviceInfoCfg"])
-    with_pod = World(npu_node("n"), info, holder("p", 1, [0]))
-    assert free_on(with_pod) == [1, 2, 3, 4, 5, 6, 7]
+    feed(world.cluster.cache, holder("p", 1, [0]))
+    assert free_on(world) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_change_of_the_config_map_is_seen() -> None:
+    world = World(npu_node("n"), device_info("n", ALL))
+    assert free_on(world) == ALL
+    feed(world.cluster.cache, device_info("n", [3]))
+    assert free_on(world) == [3]

@@ -1,0 +1,96 @@
+"""Who we are to the API server: address, certificates and tokens, as the ``kubernetes`` package loads them.
+
+That package knows kubeconfig files, exec plugins, in-cluster service accounts and their refresh; this module only turns
+what it loaded into what the HTTP client needs. How requests are made is the business of ``client``.
+"""
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubernetes.client import Configuration as KubernetesConfiguration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME
+
+
+class CredentialsError(Exception):
+    """Nothing usable was found; the message says where was looked and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the API server is and how to trust it."""
+
+    host: str
+    """Scheme, host and port, without a trailing slash."""
+    tls: ssl.SSLContext | None
+    server_name: str | None
+    """Name to check the server's certificate against, where it is not the host."""
+    proxy: str | None
+
+
+class Credentials:
+    """Loaded once by ``load``; ``authorization`` is asked again and again, and refreshes what has expired."""
+
+    def __init__(self, *, kubeconfig: str = "", master: str = "") -> None:
+        """``kubeconfig``: path of a file, or "" for the service account, else KUBECONFIG. ``master``: overrides the
+        server's address."""
+        self._kubeconfig = kubeconfig
+        self._master = master.rstrip("/")
+        self._configuration: KubernetesConfiguration | None = None
+
+    def load(self) -> Access:
+        """Read everything anew. Blocks (files, exec plugins). Raises CredentialsError."""
+        configuration = KubernetesConfiguration()
+        try:
+            self._fill(configuration)
+        except CredentialsError:
+            raise
+        except Exception as error:  # the package raises whatever the YAML, the files or the plugin made it raise
+            source = self._kubeconfig or "the default kubeconfig or service account"
+            raise CredentialsError(f"cannot load credentials from {source}: {error}") from error
+        if self._master:
+            configuration.host = self._master if "://" in self._master else f"http://{self._master}"
+        self._configuration = configuration
+        return Access(
+            host=str(configuration.host).rstrip("/"),
+            tls=_tls(configuration),
+            server_name=configuration.tls_server_name,
+            proxy=configuration.proxy or None,
+        )
+
+    def _fill(self, configuration: KubernetesConfiguration) -> None:
+        if self._kubeconfig:
+            if not Path(self._kubeconfig).is_file():
+                raise CredentialsError(f"--kubeconfig: no such file: {self._kubeconfig}")
+            load_kube_config(config_file=self._kubeconfig, client_configuration=configuration)
+        elif os.environ.get(SERVICE_HOST_ENV_NAME):
+            load_incluster_config(client_configuration=configuration)
+        else:
+            try:
+                load_kube_config(client_configuration=configuration)
+            except ConfigException:
+                if not self._master:
+                    raise
+
+    def authorization(self) -> str:
+        """The value of the Authorization header, or "". Blocks while an expired token is fetched again."""
+        if self._configuration is None:
+            return ""
+        token: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
+        return token.strip() if token else ""
+
+
+def _tls(configuration: KubernetesConfiguration) -> ssl.SSLContext | None:
+    if not str(configuration.host).startswith("https"):
+        return None
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+    # Certificate authorities made by older cluster installers lack extensions that newer Pythons insist on.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+    return context

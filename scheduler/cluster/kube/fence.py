@@ -1,0 +1,49 @@
+"""Until when this process may write to the cluster.
+
+The leader election moves the date forward with every renewal; the client looks at it right before a request of a
+scheduler leaves, and cuts requests off before the lease could be another's. So there are never two that write.
+"""
+
+import math
+import time
+
+
+class Fenced(Exception):
+    """The request was not sent: this process is not, or no longer, the leader."""
+
+
+def clock() -> float:
+    """Seconds that also pass while the machine sleeps: a suspended leader must not wake up as one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Fence:
+    """Closed until opened."""
+
+    def __init__(self) -> None:
+        self._send_until = -math.inf
+        self._answer_until = -math.inf
+
+    def extend(self, send_until: float, answer_until: float) -> None:
+        """Requests may leave until the one moment and be answered until the other (both of ``clock``)."""
+        self._send_until = send_until
+        self._answer_until = answer_until
+
+    def open_forever(self) -> None:
+        """There is no leader election."""
+        self._send_until = self._answer_until = math.inf
+
+    def close(self) -> None:
+        """Nothing may be sent from now on."""
+        self._send_until = self._answer_until = -math.inf
+
+    @property
+    def is_open(self) -> bool:
+        return clock() < self._send_until
+
+    def check(self) -> float:
+        """Seconds within which a request sent now has to be answered. Raises Fenced if none may be sent."""
+        now = clock()
+        if now >= self._send_until:
+            raise Fenced("not the leader")
+        return self._answer_until - now

@@ -1,0 +1,84 @@
+"""How often we may call the API server, and who goes first when we may not call at once.
+
+A token bucket (``qps`` refill, ``burst`` size) with classes: a waiting binding takes the next token before any waiting
+status, a status before any Event. Calls that keep us alive as the leader never wait.
+"""
+
+import asyncio
+import heapq
+from enum import IntEnum
+from itertools import count
+
+
+class Priority(IntEnum):
+    """Classes of calls, the most important first."""
+
+    CONTROL = 0
+    """Leader election: not limited."""
+    WRITE = 1
+    """Bindings and evictions."""
+    READ = 2
+    """Lists and watches."""
+    STATUS = 3
+    """Status of PodGroups, Pods and Queues."""
+    EVENT = 4
+
+    @property
+    def label(self) -> str:
+        """The class in metrics."""
+        return self.name.lower()
+
+
+class RateLimiter:
+    """For one event loop; not thread-safe."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        """``qps`` of 0 or less: no limit."""
+        self._qps = qps
+        self._burst = max(1, burst)
+        self._tokens = float(self._burst)
+        self._refilled: float | None = None
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def acquire(self, priority: Priority) -> None:
+        """Wait for a token. Cancelling the wait gives the place up."""
+        if self._qps <= 0 or priority is Priority.CONTROL:
+            return
+        loop = asyncio.get_running_loop()
+        self._refill(loop.time())
+        if not self._waiting and self._tokens >= 1:
+            self._tokens -= 1
+            return
+        future: asyncio.Future[None] = loop.create_future()
+        heapq.heappush(self._waiting, (priority, next(self._numbers), future))
+        self._serve()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():  # the token came in the same moment: hand it on
+                self._tokens += 1
+                self._serve()
+            raise
+
+    def _refill(self, now: float) -> None:
+        if self._refilled is not None:
+            self._tokens = min(float(self._burst), self._tokens + (now - self._refilled) * self._qps)
+        self._refilled = now
+
+    def _serve(self) -> None:
+        """Give out what there is, most important first, and come back when the next token is due."""
+        loop = asyncio.get_running_loop()
+        self._refill(loop.time())
+        while self._waiting and (self._waiting[0][2].done() or self._tokens >= 1):
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                self._tokens -= 1
+                future.set_result(None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            # A little later than due: a timer that fires early would find the bucket a hair short of one token.
+            self._timer = loop.call_later((1 - self._tokens) / self._qps + 0.0005, self._serve)

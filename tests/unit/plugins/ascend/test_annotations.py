@@ -1,0 +1,119 @@
+"""What a Pod carries when it is bound: its chips, a growing time, and for acjobs and whole nodes the addresses."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler.api.names import (
+    ACJOB_OPERATOR_NAME,
+    ASCEND_910,
+    ASCEND_910_CONFIGURATION,
+    ASCEND_REAL,
+    BASE_DEVICE_INFOS,
+    DISTRIBUTED_JOB,
+    PREDICATE_TIME,
+)
+from tests.builders import Raw, World
+from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node, problems
+
+ADDRESSES = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}", "SuperDeviceID": i + 100} for i in range(8)})
+OPERATOR = {ACJOB_OPERATOR_NAME: "ascendjob-controller"}
+
+
+def node_with(addresses: str | None = ADDRESSES, name: str = "n", **annotations: str) -> Raw:
+    more = {} if addresses is None else {BASE_DEVICE_INFOS: addresses}
+    raw = npu_node(name, annotations={**more, **annotations})
+    raw["status"]["addresses"] = [
+        {"type": "Hostname", "address": name},
+        {"type": "InternalIP", "address": "192.168.1.10"},
+    ]
+    return raw
+
+
+def bind(*objects: Raw | list[Raw]) -> tuple[World, list[dict[str, str]]]:
+    world = World(*objects).run(CONFIGURATION)
+    return world, [b.annotations for b in world.decisions.binds]
+
+
+def test_a_pod_is_told_its_chips_in_ascending_order() -> None:
+    _, (annotations,) = bind(node_with(), job("j", 4))
+    assert annotations == {
+        ASCEND_910: "Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3",
+        PREDICATE_TIME: annotations[PREDICATE_TIME],
+        DISTRIBUTED_JOB: "false",
+    }
+
+
+def test_the_pods_of_a_job_of_several_are_told_so() -> None:
+    _, bound = bind(node_with(), node_with(name="m"), job("j", 8, 2))
+    assert [a[DISTRIBUTED_JOB] for a in bound] == ["true", "true"]
+
+
+def test_predicate_times_are_nanoseconds_and_grow_from_binding_to_binding() -> None:
+    world = World(node_with(), job("a", 1), job("b", 1)).run(CONFIGURATION)
+    assert world.outcome is not None
+    now = int(world.outcome.session.now * 1_000_000_000)
+    assert [int(b.annotations[PREDICATE_TIME]) for b in world.decisions.binds] == [now + 1, now + 2]
+
+
+def test_the_same_snapshot_gives_the_same_annotations() -> None:
+    objects = [node_with(), *job("a", 1), *job("b", 8)]
+    assert bind(*objects)[1] == bind(*objects)[1]
+
+
+def test_a_pod_of_an_acjob_gets_the_device_configuration() -> None:
+    more = {"superPodID": "3", "rackID": "2", "serverIndex": "5"}
+    world, (annotations,) = bind(node_with(**more), job("j", 2, labels=OPERATOR))
+    assert annotations[ASCEND_REAL] == annotations[ASCEND_910] == names([0, 1])
+    assert annotations[ASCEND_910_CONFIGURATION] == json.dumps(
+        {
+            "pod_name": "j-0",
+            "server_id": world.decisions.binds[0].task.uid,
+            "server_ip": "192.168.1.10",
+            "host_ip": "192.168.1.10",
+            "super_pod_id": 3,
+            "rack_id": 2,
+            "devices": [
+                {"device_id": "0", "device_ip": "10.0.0.0", "super_device_id": "100"},
+                {"device_id": "1", "device_ip": "10.0.0.1", "super_device_id": "101"},
+            ],
+            "server_index": "5",
+        },
+        separators=(",", ":"),
+    )
+
+
+def test_so_does_a_pod_that_takes_a_whole_node() -> None:
+    _, (annotations,) = bind(node_with(), job("j", 8))
+    configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
+    assert annotations[ASCEND_REAL] == names(range(8))
+    assert [d["device_id"] for d in configuration["devices"]] == [str(i) for i in range(8)]
+    assert (configuration["super_pod_id"], configuration["rack_id"], configuration["server_index"]) == (-2, 0, "0")
+
+
+@pytest.mark.parametrize("addresses", [None, "{}", json.dumps({"Ascend910-0": {"IP": "10.0.0.1"}})])
+def test_without_the_addresses_of_all_chips_the_device_plugin_is_left_to_write_it(addresses: str | None) -> None:
+    for labels in ({}, OPERATOR):
+        world, (annotations,) = bind(node_with(addresses), job("j", 8, labels=labels))
+        assert set(annotations) == {ASCEND_910, PREDICATE_TIME, DISTRIBUTED_JOB}
+        assert problems(world) == []
+
+
+def test_malformed_device_addresses_are_told_of() -> None:
+    world, (annotations,) = bind(node_with("{"), job("j", 8))
+    assert ASCEND_910_CONFIGURATION not in annotations
+    assert problems(world)[0].startswith("Node n metadata.annotations[baseDeviceInfos]: not JSON")
+
+
+@pytest.mark.parametrize("device", [None, 7, [], {}, {"IP": 5}, {"IP": ""}, {"IP": "10.0.0.1", "SuperDeviceID": []}])
+def test_no_device_entry_breaks_the_binding(device: Any) -> None:
+    _, (annotations,) = bind(node_with(json.dumps({"Ascend910-0": device})), job("j", 1, labels=OPERATOR))
+    assert annotations[ASCEND_910] == names([0])
+
+
+@pytest.mark.parametrize("text", ["", "-", "x", "9" * 50, "١", "--1", "1.5"])
+def test_a_malformed_super_pod_counts_as_none(text: str) -> None:
+    _, (annotations,) = bind(node_with(superPodID=text, rackID=text), job("j", 1, labels=OPERATOR))
+    configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
+    assert (configuration["super_pod_id"], configuration["rack_id"]) == (-2, 0)

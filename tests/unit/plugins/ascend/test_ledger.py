@@ -1,0 +1,219 @@
+"""No chip is ever given twice, and undoing gives back exactly what was taken."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from scheduler.api.job import Job
+from scheduler.api.names import ASCEND_910
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError, Statement
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.rings import ids_of
+from tests.builders import World, group
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
+
+ALL = list(range(8))
+
+
+@dataclass
+class Setting:
+    """An open session, its ledger, and short ways to its jobs."""
+
+    session: Session
+    ledger: ChipLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = next(p for p in self.session.plugins if isinstance(p, Ascend))._ledger
+
+    def job(self, name: str) -> Job:
+        return self.session.jobs[f"default/{name}"]
+
+    def task(self, job_name: str, number: int = 0) -> Task:
+        return next(t for t in self.job(job_name).tasks() if t.name == f"{job_name}-{number}")
+
+    def free(self, row: int = 0) -> list[int]:
+        return ids_of(int(self.ledger.free[row]))
+
+    def promisable(self, row: int = 0) -> list[int]:
+        return ids_of(int(self.ledger.promisable(np.array([row]), False)[0]))
+
+    def books(self) -> list[bytes]:
+        ledger = self.ledger
+        return [c.tobytes() for c in (ledger.free, ledger._releasing, ledger._promised, ledger._network)]
+
+
+def running(name: str, chips: list[int], **rest: bool) -> list[dict[str, object]]:
+    held = npu_pod(f"{name}-0", len(chips), name, on="n", annotations={ASCEND_910: names(chips)}, **rest)
+    return [group(name, minimum=1, phase="Running"), held]
+
+
+def setting(*objects: object) -> Setting:
+    return Setting(World(npu_node("n"), device_info("n", ALL), *objects).session(CONFIGURATION))  # type: ignore[arg-type]
+
+
+def test_chips_are_chosen_when_a_task_is_allocated_and_given_back_when_it_is_undone() -> None:
+    given = setting(job("a", 2), job("b", 4))
+    before = given.books()
+    statement = given.session.statement()
+    statement.allocate(given.job("a"), [given.task("a")], [0])
+    assert given.free() == [2, 3, 4, 5, 6, 7]
+    statement.allocate(given.job("b"), [given.task("b")], [0])
+    assert given.free() == [2, 3]
+    statement.discard()
+    assert given.books() == before
+
+
+def test_where_the_rings_have_no_place_nothing_is_taken() -> None:
+    given = setting(job("a", 4), running("x", [0]), running("y", [4]))
+    before = given.books()
+    statement = given.session.statement()
+    with pytest.raises(AllocationError, match=r"node n has no place for 4 huawei.com/Ascend910 of Pod default/a-0"):
+        statement.allocate(given.job("a"), [given.task("a")], [0])
+    assert given.books() == before
+    assert not statement
+
+
+def test_of_a_run_that_does_not_fit_whole_nothing_is_taken() -> None:
+    given = setting(job("a", 8, 2))
+    before = given.books()
+    with pytest.raises(AllocationError):
+        given.session.statement().allocate(given.job("a"), [given.task("a"), given.task("a", 1)], [0, 0])
+    assert given.books() == before
+
+
+def test_an_evicted_task_keeps_its_chips_but_they_can_be_promised() -> None:
+    given = setting(job("a", 8), running("x", [0, 1, 2, 3]))
+    before = given.books()
+    statement = given.session.statement()
+    statement.evict(given.job("x"), given.task("x"), "preempted")
+    assert given.free() == [4, 5, 6, 7]
+    assert given.promisable() == ALL
+    statement.pipeline(given.job("a"), given.task("a"), 0)
+    assert given.free() == [4, 5, 6, 7]
+    assert given.promisable() == []
+    statement.discard()
+    assert given.books() == before
+
+
+def test_chips_of_a_terminating_pod_can_be_promised_once() -> None:
+    given = setting(job("a", 4), job("b", 4), running("x", [0, 1, 2, 3], deleting=True), running("y", [4]))
+    statement = given.session.statement()
+    statement.pipeline(given.job("a"), given.task("a"), 0)
+    with pytest.raises(AllocationError):
+        statement.pipeline(given.job("b"), given.task("b"), 0)
+    assert given.free() == [5, 6, 7]
+
+
+def test_chips_of_an_evicted_task_placed_in_this_session_can_be_promised() -> None:
+    given = setting(job("a", 4))
+    statement = given.session.statement()
+    statement.allocate(given.job("a"), [given.task("a")], [0])
+    statement.commit()
+    before = given.books()
+    again = given.session.statement()
+    again.evict(given.job("a"), given.task("a"), "shuffled")
+    assert (given.free(), given.promisable()) == ([4, 5, 6, 7], ALL)
+    again.discard()
+    assert given.books() == before
+    assert given.promisable() == [4, 5, 6, 7]
+
+
+def test_a_broken_chip_of_an_evicted_task_is_not_promised() -> None:
+    world = World(npu_node("n"), device_info("n", [2, 3], Unhealthy=[1]), running("x", [0, 1]))
+    given = Setting(world.session(CONFIGURATION))
+    given.session.statement().evict(given.job("x"), given.task("x"), "preempted")
+    assert given.promisable() == [0, 2, 3]
+
+
+def test_undoing_is_exact_even_where_two_pods_claim_one_chip() -> None:
+    given = setting(running("x", [0]), running("y", [0]), running("z", [0]))
+    statement, before = given.session.statement(), given.books()
+    statement.evict(given.job("x"), given.task("x"), "preempted")
+    between = given.books()
+    second = given.session.statement()
+    second.evict(given.job("y"), given.task("y"), "preempted")
+    second.discard()
+    assert given.books() == between
+    statement.discard()
+    assert given.books() == before
+
+
+SIZES = (1, 1, 1, 2, 2, 2, 4, 4, 8)
+
+
+class ChipsAreConserved(RuleBasedStateMachine):
+    """Random statements over three nodes: allocate, pipeline, evict, discard, commit in any order."""
+
+    @initialize(chips=st.lists(st.integers(0, 7), unique=True), lost=st.sets(st.integers(0, 7)))
+    def open(self, chips: list[int], lost: set[int]) -> None:
+        held = [running(f"r{i}", [chip]) for i, chip in enumerate(chips)]
+        for pair in held:
+            pair[1]["spec"]["nodeName"] = "a"  # type: ignore[index]
+        asking = [job(f"j{i}", size) for i, size in enumerate(SIZES)]
+        nodes = [npu_node(n) for n in "abc"]
+        world = World(*nodes, device_info("b", sorted(set(ALL) - lost)), *held, *asking)  # type: ignore[arg-type]
+        self.given = Setting(world.session(CONFIGURATION))
+        self.running = [f"r{i}" for i in range(len(chips))]
+        self.statement: Statement = self.given.session.statement()
+        self.before = self.given.books()
+        self.taken_before: dict[str, int] = {}
+        self.exists = [ids_of(int(m)) for m in self.given.ledger.free]
+
+    @rule(number=st.integers(0, len(SIZES) - 1), row=st.integers(0, 2), pipelined=st.booleans())
+    def place(self, number: int, row: int, pipelined: bool) -> None:
+        j, task = self.given.job(f"j{number}"), self.given.task(f"j{number}")
+        if task.uid not in j.of(TaskStatus.PENDING):
+            return
+        books = self.given.books()
+        try:
+            if pipelined:
+                self.statement.pipeline(j, task, row)
+            else:
+                self.statement.allocate(j, [task], [row])
+        except AllocationError:
+            assert self.given.books() == books
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def evict(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.running))
+        j, task = self.given.job(name), self.given.task(name)
+        if task.uid not in j.of(TaskStatus.RELEASING):
+            self.statement.evict(j, task, "test")
+
+    @rule()
+    def discard(self) -> None:
+        self.statement.discard()
+        assert self.given.books() == self.before
+        assert self.given.ledger._taken == self.taken_before
+
+    @rule()
+    def commit(self) -> None:
+        self.statement.commit()
+        self.before = self.given.books()
+        self.taken_before = dict(self.given.ledger._taken)
+
+    @invariant()
+    def no_chip_is_held_twice(self) -> None:
+        given, ledger = self.given, self.given.ledger
+        for row, there in enumerate(self.exists):
+            holders = []
+            for number, size in enumerate(SIZES):
+                j, task = given.job(f"j{number}"), given.task(f"j{number}")
+                if j.placed.get(task.uid) == row and task.uid not in j.of(TaskStatus.PIPELINED):
+                    chips = ids_of(ledger.taken(task))
+                    assert len(chips) == size
+                    assert size == 8 or len({chip // 4 for chip in chips}) == 1
+                    holders += chips
+            assert sorted(holders + given.free(row)) == there
+
+
+ChipsAreConserved.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestChipsAreConserved = ChipsAreConserved.TestCase
