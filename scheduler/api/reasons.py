@@ -22,7 +22,7 @@ class FitErrors:
     """A refusal that concerns the task, not a node (quota, a claim that does not exist); stands before the counts."""
 
     def message(self) -> str:
-        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.`` and what lacks, in numbers."""
+        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.``, then what lacks."""
         if self.note and not self.reasons:
             return self.note
         if not self.reasons:

@@ -5,7 +5,7 @@ somebody looks at. Labels that nobody selects by, such as a task's index, do not
 Pod first names a key, ``label_keys`` grows and the cache classifies its Pods anew.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -25,6 +25,7 @@ class ClassTable:
         self._dimensions = dimensions
         self._classes: dict[_Key, TaskClass] = {}
         self._specs: dict[int, bytes] = {}
+        self._next = 0
         self.label_keys: set[str] = set(CLASS_LABELS)
         """Label keys that split classes."""
 
@@ -51,6 +52,11 @@ class ClassTable:
         for cls in self._classes.values():
             cls.request = self._dimensions.fit(cls.request)
 
+    def keep(self, ids: Collection[int]) -> None:
+        """Forget the classes that no task is of any more. Their numbers are not used again."""
+        self._classes = {key: cls for key, cls in self._classes.items() if cls.id in ids}
+        self._specs = {number: spec for number, spec in self._specs.items() if number in ids}
+
     def _intern(
         self,
         namespace: str,
@@ -65,7 +71,7 @@ class ClassTable:
         if cls is None:
             request = pod_request(spec, self._dimensions)
             cls = TaskClass(
-                id=len(self._specs),
+                id=self._next,
                 namespace=namespace,
                 labels=dict(kept),
                 annotations=dict(annotations),
@@ -74,6 +80,7 @@ class ClassTable:
                 best_effort=is_empty(request),
                 nonzero=nonzero_request(spec, request),
             )
+            self._next += 1
             self._classes[key] = cls
             self._specs[cls.id] = encoded
             self.label_keys.update(_selected_keys(spec))

@@ -13,7 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from scheduler.api.decisions import Bind, Decisions
+import numpy as np
+
+from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.job import Job
 from scheduler.api.names import (
     DEFAULT_QUEUE,
@@ -46,6 +48,7 @@ from scheduler.cache.classes import ClassTable
 from scheduler.cache.job_records import JobRecord, view_of
 from scheduler.cache.node_table import NodeTable, Shared
 
+FEW_CLASSES = 4096
 _FINISHED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _ON_ITS_WAY = (TaskStatus.BINDING,)
 _POD_SCHEDULED = "PodScheduled"
@@ -69,6 +72,8 @@ class ClusterCache:
         self._width = self._dimensions.width
         """Width of the last snapshot: classes are widened between sessions, never under one."""
         self._classes = ClassTable(self._dimensions)
+        self._most_classes = FEW_CLASSES
+        """Number of classes beyond which those without tasks are looked for and forgotten."""
         self._label_keys = len(self._classes.label_keys)
         self._nodes = NodeTable(self._dimensions, node_selector)
         self._tasks: dict[str, Task] = {}
@@ -82,20 +87,34 @@ class ClusterCache:
         self._volumes: Shared[PersistentVolume] = Shared()
         self._storage_classes: Shared[StorageClass] = Shared()
         self._malformed: list[Malformed] = []
-        self._set_aside: dict[str, str] = {}
-        """``kind/namespace/name`` -> problem last told of, so that each is told once."""
+        self._told: dict[str, dict[str, str]] = {}
+        """``kind/namespace/name`` -> field -> problem, as last told of, so that each is told once."""
+        self._problems: dict[str, str] = {}
+        """field -> problem of the object being taken in."""
+        self._handlers: dict[str, Callable[..., None]] = {
+            "Pod": self._upsert_pod,
+            "Node": self._upsert_node,
+            "PodGroup": self._upsert_group,
+            "Queue": self._upsert_queue,
+            "PriorityClass": self._upsert_priority,
+            **{kind: self._storing(store) for kind, store in self._stores().items()},
+        }
 
     # --- events in ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
         """An object was added or changed. Kinds the scheduler does not use are ignored."""
-        handler = self._handlers().get(kind)
-        if handler is not None:
-            handler(obj)
+        handler = self._handlers.get(kind)
+        if handler is None:
+            return
+        self._problems = {}
+        handler(obj)
+        if self._problems or self._told:
+            self._tell(kind, obj.metadata.namespace, obj.metadata.name)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """An object is gone."""
         key = f"{namespace}/{name}"
-        self._set_aside.pop(f"{kind}/{key}", None)
+        self._told.pop(f"{kind}/{key}", None)
         match kind:
             case "Pod":
                 self._drop_task(key)
@@ -141,16 +160,6 @@ class ClusterCache:
                 store = self._stores().get(kind)
                 return [key if "/" in key else f"/{key}" for key in store] if store is not None else []
 
-    def _handlers(self) -> dict[str, Callable[..., None]]:
-        return {
-            "Pod": self._upsert_pod,
-            "Node": self._upsert_node,
-            "PodGroup": self._upsert_group,
-            "Queue": self._upsert_queue,
-            "PriorityClass": self._upsert_priority,
-            **{kind: self._storing(store) for kind, store in self._stores().items()},
-        }
-
     def _stores(self) -> dict[str, Shared[Any]]:
         return {
             "ConfigMap": self._config_maps,
@@ -184,7 +193,7 @@ class ClusterCache:
         try:
             task = self._task(pod, ours, old)
         except QuantityError as error:
-            self._aside("Pod", meta.namespace, meta.name, "spec.containers[].resources", str(error))
+            self._aside("spec.containers[].resources", str(error))
             return
         old = self._tasks.get(key)  # its class may be another since the Pod was looked at
         if old is not None and _same(old, task):
@@ -208,6 +217,8 @@ class ClusterCache:
         held = {key: annotations[key] for key in TASK_ANNOTATIONS if key in annotations}
         if old is not None and old.status in _ON_ITS_WAY and state is TaskStatus.PENDING:
             state, node, held = old.status, old.node, old.annotations  # the watch has not seen the binding yet
+        elif old is not None and old.status is TaskStatus.RELEASING and state in (TaskStatus.BOUND, TaskStatus.RUNNING):
+            state = old.status  # nor the eviction
         return Task(
             uid=meta.uid or key_of(meta.namespace, meta.name),
             namespace=sys.intern(meta.namespace),
@@ -237,9 +248,6 @@ class ClusterCache:
                 return int(text)
             except ValueError:
                 self._aside(
-                    "Pod",
-                    pod.metadata.namespace,
-                    pod.metadata.name,
                     f"metadata.annotations[{TASK_PRIORITY}]",
                     f"{text[:64]!r} is not an integer",
                 )
@@ -296,10 +304,10 @@ class ClusterCache:
         try:
             minimum = None if spec.min_resources is None else self._dimensions.vector(spec.min_resources)
         except QuantityError as error:
-            self._aside("PodGroup", meta.namespace, meta.name, "spec.minResources", str(error))
+            self._aside("spec.minResources", str(error))
             return
         if spec.min_member < 0 or any(n < 0 for n in (spec.min_task_member or {}).values()):
-            self._aside("PodGroup", meta.namespace, meta.name, "spec.minMember", "negative")
+            self._aside("spec.minMember", "negative")
             return
         record = self._record(f"{meta.namespace}/{meta.name}")
         conditions = tuple(status.conditions or ())
@@ -337,10 +345,10 @@ class ClusterCache:
             guarantee = self._dimensions.vector(spec.guarantee.resource if spec.guarantee else None)
             deserved = self._dimensions.vector(spec.deserved)
         except QuantityError as error:
-            self._aside("Queue", "", meta.name, "spec", str(error))
+            self._aside("spec", str(error))
             return
         if spec.weight < 1:
-            self._aside("Queue", "", meta.name, "spec.weight", f"{spec.weight} is below 1")
+            self._aside("spec.weight", f"{spec.weight} is below 1")
             return
         for position in (CPU_INDEX, MEMORY_INDEX):
             if capability[position] <= 0:
@@ -360,13 +368,16 @@ class ClusterCache:
             annotations=meta.annotations or {},
             allocated={k: str(v) for k, v in (obj.status.allocated or {}).items()},
         )
+        old = self._queues.get(meta.name)
         self._queues[meta.name] = new
-        self.version += 1
+        if old is None or not _same_queue(old, new):
+            self.version += 1
 
     def _upsert_node(self, node: Node) -> None:
         if self._nodes.upsert(node):
             self.version += 1
-        self._malformed += self._nodes.malformed
+        for problem in self._nodes.malformed:
+            self._aside(problem.field, problem.problem)
         self._nodes.malformed.clear()
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
@@ -388,11 +399,19 @@ class ClusterCache:
         return next((p.value for p in self._priorities.values() if p.global_default), 0)
 
     # --- what was set aside ---
-    def _aside(self, kind: str, namespace: str, name: str, field: str, problem: str) -> None:
+    def _aside(self, field: str, problem: str) -> None:
+        """A field of the object being taken in cannot be used."""
+        self._problems[field] = problem
+
+    def _tell(self, kind: str, namespace: str, name: str) -> None:
+        """Tell of what was set aside of an object, unless it was told before."""
         key = f"{kind}/{namespace}/{name}"
-        if self._set_aside.get(key) != problem:
-            self._set_aside[key] = problem
-            self._malformed.append(Malformed(kind, namespace, name, field, problem))
+        before = self._told.pop(key, {})
+        if self._problems:
+            self._told[key] = self._problems
+        for field, problem in self._problems.items():
+            if before.get(field) != problem:
+                self._malformed.append(Malformed(kind, namespace, name, field, problem))
 
     def take_malformed(self) -> list[Malformed]:
         """What was set aside since the last call."""
@@ -402,6 +421,10 @@ class ClusterCache:
     # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:
         """The cluster at this moment. ``now``: seconds since the epoch."""
+        if len(self._classes) > self._most_classes:
+            used = {task.cls.id for task in self._tasks.values()}
+            self._classes.keep(used)
+            self._most_classes = max(FEW_CLASSES, 2 * len(used))
         if self._width != self._dimensions.width:
             self._width = self._dimensions.width
             self._classes.widen()
@@ -472,10 +495,27 @@ class ClusterCache:
         if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
             self._swap(task, replace(task, status=TaskStatus.PENDING, node="", annotations={}))
 
+    def evict_failed(self, eviction: Evict) -> None:
+        """An eviction that was assumed did not come about: the task stays where it is."""
+        task = self._current(eviction.task)
+        if task is not None and task.status is TaskStatus.RELEASING:
+            self._swap(task, replace(task, status=eviction.task.status))
+
     def _current(self, task: Task) -> Task | None:
         """The present version of a task, or None if its Pod is gone (or another of the same name is there)."""
         current = self._tasks.get(task.key)
         return current if current is not None and current.uid == task.uid else None
+
+
+def _same_queue(old: Queue, new: Queue) -> bool:
+    """Whether two versions of a queue are alike to a session (its status.allocated is the session's own word)."""
+    return (
+        (old.weight, old.priority, old.creation, old.state, old.reclaimable, old.parent, old.annotations)
+        == (new.weight, new.priority, new.creation, new.state, new.reclaimable, new.parent, new.annotations)
+        and np.array_equal(old.capability, new.capability)
+        and np.array_equal(old.guarantee, new.guarantee)
+        and np.array_equal(old.deserved, new.deserved)
+    )
 
 
 def _same(old: Task, new: Task) -> bool:

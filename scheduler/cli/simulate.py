@@ -48,6 +48,8 @@ def simulate_command(
     except (ManifestError, ConfigurationError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
+    for problem in report.last.session.problems if report.last else ():
+        click.echo(f"warning: {source}: {problem}", err=True)
     if output == "table":
         print_report(report, Console(soft_wrap=False))
         return

@@ -45,7 +45,9 @@ def run_cycle(snapshot: Snapshot, configuration: Configuration, *, nodes_limit: 
         if factory is None:
             continue
         begun = time.perf_counter()
-        factory(Arguments(configuration.action_arguments.get(name))).execute(session)
+        arguments = Arguments(configuration.action_arguments.get(name))
+        factory(arguments).execute(session)
+        session.problems += [f"action {name}: {problem}" for problem in arguments.problems]
         outcome.action_seconds[name] = time.perf_counter() - begun
     close_session(session)
     outcome.seconds = time.perf_counter() - started

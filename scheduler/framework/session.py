@@ -82,6 +82,8 @@ class Session:
         self.queues: dict[str, Queue] = snapshot.queues
         self.decisions = Decisions()
         self.malformed: list[Malformed] = []
+        self.problems: list[str] = []
+        """What is wrong with the arguments of the configuration; the same for every session of one configuration."""
         self.nodes_limit = nodes_limit
         self.plugins: list[registry.Plugin] = []
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
@@ -104,7 +106,9 @@ class Session:
                 if factory is None:
                     continue
                 self._option = option
-                plugin = factory(Arguments(option.arguments))
+                arguments = Arguments(option.arguments)
+                plugin = factory(arguments)
+                self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems]
                 self.plugins.append(plugin)
                 plugin.open(self)
 
@@ -124,7 +128,7 @@ class Session:
     ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
-        For PREDICATE and NODE_ORDER: the function is asked once per class (and queue, or job, by ``per``), and once more
+        For PREDICATE and NODE_ORDER: it is asked once per class (and queue, or job, by ``per``), and once more
         for each value of ``variant(job)``.
         """
         if not self._option.enabled(point.flag):

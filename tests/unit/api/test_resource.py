@@ -66,6 +66,7 @@ def test_limits_that_are_not_listed_are_infinite() -> None:
     dimensions = Dimensions()
     limits = dimensions.limits({"cpu": 2, "example.com/gpu": 0})
     gpu = dimensions.find("example.com/gpu")
+    assert gpu is not None
     assert (limits[CPU_INDEX], limits[gpu]) == (2000, 0)
     assert np.isinf(limits[MEMORY_INDEX]) and np.isinf(limits[PODS_INDEX])
 

@@ -74,7 +74,7 @@ def test_more_resources_than_a_vector_began_with() -> None:
     spec = {
         "containers": [container(f"{name}=1") for name in names[:10]],
         "initContainers": [container(f"{name}=2") for name in names[5:15]],
-        "overhead": {name: 1 for name in names[15:]},
+        "overhead": dict.fromkeys(names[15:], 1),
     }
     vector = pod_request(msgspec.convert(spec, PodSpec), dimensions)
     positions = [dimensions.find(name) for name in names]

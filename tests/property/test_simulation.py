@@ -1,0 +1,186 @@
+"""Whatever the cluster: no node and no queue is given more than it has, gangs start whole, and every run is alike."""
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.api.names import GROUP_NAME
+from scheduler.api.quantity import parse_quantity
+from scheduler.cluster.memory import Kubelet, simulate
+from scheduler.framework import classview
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
+from tests.builders import NAME, Raw, World, amounts, group, manifests, node, pod, queue
+
+DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
+PLAIN = parse_configuration("actions: allocate, backfill\ntiers:\n- plugins:\n  - name: gang\n")
+QUEUED = parse_configuration(
+    "actions: enqueue, allocate, backfill\n"
+    "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
+    "- plugins: [{name: overcommit}, {name: drf}, {name: proportion}, {name: binpack}]\n"
+)
+CONFIGURATIONS = st.sampled_from([DEFAULT, PLAIN, QUEUED])
+SIZES = ("", "1c", "2c+1Gi", "0.3c+700Mi", "1c+example.com/gpu=1", "3c+example.com/gpu=2")
+MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Raw]:
+    """Up to five nodes, three queues and six PodGroups of up to six Pods each, some running, ending or gated."""
+    sizes = st.sampled_from(["4c+8Gi", "2c+2Gi", "8c+16Gi+example.com/gpu=4", "1c+1Gi+3p", "3c+4Gi+2p"])
+    objects = [node(f"n{i}", size) for i, size in enumerate(draw(st.lists(sizes, min_size=1, max_size=5)))]
+    names = [o["metadata"]["name"] for o in objects]
+    queues = draw(st.lists(st.sampled_from(["", "2c", "5c+4Gi", "4c+example.com/gpu=1"]), max_size=2))
+    objects += [queue(f"q{i}", i + 1, capability) for i, capability in enumerate(queues)]
+    places = [f"q{i}" for i in range(len(queues))] + ["default"]
+    free = {o["metadata"]["name"]: dict(o["status"]["allocatable"]) for o in objects if o["kind"] == "Node"}
+    for g in range(draw(st.integers(0, 6))):
+        size = draw(st.integers(0, 6))
+        minimum = draw(st.integers(0, max(size, 1) + 1))
+        asks = draw(st.sampled_from([None, "1c", "4c+2Gi", "20c"]))
+        objects.append(group(f"g{g}", draw(st.sampled_from(places)), minimum, asks=asks))
+        alike = draw(st.booleans())
+        shape = draw(st.sampled_from(SIZES))
+        for i in range(size):
+            shape = shape if alike else draw(st.sampled_from(SIZES))
+            fate = draw(st.sampled_from(["wait"] * 8 + ["run", "end", "gated", "done"]))
+            where = draw(st.sampled_from(names)) if fate in ("run", "end", "done") else ""
+            if fate in ("run", "end") and not take(free[where], shape):
+                where, fate = "", "wait"
+            objects.append(
+                pod(
+                    f"g{g}-w-{i}",
+                    shape,
+                    f"g{g}",
+                    on=where,
+                    phase="Succeeded" if fate == "done" else "",
+                    deleting=fate == "end",
+                    gated=fate == "gated",
+                    priority=draw(st.sampled_from([None, 1, 9])),
+                )
+            )
+    return objects
+
+
+def take(free: dict[str, str], shape: str) -> bool:
+    """Put a running Pod on a node if it has the room (so that nodes are not overcommitted from the start)."""
+    asked = {**amounts(shape), "pods": "1"}
+    left = {k: parse_quantity(free.get(k, "0"), 1000) - parse_quantity(v, 1000) for k, v in asked.items()}
+    if any(v < 0 for v in left.values()):
+        return False
+    free.update({k: f"{v}m" for k, v in left.items()})
+    return True
+
+
+# --- sums over objects, independent of the scheduler's own books ---
+def held(objects: list[Raw], key: Any) -> dict[str, dict[str, int]]:
+    """What Pods on nodes hold, in thousandths, summed by ``key`` of the Pod ("" leaves it out)."""
+    sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for item in objects:
+        if item["kind"] != "Pod" or not item["spec"].get("nodeName"):
+            continue
+        if item["status"]["phase"] in ("Succeeded", "Failed") or not key(item):
+            continue
+        requests = item["spec"]["containers"][0].get("resources", {}).get("requests", {})
+        for name, quantity in {**requests, "pods": "1"}.items():
+            sums[key(item)][name] += parse_quantity(quantity, 1000)
+    return sums
+
+
+def check(objects: list[Raw], *, count_pods: bool) -> None:
+    """No node holds more than it has, in any resource."""
+    nodes = {o["metadata"]["name"]: o["status"]["allocatable"] for o in objects if o["kind"] == "Node"}
+    for name, sums in held(objects, lambda p: p["spec"]["nodeName"]).items():
+        for resource, amount in sums.items():
+            if resource != "pods" or count_pods:
+                assert amount <= parse_quantity(nodes[name].get(resource, "0"), 1000), (name, resource)
+
+
+@MODEST
+@given(clusters(), CONFIGURATIONS)
+def test_no_node_is_given_more_than_it_has(objects: list[Raw], configuration: Configuration) -> None:
+    report = simulate(manifests(*objects), configuration, [NAME])
+    check(report.cluster.objects(), count_pods=False)
+
+
+@MODEST
+@given(clusters())
+def test_no_node_is_given_more_pods_than_it_runs(objects: list[Raw]) -> None:
+    pytest.importorskip("scheduler.plugins.predicates")
+    report = simulate(manifests(*objects), DEFAULT, [NAME])
+    check(report.cluster.objects(), count_pods=True)
+
+
+@MODEST
+@given(clusters(), CONFIGURATIONS)
+def test_a_gang_starts_whole_or_not_at_all(objects: list[Raw], configuration: Configuration) -> None:
+    world = World(*objects)
+    for _ in range(4):
+        ready_before = {key: job.ready_count for key, job in world.cluster.cache.snapshot(0).jobs.items()}
+        world.run(configuration, kubelet=True)
+        jobs = world.cluster.cache.snapshot(0).jobs
+        for key in {bind.task.job for bind in world.decisions.binds}:
+            # Best-effort members count although they are placed last (as in Volcano).
+            reached = jobs[key].ready_count + jobs[key].pending_best_effort
+            assert reached >= jobs[key].min_member, (key, ready_before[key])
+
+
+@MODEST
+@given(clusters())
+def test_a_queue_is_never_given_more_than_its_capability(objects: list[Raw]) -> None:
+    """What ran before the scheduler came may exceed it, and terminating Pods no longer count."""
+    before = held(objects, queue_of(objects))
+    report = simulate(manifests(*objects), QUEUED, [NAME])
+    after = report.cluster.objects()
+    limits = {o["metadata"]["name"]: o["spec"].get("capability") or {} for o in after if o["kind"] == "Queue"}
+    for name, sums in held(after, queue_of(after)).items():
+        for resource, limit in limits[name].items():
+            most = max(parse_quantity(limit, 1000), before[name][resource])
+            assert sums[resource] <= most, (name, resource)
+
+
+def queue_of(objects: list[Raw]) -> Any:
+    groups = {o["metadata"]["name"]: o["spec"]["queue"] for o in objects if o["kind"] == "PodGroup"}
+
+    def key(item: Raw) -> str:
+        meta = item["metadata"]
+        return "" if meta.get("deletionTimestamp") else groups.get((meta.get("annotations") or {}).get(GROUP_NAME), "")
+
+    return key
+
+
+@MODEST
+@given(clusters(), CONFIGURATIONS, st.sampled_from(list(Kubelet)))
+def test_the_same_input_gives_the_same_output(
+    objects: list[Raw], configuration: Configuration, kubelet: Kubelet
+) -> None:
+    first, second = (
+        json.dumps(simulate(manifests(*objects), configuration, [NAME], kubelet=kubelet).cluster.objects())
+        for _ in range(2)
+    )
+    assert first == second
+
+
+@MODEST
+@given(clusters(), CONFIGURATIONS, st.integers(1, 3))
+def test_placing_runs_of_equal_tasks_comes_to_what_placing_each_alone_does(
+    objects: list[Raw], configuration: Configuration, run: int
+) -> None:
+    longest = classview.LONGEST_RUN
+    fast = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
+    try:
+        classview.LONGEST_RUN = run
+        slow = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
+    finally:
+        classview.LONGEST_RUN = longest
+    assert fast == slow
+
+
+@MODEST
+@given(clusters(), CONFIGURATIONS)
+def test_the_simulation_comes_to_rest(objects: list[Raw], configuration: Configuration) -> None:
+    """What nothing changes causes no writes: a cluster without evictions settles well before the last cycle."""
+    assert simulate(manifests(*objects), configuration, [NAME]).cycles < 20

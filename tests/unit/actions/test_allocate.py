@@ -1,0 +1,216 @@
+"""allocate: which Pods get which nodes, queue by queue and gang by gang."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import pytest
+
+from scheduler.api.job import Job
+from scheduler.api.task import Task
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
+from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
+
+GANGS = configuration(
+    {
+        "gang": only("enableJobOrder", "enableJobReady", "enableJobPipelined", "enableJobStarving"),
+        "drf": only("enablePreemptable", "enableJobOrder"),
+        "proportion": only("enableQueueOrder", "enableReclaimable", "enabledAllocatable"),
+        "predicates": {},
+        "nodeorder": {},
+    },
+    actions="allocate",
+)
+FAIR = configuration(
+    {
+        "drf": {},
+        "proportion": only("enableQueueOrder", "enableReclaimable"),
+        "predicates": {},
+        "nodeorder": {},
+    },
+    actions="allocate",
+)
+GANG_ONLY = configuration(["gang"], actions="allocate")
+MASTER, WORKER = {"nodeRole": "master"}, {"nodeRole": "worker"}
+
+
+# --- gangs ---
+def test_a_pod_whose_selector_matches_is_bound_and_its_neighbour_waits() -> None:
+    world = World(
+        node("n1", "2c+4Gi", WORKER),
+        group("pg1", minimum=1),
+        pod("p1", "1c+1G", "pg1", role="master", selector=MASTER),
+        pod("p2", "1c+1G", "pg1", role="worker", selector=WORKER),
+    )
+    assert world.run(GANGS).bound == {"p2": "n1"}
+
+
+def roles(minimum: dict[str, int], workers: str) -> World:
+    members = [pod(f"p{i}", "1c+1G", "pg1", role="master", selector=MASTER) for i in (0, 1)]
+    members += [pod(f"p{i}", "1c+1G", "pg1", role="worker", selector=WORKER) for i in (2, 3)]
+    return World(
+        node("n1", "1c+4Gi", MASTER),
+        node("n2", f"{workers}+4Gi", WORKER),
+        group("pg1", minimum=2, roles=minimum),
+        members,
+    )
+
+
+def test_a_gang_with_a_minimum_per_role_starts_with_one_of_each() -> None:
+    assert roles({"master": 1, "worker": 1}, "1c").run(GANGS).bound == {"p0": "n1", "p2": "n2"}
+
+
+def test_a_gang_whose_role_cannot_reach_its_minimum_does_not_start() -> None:
+    assert roles({"master": 2, "worker": 0}, "2c").run(GANGS).bound == {}
+
+
+def test_a_group_without_a_minimum_is_placed_as_far_as_it_fits() -> None:
+    world = World(node("n1", "2c+4Gi"), group("pg1", minimum=0), pods("p", 2, "1c+1G", "pg1"))
+    assert world.run(GANGS).bound == {"p-0": "n1", "p-1": "n1"}
+
+
+def test_a_gang_that_does_not_fit_frees_its_places_for_a_younger_one() -> None:
+    world = World(
+        node("n1", "3c"),
+        group("old", minimum=4),
+        pods("o", 4, "1c", "old"),
+        group("new", minimum=2),
+        pods("n", 2, "1c", "new"),
+    )
+    assert world.run(GANG_ONLY).bound == {"n-0": "n1", "n-1": "n1"}
+
+
+def test_a_gang_that_waits_for_terminating_pods_keeps_its_promise_for_the_session() -> None:
+    world = World(
+        node("n1", "3c"),
+        pod("leaving", "1c", on="n1", deleting=True),
+        group("gang", minimum=3),
+        pods("g", 3, "1c", "gang"),
+        group("late", minimum=1),
+        pod("l", "1c", "late"),
+    )
+    assert world.run(GANG_ONLY).bound == {}
+    message = world.get("Pod", "g-2")["status"]["conditions"][0]["message"]
+    assert (
+        message
+        == "Pod default/g-2 can possibly be assigned to n1, once resource is released and minAvailable is satisfied"
+    )
+
+
+def test_without_the_enqueue_action_a_pending_group_is_allocated() -> None:
+    world = World(node("n1"), group("a", phase="Pending"), pod("p", "1c", "a")).run(GANG_ONLY)
+    assert world.bound == {"p": "n1"}
+    assert world.phase("a") == "Inqueue"
+
+
+def test_with_the_enqueue_action_a_group_that_is_not_let_in_is_passed_over() -> None:
+    closed = World(node("n1"), queue("q", state="Closed"), group("a", "q"), pod("p", "1c", "a"))
+    assert closed.run(configuration(["gang", "proportion"])).bound == {}
+
+
+def test_a_gated_pod_is_not_placed_and_its_gang_waits() -> None:
+    world = World(node("n1"), group("a", minimum=2), pod("p", "1c", "a"), pod("g", "1c", "a", gated=True))
+    assert world.run(GANG_ONLY).bound == {}
+
+
+# --- fairness between queues ---
+def test_two_queues_of_equal_weight_get_a_pod_each() -> None:
+    world = World(
+        node("n1", "2c+4G"), queue("c1"), queue("c2"),
+        group("pg1", "c1", 0), pods("pg1-p", 2, "1c+1G", "pg1"),
+        group("pg2", "c2", 0), pods("pg2-p", 2, "1c+1G", "pg2"),
+    )  # fmt: skip
+    assert world.run(GANGS).bound == {"pg1-p-0": "n1", "pg2-p-0": "n1"}
+
+
+def test_a_pod_larger_than_its_queues_share_waits() -> None:
+    world = World(
+        node("n1", "2c+4G"), queue("c1"), queue("c2"),
+        group("pg1", "c1", 0), pod("p1", "3c+1G", "pg1"), group("pg2", "c2", 0), pod("p2", "1c+1G", "pg2"),
+    )  # fmt: skip
+    assert world.run(GANGS).bound == {"p2": "n1"}
+
+
+def shared() -> list[Raw]:
+    return [
+        node("node-1", "5c+5G"), queue("q-1"), queue("q-2"),
+        group("pg-1", "q-1", 0), pod("pod-small-1", "1c+1G", "pg-1", on="node-1"), pod("pod-large-1", "2c+2G", "pg-1"),
+    ]  # fmt: skip
+
+
+def test_the_queue_that_has_less_is_served_first() -> None:
+    world = World(shared(), group("pg-2", "q-2", 0), pod("pod-large-2", "3c+2G", "pg-2"))
+    assert world.run(FAIR).bound == {"pod-large-2": "node-1"}
+
+
+def test_turns_go_to_and_fro_between_queues() -> None:
+    world = World(
+        shared(), group("pg-2", "q-2", 0), pod("pod-large-2", "2c+2G", "pg-2"),
+        group("pg-3", "q-2", 0), pod("pod-small-2", "1c+1G", "pg-3"),
+    )  # fmt: skip
+    assert list(world.run(FAIR).bound) == ["pod-large-2", "pod-large-1"]
+
+
+def test_a_group_that_runs_whole_does_not_stand_in_the_way() -> None:
+    world = World(
+        node("node-1", "5c+5G"), queue("q-1"), group("pg-1", "q-1", 0), pod("pod-1", "1c+1G", "pg-1", on="node-1"),
+        group("pg-2", "q-1", 0), pod("pod-2", "2c+2G", "pg-2"),
+    )  # fmt: skip
+    assert world.run(FAIR).bound == {"pod-2": "node-1"}
+
+
+# --- plugins that refuse ---
+@pytest.fixture
+def _picky() -> Iterator[None]:
+    """A plugin whose books take no Pod on n1."""
+
+    class Picky:
+        name: ClassVar[str] = "picky"
+
+        def __init__(self, arguments: Arguments) -> None:
+            pass
+
+        def open(self, session: Session) -> None:
+            def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+                if any(session.nodes.names[row] == "n1" for row in rows):
+                    raise AllocationError("n1 is taken")
+
+            session.add_handlers(refuse, lambda job, tasks, rows: None)
+
+    registry.register_plugin(Picky)
+    yield
+    del registry._plugins["picky"]
+
+
+PICKY: Configuration = configuration(["gang", "picky"])
+
+
+@pytest.mark.usefixtures("_picky")
+def test_a_refusal_of_a_plugin_is_told_on_the_pod() -> None:
+    world = World(node("n1"), group("a"), pod("p", "1c", "a"), pod("be", "", "a")).run(PICKY)
+    assert world.bound == {}
+    for name in ("p", "be"):
+        assert world.get("Pod", name)["status"]["conditions"][0]["message"] == "n1 is taken"
+
+
+@pytest.mark.usefixtures("_picky")
+def test_a_refusal_on_the_nominated_node_leaves_the_others() -> None:
+    nominated = pod("p", "1c", "a")
+    nominated["status"]["nominatedNodeName"] = "n1"
+    world = World(node("n0"), node("n1"), group("a"), nominated)
+    assert world.run(PICKY).bound == {"p": "n0"}
+
+
+@pytest.mark.usefixtures("_picky")
+def test_a_refusal_of_a_promise_does_not_end_the_session() -> None:
+    world = World(node("n1", "1c"), pod("old", "1c", on="n1", deleting=True), group("a"), pod("p", "1c", "a"))
+    assert world.run(PICKY).bound == {}
+
+
+def test_a_nominated_node_is_taken_before_a_better_one() -> None:
+    nominated = pod("p", "1c", "a")
+    nominated["status"]["nominatedNodeName"] = "n2"
+    assert World(node("n1"), node("n2"), group("a"), nominated).run(GANG_ONLY).bound == {"p": "n2"}

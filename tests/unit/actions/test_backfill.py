@@ -1,0 +1,31 @@
+"""backfill: Pods that ask for nothing get a node where the predicates admit them, whatever is in use."""
+
+from tests.builders import World, configuration, group, node, pod
+
+CONF = configuration(["gang"])
+
+
+def test_a_pod_without_requests_is_placed_on_a_full_node() -> None:
+    world = World(node("n1", "1c"), pod("full", "1c", on="n1"), group("a"), pod("p", "", "a"))
+    assert world.run(CONF).bound == {"p": "n1"}
+
+
+def test_a_best_effort_member_counts_towards_its_gang_and_is_bound_with_it() -> None:
+    world = World(node("n1", "2c"), group("a", minimum=3), pod("x", "1c", "a"), pod("y", "1c", "a"), pod("z", "", "a"))
+    assert world.run(CONF).bound == {"x": "n1", "y": "n1", "z": "n1"}
+
+
+def test_a_gated_best_effort_pod_waits_and_stops_nobody() -> None:
+    world = World(node("n1"), group("a"), pod("p", "", "a", gated=True), group("b"), pod("q", "", "b"))
+    assert world.run(CONF).bound == {"q": "n1"}
+
+
+def test_without_nodes_a_best_effort_pod_waits() -> None:
+    world = World(group("a"), pod("p", "", "a")).run(CONF)
+    assert world.bound == {}
+    assert world.get("Pod", "p")["status"]["conditions"][0]["message"] == "all nodes are unavailable"
+
+
+def test_a_job_not_let_into_its_queue_is_passed_over() -> None:
+    world = World(node("n1"), group("a", phase="Pending"), pod("p", "", "a"))
+    assert world.run(configuration(["gang"], actions="backfill")).bound == {}

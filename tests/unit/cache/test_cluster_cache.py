@@ -1,0 +1,435 @@
+"""The cache after any sequence of events equals one built from what is there in the end; snapshots stay as taken."""
+
+import copy
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import TaskStatus
+from scheduler.cache import ClusterCache
+from tests.builders import NAME, Raw, feed, group, node, pod, queue
+
+NODES, PODS, GROUPS = ("n1", "n2", "n3"), tuple(f"p{i}" for i in range(5)), ("a", "b")
+SIZES = ("", "1c", "2c+1Gi", "1c+example.com/gpu=1", "+".join(f"example.com/r{i}=1" for i in range(7)))
+SPREAD: dict[str, Any] = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "x"}},
+}
+
+
+# --- random events ---
+def a_pod(name: str, n: int) -> Raw:
+    """One of many Pods of that name."""
+    on = ("", "", *NODES, "nowhere")[n % 6]
+    made = pod(
+        name,
+        SIZES[n % 5],
+        ("", *GROUPS)[n % 3],
+        on=on,
+        phase=("Pending", "Running", "Succeeded", "Failed")[n % 4] if on else "Pending",
+        labels={"app": "xyz"[n % 3], "index": str(n)},
+        deleting=n % 7 == 0,
+        gated=n % 11 == 0,
+        scheduler=(NAME, NAME, "other")[n % 3],
+        annotations={"huawei.com/Ascend910": f"Ascend910-{n}"} if n % 5 == 0 else {},
+        topologySpreadConstraints=[SPREAD] if n % 8 == 0 else None,
+    )
+    made["metadata"]["uid"] = f"{name}-{n // 20}"
+    return made
+
+
+def a_node(name: str, n: int) -> Raw:
+    allocatable = (
+        "4c+8Gi",
+        "4c+8Gi+example.com/gpu=4",
+        "0.5c",
+        "3c+" + "+".join(f"example.com/s{i}=1" for i in range(6)),
+    )
+    return node(name, allocatable[n % 4], labels={"zone": "ab"[n % 2]}, unschedulable=n % 5 == 0)
+
+
+def a_group(name: str, n: int) -> Raw:
+    return group(
+        name,
+        ("default", "q")[n % 2],
+        n % 3,
+        asks=(None, "1c", "1c+example.com/gpu=1")[n % 3],
+        phase=("", "Inqueue")[n % 2],
+    )
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["Pod", "Pod", "Pod", "Node", "PodGroup", "snapshot"]),
+        st.integers(0, 4),
+        st.integers(0, 39),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+def name_of(kind: str, which: int) -> str:
+    names = {"Pod": PODS, "Node": NODES, "PodGroup": GROUPS}[kind]
+    return names[which % len(names)]
+
+
+def make(kind: str, name: str, n: int) -> Raw:
+    return {"Pod": a_pod, "Node": a_node, "PodGroup": a_group}[kind](name, n)
+
+
+def apply(cache: ClusterCache, there: dict[tuple[str, str], Raw], event: tuple[str, int, int, bool]) -> None:
+    kind, which, n, deleted = event
+    if kind == "snapshot":
+        cache.snapshot(0)
+        return
+    name = name_of(kind, which)
+    if deleted and n % 3 == 0:
+        cache.delete(kind, "" if kind == "Node" else "default", name)
+        there.pop((kind, name), None)
+    else:
+        there[kind, name] = make(kind, name, n)
+        feed(cache, there[kind, name])
+
+
+# --- what a snapshot says, by name ---
+def picture(snapshot: Snapshot) -> dict[str, Any]:
+    names, nodes = snapshot.dimensions.names, snapshot.nodes
+
+    def amounts(vector: Any) -> dict[str, float]:
+        return {name: float(vector[i]) for i, name in enumerate(names) if vector[i]}
+
+    columns = ("allocatable", "idle", "used", "releasing", "pipelined")
+    return {
+        "nodes": {
+            name: {
+                **{c: amounts(getattr(nodes, c)[:, row]) for c in columns},
+                "nonzero": nodes.nonzero[:, row].tolist(),
+            }
+            for name, row in nodes.index.items()
+        },
+        "facts": [(o.spec, o.metadata.labels) for o in nodes.facts.objects],
+        "jobs": {
+            key: (
+                job.queue,
+                job.min_member,
+                job.phase,
+                None if job.min_resources is None else amounts(job.min_resources),
+                amounts(job.allocated),
+                amounts(job.pending),
+                {} if job.gated is None else amounts(job.gated),
+                job.pending_best_effort,
+                {
+                    s.name: {u: (t.name, t.node, amounts(t.cls.request)) for u, t in ts.items()}
+                    for s, ts in job.by_status.items()
+                },
+            )
+            for key, job in snapshot.jobs.items()
+        },
+        "placed": sorted(
+            (sorted(p.cls.labels.items()), sorted(amounts(p.cls.request).items()), sorted(p.nodes.items()))
+            for p in snapshot.placed
+        ),
+        "chips": {name: sorted((t.uid, str(t.annotations)) for t in tasks) for name, tasks in snapshot.chips.items()},
+        "queues": {
+            n: (
+                q.weight,
+                amounts(q.guarantee),
+                {names[i]: v for i, v in enumerate(q.capability) if i < len(names) and np.isfinite(v)},
+            )
+            for n, q in snapshot.queues.items()
+        },
+    }
+
+
+def from_scratch(there: dict[tuple[str, str], Raw], like: ClusterCache) -> Snapshot:
+    cache = ClusterCache([NAME])
+    cache._classes.label_keys |= like._classes.label_keys  # keys once selected by go on splitting classes
+    cache._label_keys = len(cache._classes.label_keys)
+    feed(cache, *QUEUES)
+    for kind in ("Node", "PodGroup", "Pod"):
+        feed(cache, *[raw for (k, _), raw in there.items() if k == kind])
+    return cache.snapshot(0)
+
+
+QUEUES = (queue("default"), queue("q", 2, capability="3c+example.com/gpu=1", guarantee="1c"))
+
+
+@settings(max_examples=80, deadline=None)
+@given(EVENTS)
+def test_events_in_any_order_come_to_what_is_there_in_the_end(events: list[tuple[str, int, int, bool]]) -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, *QUEUES)
+    there: dict[tuple[str, str], Raw] = {}
+    for event in events:
+        apply(cache, there, event)
+    assert picture(cache.snapshot(0)) == picture(from_scratch(there, cache))
+
+
+@settings(max_examples=40, deadline=None)
+@given(EVENTS, EVENTS)
+def test_a_snapshot_stays_as_it_was_taken(
+    before: list[tuple[str, int, int, bool]], after: list[tuple[str, int, int, bool]]
+) -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, *QUEUES)
+    there: dict[tuple[str, str], Raw] = {}
+    for event in before:
+        apply(cache, there, event)
+    snapshot = cache.snapshot(0)
+    taken = copy.deepcopy(picture(snapshot))
+    for event in after:
+        if event[0] != "snapshot":
+            apply(cache, there, event)
+    assert picture(snapshot) == taken
+
+
+@settings(max_examples=30, deadline=None)
+@given(EVENTS)
+def test_a_relist_says_the_same_as_the_events_missed(events: list[tuple[str, int, int, bool]]) -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, *QUEUES)
+    there: dict[tuple[str, str], Raw] = {}
+    for event in events[:10]:
+        apply(cache, there, event)
+    for event in events[10:]:
+        apply(ClusterCache([NAME]), there, event)
+    listing = ClusterCache([NAME])
+    seen: dict[str, list[Any]] = {"Node": [], "PodGroup": [], "Pod": []}
+    listing.upsert = lambda kind, obj: seen[kind].append(obj)  # type: ignore[method-assign]
+    feed(listing, *there.values())
+    for kind, objects in seen.items():
+        cache.replace(kind, objects)
+    assert picture(cache.snapshot(0)) == picture(from_scratch(there, cache))
+
+
+# --- sessions and snapshots ---
+def small() -> ClusterCache:
+    cache = ClusterCache([NAME])
+    feed(cache, *QUEUES, node("n1"), node("n2"), group("a"), group("b"), pod("p0", "1c", "a"), pod("p1", "1c", "b"))
+    return cache
+
+
+def bind(cache: ClusterCache, name: str, on: str) -> Bind:
+    task = cache._tasks[f"default/{name}"]
+    decision = Bind(task, on, {"huawei.com/Ascend910": "Ascend910-0", "other": "x"})
+    cache.assume(Decisions(binds=[decision]))
+    return decision
+
+
+def task_of(cache: ClusterCache, name: str) -> Any:
+    return cache._tasks[f"default/{name}"]
+
+
+def used(cache: ClusterCache) -> list[float]:
+    return [float(value) for value in cache.snapshot(0).nodes.used[0]]
+
+
+def test_what_a_session_does_to_its_nodes_stays_in_the_session() -> None:
+    cache = small()
+    snapshot = cache.snapshot(0)
+    snapshot.nodes.hold(0, task_of(cache, "p0").cls, 3)
+    snapshot.nodes.promise(1, task_of(cache, "p0").cls)
+    assert used(cache) == [0, 0] and not cache.snapshot(0).nodes.pipelined.any()
+
+
+def test_a_job_that_nothing_changed_is_handed_out_again_without_the_notes_of_the_last_session() -> None:
+    cache = small()
+    first = cache.snapshot(0).jobs
+    first["default/a"].failed_roles.add("x")
+    first["default/a"].new_conditions.append(("Unschedulable", "True", "", ""))
+    first["default/a"].transaction["u"] = (TaskStatus.ALLOCATED, "n1")
+    second = cache.snapshot(0).jobs
+    assert second["default/a"] is first["default/a"]
+    again = second["default/a"]
+    assert not (again.failed_roles or again.new_conditions or again.transaction or again.refusals or again.fit_errors)
+
+
+def test_a_job_that_a_session_changed_is_built_anew_and_others_are_kept() -> None:
+    cache = small()
+    first = cache.snapshot(0).jobs
+    task = next(first["default/a"].tasks())
+    first["default/a"].move(task, TaskStatus.PENDING, TaskStatus.ALLOCATED)
+    second = cache.snapshot(0).jobs
+    assert second["default/a"] is not first["default/a"] and second["default/b"] is first["default/b"]
+    assert second["default/a"].count(TaskStatus.PENDING) == 1 and not second["default/a"].allocated.any()
+
+
+# --- decisions assumed ---
+def test_a_bound_task_holds_its_node_before_the_watch_says_so() -> None:
+    cache = small()
+    bind(cache, "p0", "n1")
+    task = task_of(cache, "p0")
+    assert (task.status, task.node, task.annotations) == (
+        TaskStatus.BINDING,
+        "n1",
+        {"huawei.com/Ascend910": "Ascend910-0"},
+    )
+    assert used(cache) == [1000, 0]
+
+
+def test_an_event_from_before_the_binding_does_not_undo_it() -> None:
+    cache = small()
+    bind(cache, "p0", "n1")
+    feed(cache, pod("p0", "1c", "a", labels={"late": "label"}))
+    task = task_of(cache, "p0")
+    assert (task.status, task.node, task.labels) == (TaskStatus.BINDING, "n1", {"late": "label"})
+    assert used(cache) == [1000, 0]
+
+
+def test_the_event_of_the_binding_confirms_it_wherever_it_went() -> None:
+    cache = small()
+    bind(cache, "p0", "n1")
+    feed(cache, pod("p0", "1c", "a", on="n2", phase="Pending"))
+    assert task_of(cache, "p0").status is TaskStatus.BOUND
+    assert used(cache) == [0, 1000]
+
+
+def test_a_binding_that_failed_gives_the_place_back() -> None:
+    cache = small()
+    decision = bind(cache, "p0", "n1")
+    cache.bind_failed(decision)
+    assert task_of(cache, "p0").status is TaskStatus.PENDING and used(cache) == [0, 0]
+    cache.bind_failed(decision)
+    assert used(cache) == [0, 0]
+
+
+def test_a_late_failure_does_not_undo_a_binding_that_was_confirmed() -> None:
+    cache = small()
+    decision = bind(cache, "p0", "n1")
+    feed(cache, pod("p0", "1c", "a", on="n1", phase="Pending"))
+    cache.bind_failed(decision)
+    assert task_of(cache, "p0").status is TaskStatus.BOUND and used(cache) == [1000, 0]
+
+
+def test_decisions_about_pods_that_were_replaced_or_are_gone_are_passed_over() -> None:
+    cache = small()
+    old = task_of(cache, "p0")
+    newer = pod("p0", "2c", "a")
+    newer["metadata"]["uid"] = "another"
+    feed(cache, newer)
+    cache.assume(Decisions(binds=[Bind(old, "n1", {})], evictions=[Evict(old, "x")]))
+    assert task_of(cache, "p0").status is TaskStatus.PENDING and used(cache) == [0, 0]
+    cache.delete("Pod", "default", "p0")
+    cache.assume(Decisions(binds=[Bind(old, "n1", {})]))
+    cache.bind_failed(Bind(old, "n1", {}))
+    assert "default/p0" not in cache._tasks and used(cache) == [0, 0]
+
+
+def test_a_replaced_pod_leaves_the_node_of_the_one_before() -> None:
+    cache = small()
+    bind(cache, "p0", "n1")
+    newer = pod("p0", "2c", "b")
+    newer["metadata"]["uid"] = "another"
+    feed(cache, newer)
+    jobs = cache.snapshot(0).jobs
+    assert used(cache) == [0, 0] and jobs["default/a"].size == 0 and jobs["default/b"].size == 2
+
+
+def test_pods_without_uids_keep_what_was_assumed_of_them() -> None:
+    cache = small()
+    bare = pod("p9", "1c", "a")
+    bare["metadata"]["uid"] = ""
+    feed(cache, bare)
+    bind(cache, "p9", "n2")
+    feed(cache, bare)
+    assert task_of(cache, "p9").status is TaskStatus.BINDING and used(cache) == [0, 1000]
+
+
+def test_an_evicted_task_is_on_its_way_out_and_keeps_its_node_until_it_is_gone() -> None:
+    cache = small()
+    feed(cache, pod("p0", "1c", "a", on="n1"))
+    cache.assume(Decisions(evictions=[Evict(task_of(cache, "p0"), "preempt")]))
+    nodes = cache.snapshot(0).nodes
+    assert (nodes.used[0, 0], nodes.releasing[0, 0], nodes.future_idle()[0, 0]) == (1000, 1000, 4000)
+    cache.delete("Pod", "default", "p0")
+    nodes = cache.snapshot(0).nodes
+    assert (nodes.used[0, 0], nodes.releasing[0, 0]) == (0, 0)
+
+
+def test_a_status_written_is_in_force_at_once() -> None:
+    cache = small()
+    uid = cache.snapshot(0).jobs["default/a"].uid
+    cache.assume(Decisions(pod_groups=[PodGroupStatusUpdate("default", "a", uid, "Inqueue", (), 0, 0, 0)]))
+    assert cache.snapshot(0).jobs["default/a"].phase == "Inqueue"
+    cache.assume(Decisions(pod_groups=[PodGroupStatusUpdate("default", "b", "another", "Inqueue", (), 0, 0, 0)]))
+    assert cache.snapshot(0).jobs["default/b"].phase == ""
+
+
+# --- widths and labels ---
+def test_resources_beyond_the_eighth_may_come_from_any_object_at_any_time() -> None:
+    cache = small()
+    feed(cache, pod("p0", "1c", "a", on="n1"))
+    before = cache.snapshot(0)
+    feed(cache, node("n3", "4c+" + "+".join(f"example.com/r{i}=2" for i in range(10))))
+    feed(cache, pod("wide", "+".join(f"example.com/r{i}=1" for i in range(10)), "b", on="n3"))
+    after = cache.snapshot(0)
+    assert len(before.nodes.idle) == before.dimensions.width == 8
+    assert len(after.nodes.idle) == after.dimensions.width == 16
+    assert {len(t.cls.request) for job in after.jobs.values() for t in job.tasks()} == {16}
+    assert {len(job.allocated) for job in after.jobs.values()} == {16}
+    assert {len(v) for q in after.queues.values() for v in (q.capability, q.guarantee, q.deserved)} == {16}
+    assert np.isinf(after.queues["q"].capability[8:]).all()
+    assert after.nodes.used[0].tolist() == [1000, 0, 0]
+
+
+def test_a_session_goes_on_with_the_width_it_began_with() -> None:
+    cache = small()
+    snapshot = cache.snapshot(0)
+    task = next(snapshot.jobs["default/a"].tasks())
+    feed(cache, pod("wide", "+".join(f"example.com/r{i}=1" for i in range(10)), "b", on="n2"))
+    snapshot.nodes.hold(0, task.cls)
+    assert snapshot.nodes.used[0].tolist() == [1000, 0] and len(snapshot.dimensions.zeros()) == 8
+
+
+def test_a_selector_that_names_a_label_for_the_first_time_splits_the_pods_that_differ_in_it() -> None:
+    cache = small()
+    feed(cache, pod("x", "1c", "a", on="n1", labels={"app": "x"}), pod("y", "1c", "a", on="n1", labels={"app": "y"}))
+    assert task_of(cache, "x").cls is task_of(cache, "y").cls
+    feed(cache, pod("s", "1c", "a", topologySpreadConstraints=[SPREAD]))
+    assert task_of(cache, "x").cls is not task_of(cache, "y").cls
+    assert used(cache) == [2000, 0]
+    assert sorted(p.cls.labels["app"] for p in cache.snapshot(0).placed) == ["x", "y"]
+
+
+# --- what is malformed ---
+def test_a_malformed_object_leaves_the_last_good_version_in_force_and_is_told_of_once() -> None:
+    cache = small()
+    for _ in range(3):
+        feed(cache, pod("p0", "lotsc", "a"), group("a", asks="-1c"), queue("q", 0))
+    told = {(m.kind, m.name, m.field) for m in cache.take_malformed()}
+    assert told == {
+        ("Pod", "p0", "spec.containers[].resources"),
+        ("PodGroup", "a", "spec.minResources"),
+        ("Queue", "q", "spec.weight"),
+    }
+    assert cache.take_malformed() == []
+    snapshot = cache.snapshot(0)
+    assert snapshot.jobs["default/a"].pending[0] == 1000 and snapshot.queues["q"].weight == 2
+
+
+def test_a_malformed_amount_of_a_node_counts_nothing() -> None:
+    cache = small()
+    feed(cache, node("n1", "4c+example.com/gpu=many"))
+    assert [(m.name, m.field) for m in cache.take_malformed()] == [("n1", "status.allocatable[example.com/gpu]")]
+    assert cache.snapshot(0).nodes.allocatable[0].tolist() == [4000, 4000]
+
+
+def test_a_task_priority_that_is_no_number_is_set_aside_and_the_pod_is_kept() -> None:
+    cache = small()
+    feed(cache, pod("p0", "1c", "a", priority=5, annotations={"volcano.sh/task-priority": "high"}))
+    assert task_of(cache, "p0").priority == 5
+    assert [m.field for m in cache.take_malformed()] == ["metadata.annotations[volcano.sh/task-priority]"]
+
+
+def test_nothing_changes_for_an_unchanged_object() -> None:
+    cache = small()
+    version = cache.version
+    feed(cache, node("n1"), group("a"), pod("p0", "1c", "a"))
+    assert cache.version == version

@@ -1,0 +1,36 @@
+"""The simulated kubelet: bound Pods run, evicted ones are gone at the end of the next cycle."""
+
+from scheduler.api.decisions import Decisions, Evict
+from tests.builders import Raw, World, group, node, pod
+
+
+def there(world: World) -> bool:
+    return any(o["kind"] == "Pod" and o["metadata"]["name"] == "p" for o in world.cluster.objects())
+
+
+def evict(world: World) -> None:
+    cache = world.cluster.cache
+    task = cache.snapshot(0).jobs["default/a"].tasks()
+    world.cluster.carry_out(Decisions(evictions=[Evict(next(task), "preempt")]), [])
+
+
+def test_an_evicted_pod_is_there_for_one_more_cycle_and_leaves_an_event() -> None:
+    world = World(node("n"), group("a"), pod("p", "1c", "a", on="n"))
+    evict(world)
+    assert world.cluster.run_kubelet() is False and there(world)
+    assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
+    assert world.cluster.cache.snapshot(0).nodes.releasing[0].tolist() == [1000]
+    assert world.cluster.run_kubelet() is True and not there(world)
+    assert world.cluster.cache.snapshot(0).nodes.used[0].tolist() == [0]
+    assert world.events("Evict") == ["Pod is evicted, because of preempt"]
+
+
+def test_a_bound_pod_runs_unless_it_terminates() -> None:
+    bound: Raw = pod("p", "1c", "a", on="n", phase="Pending")
+    world = World(node("n"), group("a"), bound)
+    assert world.cluster.run_kubelet() is True and world.get("Pod", "p")["status"]["phase"] == "Running"
+    assert world.cluster.run_kubelet() is False
+    world = World(
+        node("n"), group("a"), {**bound, "metadata": {**bound["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}}
+    )
+    assert world.cluster.run_kubelet() is False and world.get("Pod", "p")["status"]["phase"] == "Pending"

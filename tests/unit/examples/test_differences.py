@@ -1,0 +1,106 @@
+"""What is decided or told otherwise than by Volcano, as ``docs/differences.md`` lists it; one test per line that no
+other test holds already."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.builders import World, configuration, group, node, pod, pods, queue
+
+PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
+PLAIN = configuration(("priority", "gang"), ("overcommit", "drf", "proportion", "binpack"))
+SCORELESS = configuration(("gang",))
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    root = PAGE.parents[1]
+    named = re.findall(r"`(tests/[^`]+)`", PAGE.read_text(encoding="utf-8"))
+    assert named
+    for name in named:
+        path, _, function = name.partition("::")
+        assert (root / path).exists(), name
+        assert not function or f"def {function}(" in (root / path).read_text(encoding="utf-8"), name
+
+
+def waiting_gang() -> World:
+    return World(node("n1", "4c+8Gi"), group("big", minimum=3), pods("big", 3, "2c", "big"))
+
+
+def test_a_gang_that_goes_on_waiting_is_told_once() -> None:
+    world = waiting_gang().run(PLAIN, cycles=6)
+    events = [o for o in world.cluster.objects() if o["kind"] == "Event"]
+    assert events
+    assert [e["count"] for e in events] == [1] * len(events)
+    assert not world.decisions
+
+
+def test_the_event_and_the_condition_of_a_session_say_the_same() -> None:
+    world = waiting_gang().run(PLAIN)
+    conditions = world.get("PodGroup", "big")["status"]["conditions"]
+    unschedulable = [c["message"] for c in conditions if c["type"] == "Unschedulable"]
+    assert world.events("Unschedulable") == unschedulable
+
+
+def test_a_condition_that_says_nothing_new_keeps_its_time() -> None:
+    world = waiting_gang().run(PLAIN)
+    before = world.get("PodGroup", "big")["status"]["conditions"]
+    world.run(PLAIN, cycles=3)
+    assert world.get("PodGroup", "big")["status"]["conditions"] == before
+
+
+def test_a_gang_that_was_placed_is_never_called_unschedulable() -> None:
+    world = World(node("n1", "4c+8Gi"), group("fits", minimum=2), pods("fits", 2, "2c", "fits")).run(PLAIN, cycles=3)
+    conditions = world.get("PodGroup", "fits")["status"]["conditions"]
+    assert [c["type"] for c in conditions] == ["Scheduled"]
+
+
+def test_the_resource_that_lacks_is_named_with_what_was_asked_for_and_what_is_free() -> None:
+    world = waiting_gang().run(SCORELESS)
+    assert any("cpu: asked 2, most free on one node 0" in m for m in world.events("FailedScheduling"))
+
+
+@pytest.mark.parametrize(
+    ("pods_per_node", "reason"),
+    [
+        ("4p", "queue a has all that it deserves (cpu: used 4, deserved 2)"),
+        ("110p", "queue a has its share of cpu in use"),
+    ],
+)
+def test_jobs_of_a_queue_that_has_its_share_are_told_so(pods_per_node: str, reason: str) -> None:
+    world = World(
+        node("n1", f"4c+8Gi+{pods_per_node}"),
+        queue("a"),
+        queue("b"),
+        group("first", "a"),
+        pods("first", 2, "2c", "first", on="n1"),
+        group("more", "a"),
+        pod("more-0", "2c", "more"),
+        group("other", "b"),
+        pods("other", 2, "1c", "other"),
+    ).run(PLAIN)
+    conditions = world.get("PodGroup", "more")["status"]["conditions"]
+    why = next(c["message"] for c in conditions if c["type"] == "Unschedulable")
+    assert reason in why
+
+
+def test_a_job_that_is_not_let_in_is_warned_with_the_numbers() -> None:
+    world = World(
+        node("n1", "8c+8Gi"), queue("small", capability="2c"), group("wide", "small", asks="3c"), pod("w", "3c", "wide")
+    ).run(PLAIN)
+    events = [o for o in world.cluster.objects() if o["kind"] == "Event" and o["involvedObject"]["name"] == "wide"]
+    assert {e["type"] for e in events} == {"Warning"}
+    assert any("insufficient cpu (cpu: asked 3, used or promised 0, limit 2)" in e["message"] for e in events)
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a")])
+def test_equal_nodes_are_taken_in_name_order(names: tuple[str, ...]) -> None:
+    world = World([node(name) for name in names], group("g"), pod("p", "1c", "g")).run(SCORELESS)
+    assert world.bound == {"p": "a"}
+
+
+def test_the_best_of_all_nodes_is_found_however_many_there_are() -> None:
+    nodes = [node(f"n{i:03}") for i in range(150)]
+    used = pod("there", "1c", on="n149")
+    world = World(nodes, used, group("g"), pod("p", "1c", "g")).run(configuration(("gang", "binpack")))
+    assert world.bound == {"p": "n149"}

@@ -1,0 +1,81 @@
+"""The phase of a PodGroup from its Pods, and what its Pods are told."""
+
+import pytest
+
+from scheduler.framework.status import ancestors, group_phase
+from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
+
+RUNNING = {"on": "n", "phase": "Running"}
+LEAVING = {"on": "n", "deleting": True}
+GONE = {"deleting": True}
+DONE = {"on": "n", "phase": "Succeeded"}
+FAILED = {"on": "n", "phase": "Failed"}
+BOUND = {"on": "n", "phase": "Pending"}
+WAITS: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("members", "minimum", "phase", "unschedulable", "expected"),
+    [
+        ([LEAVING], 1, "Running", False, "Running"),
+        ([RUNNING, LEAVING], 2, "Running", False, "Running"),
+        ([GONE, WAITS], 2, "Pending", False, "Pending"),
+        ([DONE, DONE], 2, "Running", False, "Completed"),
+        ([DONE, FAILED], 2, "Running", False, "Completed"),
+        ([LEAVING], 2, "Running", False, "Pending"),
+        ([RUNNING, WAITS], 2, "Running", True, "Unknown"),
+        ([RUNNING, WAITS], 2, "Running", False, "Pending"),
+        ([BOUND, RUNNING], 2, "Inqueue", False, "Running"),
+        ([WAITS], 1, "Inqueue", False, "Inqueue"),
+        ([WAITS], 1, "Unknown", False, "Pending"),
+        ([], 0, "Inqueue", False, "Completed"),
+        ([], 1, "Inqueue", False, "Inqueue"),
+    ],
+)
+def test_phase_of_a_group(members: list[Raw], minimum: int, phase: str, unschedulable: bool, expected: str) -> None:
+    made = [pod(f"p{i}", "1c", "a", **member) for i, member in enumerate(members)]
+    world = World(node("n", "9c"), group("a", minimum=minimum, phase=phase), made)
+    job = world.session(configuration([])).jobs["default/a"]
+    if unschedulable:
+        job.new_conditions.append(("Unschedulable", "True", "NotEnoughResources", ""))
+    assert group_phase(job) == expected
+
+
+def test_a_cluster_that_nothing_changes_is_not_written_to() -> None:
+    world = World(
+        node("n", "2c"), group("a", minimum=3), pods("p", 3, "1c", "a"), group("b"), pod("r", "1c", "b", on="n")
+    )
+    conf = configuration(["priority", "gang", "proportion"])
+    assert world.run(conf).decisions
+    world.run(conf, 2)
+    assert not world.run(conf).decisions
+
+
+def test_members_of_a_gang_that_nearly_fits_are_told_where_they_could_run() -> None:
+    world = World(node("n", "2c"), group("a", minimum=3), pods("p", 3, "1c", "a")).run(configuration(["gang"]))
+    told = [world.get("Pod", f"p-{i}")["status"]["conditions"][0] for i in range(3)]
+    assert [c["reason"] for c in told] == ["Schedulable", "Schedulable", "Unschedulable"]
+    assert told[0]["message"] == "Pod default/p-0 can possibly be assigned to n, once minAvailable is satisfied"
+    assert told[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+
+
+def test_what_queues_hold_is_added_up_to_the_root() -> None:
+    world = World(
+        node("n", "9c"),
+        queue("top", parent="root"),
+        queue("leaf", parent="top"),
+        group("a", "leaf"),
+        pod("p", "2c", "a", on="n"),
+    ).run(configuration(["gang"]))
+    for name in ("leaf", "top", "root"):
+        assert world.get("Queue", name)["status"]["allocated"] == {"cpu": "2", "memory": "0", "pods": "1"}
+    assert "allocated" not in world.get("Queue", "default")["status"]
+
+
+def test_a_circle_of_parents_ends() -> None:
+    queues = (
+        World(queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="nobody"))
+        .session(configuration([]))
+        .queues
+    )
+    assert ancestors(queues, "a") == ["b"] and ancestors(queues, "c") == []
