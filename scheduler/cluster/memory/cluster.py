@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from scheduler.api.decisions import Decisions, EventPost, ObjectRef, PodGroupStatusUpdate
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
@@ -23,7 +25,9 @@ from scheduler.api.names import (
     ROOT_QUEUE,
     SCHEDULING_API_VERSION,
 )
+from scheduler.api.objects import Pod, Taint
 from scheduler.api.reasons import Malformed
+from scheduler.api.tolerations import NO_EXECUTE, tolerates
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kinds import KINDS, Kind, find_kind
 from scheduler.cluster.memory.manifests import Manifest, ManifestError, decode
@@ -236,11 +240,8 @@ class MemoryCluster:
         found = self._find("v1", "Pod", namespace, name)
         if found is None:
             return False
-        raw = found[1]
-        raw["metadata"]["deletionTimestamp"] = _stamp(self._clock)
-        self._feed(*found)
-        self._evicted.append(self._key(found[0], namespace, name))
-        self._post(EventPost(self._ref(raw), EVENT_WARNING, EVENT_EVICT, f"Pod is evicted, because of {reason}"))
+        self._terminate(*found)
+        self._post(EventPost(self._ref(found[1]), EVENT_WARNING, EVENT_EVICT, f"Pod is evicted, because of {reason}"))
         return True
 
     def _group_status(self, update: PodGroupStatusUpdate) -> bool:
@@ -313,21 +314,44 @@ class MemoryCluster:
 
     # --- a kubelet ---
     def run_kubelet(self) -> bool:
-        """Pods evicted before this cycle are gone, Pods that are bound run; whether anything changed."""
+        """Pods evicted before this cycle are gone, Pods that are bound run, and Pods on nodes with NoExecute taints that they
+        do not tolerate begin to terminate (as by the taint eviction controller); whether anything changed."""
         changed = False
         for key in self._gone():
             kind, _ = self._objects.pop(key)
             self.cache.delete(kind.name if kind else "", key[1], key[2])
             changed = True
         for kind, raw in list(self._objects.values()):
-            if kind is not None and kind.name == "Pod":
-                status = raw.setdefault("status", {})
-                waits = raw["spec"].get("nodeName") and status.get("phase") in (None, "", "Pending")
-                if waits and not raw["metadata"].get("deletionTimestamp"):
-                    status["phase"] = "Running"
-                    self._feed(kind, raw)
-                    changed = True
+            if kind is None or kind.name != "Pod" or raw["metadata"].get("deletionTimestamp"):
+                continue
+            status, node = raw.setdefault("status", {}), raw["spec"].get("nodeName")
+            if node and status.get("phase") in (None, "", "Pending"):
+                status["phase"] = "Running"
+                self._feed(kind, raw)
+                changed = True
+            if node and status["phase"] == "Running" and not self._may_stay(kind, raw, node):
+                self._terminate(kind, raw)
+                text = f"Marking for deletion Pod {raw['metadata']['namespace']}/{raw['metadata']['name']}"
+                self._post(EventPost(self._ref(raw), EVENT_NORMAL, "TaintManagerEviction", text))
+                changed = True
         return changed
+
+    def _may_stay(self, kind: Kind, raw: dict[str, Any], node: str) -> bool:
+        found = self._find("v1", "Node", "", node)
+        taints = (found[1].get("spec") or {}).get("taints") if found else None
+        if not taints:
+            return True
+        pod = decode(kind, raw, "the cluster in memory")
+        tolerations = (pod.spec.tolerations if isinstance(pod, Pod) else None) or ()
+        known = (msgspec.convert(taint, Taint) for taint in taints)
+        return all(taint.effect != NO_EXECUTE or tolerates(tolerations, taint) for taint in known)
+
+    def _terminate(self, kind: Kind, raw: dict[str, Any]) -> None:
+        """The Pod is being deleted; it is gone when the kubelet has run twice more."""
+        meta = raw["metadata"]
+        meta["deletionTimestamp"] = _stamp(self._clock)
+        self._feed(kind, raw)
+        self._evicted.append(self._key(kind, meta["namespace"], meta["name"]))
 
     def _gone(self) -> list[Key]:
         gone = [key for key in self._leaving if key in self._objects]
