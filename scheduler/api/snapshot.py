@@ -1,6 +1,6 @@
 """The cluster at one moment, as a session reads it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.api.job import Job
@@ -33,6 +33,8 @@ class Snapshot:
     queues: dict[str, Queue]
     placed: list[PlacedClass] = field(default_factory=list)
     """Classes with Pods on nodes; the pools that affinity, spreading and host ports count in."""
+    sociable: Sequence[TaskClass] = ()
+    """Classes whose Pods, placed or not, have (anti-)affinity to other Pods."""
     chips: Mapping[str, tuple[Task, ...]] = field(default_factory=dict)
     """Node name -> tasks there (finished ones not) that hold accelerator chips by annotation or ask for them."""
     config_maps: Mapping[str, ConfigMap] = field(default_factory=dict)

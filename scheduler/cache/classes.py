@@ -26,6 +26,7 @@ class ClassTable:
         self._classes: dict[_Key, TaskClass] = {}
         self._specs: dict[int, bytes] = {}
         self._next = 0
+        self._sociable: dict[int, TaskClass] = {}
         self.label_keys: set[str] = set(CLASS_LABELS)
         """Label keys that split classes."""
 
@@ -47,6 +48,10 @@ class ClassTable:
         """The class of a Pod that was in ``cls`` and has the labels given, now that ``label_keys`` has grown."""
         return self._intern(cls.namespace, self._specs[cls.id], cls.spec, labels, tuple(cls.annotations.items()))
 
+    def sociable(self) -> tuple[TaskClass, ...]:
+        """The classes with (anti-)affinity to other Pods."""
+        return tuple(self._sociable.values())
+
     def widen(self) -> None:
         """Lengthen every request after the dimensions grew. Not while a session reads them."""
         for cls in self._classes.values():
@@ -55,6 +60,7 @@ class ClassTable:
     def keep(self, ids: Collection[int]) -> None:
         """Forget the classes that no task is of any more. Their numbers are not used again."""
         self._classes = {key: cls for key, cls in self._classes.items() if cls.id in ids}
+        self._sociable = {number: cls for number, cls in self._sociable.items() if number in ids}
         self._specs = {number: spec for number, spec in self._specs.items() if number in ids}
 
     def _intern(
@@ -82,6 +88,8 @@ class ClassTable:
             )
             self._next += 1
             self._classes[key] = cls
+            if spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity):
+                self._sociable[cls.id] = cls
             self._specs[cls.id] = encoded
             self.label_keys.update(_selected_keys(spec))
         return cls

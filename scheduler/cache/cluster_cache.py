@@ -441,6 +441,7 @@ class ClusterCache:
             jobs=jobs,
             queues={name: self._fit_queue(queue) for name, queue in self._queues.items()},
             placed=self._nodes.placed(),
+            sociable=self._classes.sociable(),
             chips=self._nodes.chips(),
             config_maps=self._config_maps.read(),
             namespaces=self._namespaces.read(),

@@ -6,7 +6,9 @@ from scheduler.plugins import (
     conformance,
     drf,
     gang,
+    nodeorder,
     overcommit,
+    predicates,
     priority,
     proportion,
 )
@@ -17,7 +19,9 @@ __all__ = [
     "conformance",
     "drf",
     "gang",
+    "nodeorder",
     "overcommit",
+    "predicates",
     "priority",
     "proportion",
 ]

@@ -314,8 +314,8 @@ class MemoryCluster:
 
     # --- a kubelet ---
     def run_kubelet(self) -> bool:
-        """Pods evicted before this cycle are gone, Pods that are bound run, and Pods on nodes with a NoExecute taint that
-        they do not tolerate begin to terminate (as by the taint eviction controller); whether anything changed."""
+        """Pods evicted before this cycle are gone, bound Pods run, and Pods on nodes with a NoExecute taint that they
+        do not tolerate begin to terminate (as by the taint eviction controller); whether anything changed."""
         changed = False
         for key in self._gone():
             kind, _ = self._objects.pop(key)

@@ -1,0 +1,81 @@
+"""The plugin: asks each predicate for the filters that apply to a class of tasks.
+
+Amounts of resources are not its business: actions compare those themselves. A class that asks for nothing special gets
+two cached columns (taints, unschedulable nodes) and the Pod count.
+"""
+
+from typing import ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Filter
+from scheduler.framework.extension import PREDICATE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.pod_counts import pod_counts
+from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
+from scheduler.plugins.predicates.node_conditions import node_affinity, pod_count, taints, unschedulable
+from scheduler.plugins.predicates.ports import HostPorts
+from scheduler.plugins.predicates.topology_spread import topology_spread
+from scheduler.plugins.predicates.volumes import Volumes
+from scheduler.plugins.selectors import Complain
+
+ENABLE = "predicate.{}Enable"
+
+
+@register_plugin
+class Predicates:
+    """Arguments ``predicate.<Name>Enable`` (all true) for NodeAffinity, NodePorts, TaintToleration, PodAffinity,
+    VolumeZone, VolumeBinding and PodTopologySpread switch single predicates off."""
+
+    name: ClassVar[str] = "predicates"
+
+    def __init__(self, arguments: Arguments) -> None:
+        def on(name: str) -> bool:
+            return arguments.boolean(ENABLE.format(name), True)
+
+        self._node_affinity, self._ports, self._taints = on("NodeAffinity"), on("NodePorts"), on("TaintToleration")
+        self._pod_affinity, self._spread = on("PodAffinity"), on("PodTopologySpread")
+        self._zones, self._binding = on("VolumeZone"), on("VolumeBinding")
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._counts = pod_counts(session)
+        self._host_ports = HostPorts(session, self._counts)
+        self._volumes = Volumes(session.snapshot, session.nodes.facts, zones=self._zones, binding=self._binding)
+        session.add(PREDICATE, self._filters)
+
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        session, facts, spec = self._session, self._session.nodes.facts, cls.spec
+        complain = complaint(session, cls, job)
+        filters: list[Filter] = [pod_count(session.nodes)]
+        tolerations = spec.tolerations or []
+        filters += unschedulable(facts, tolerations)
+        if self._node_affinity:
+            filters += node_affinity(facts, spec, complain)
+        if self._taints:
+            filters += taints(facts, tolerations)
+        if self._ports:
+            filters += self._host_ports.filters(cls)
+        if self._pod_affinity:
+            filters += inter_pod_affinity(session, self._counts, cls, complain)
+        if self._spread:
+            filters += topology_spread(session, self._counts, cls, complain)
+        if spec.volumes:
+            filters += self._volumes.filters(cls, complain)
+        return filters
+
+
+def complaint(session: Session, cls: TaskClass, job: Job) -> Complain:
+    """What tells of a malformed field of the Pods of a class; named after one Pod of the job."""
+    name = next((task.name for task in job.tasks() if task.cls is cls), job.name)
+    told: set[tuple[str, str]] = set()
+
+    def complain(field: str, problem: str) -> None:
+        if (field, problem) not in told:
+            told.add((field, problem))
+            session.malformed_field(Malformed("Pod", cls.namespace, name, f"spec: {field}", problem))
+
+    return complain
