@@ -3,6 +3,8 @@
 PYTHON ?= python3
 IMAGE ?= volcano-py:latest
 EXAMPLES ?= examples
+# The scheduler configuration of `make run`: that of the examples where they have one, else the built-in one.
+SCHEDULER_CONF ?= $(wildcard $(EXAMPLES)/scheduler.conf)
 PYTEST_ARGS ?=
 # `make lock UPGRADE=1` moves every pin to its newest release; without it pins move only as far as pyproject.toml asks.
 UPGRADE ?=
@@ -36,7 +38,7 @@ venv: $(READY) ## Set up .venv from the lock file
 
 .PHONY: run
 run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
-	@$(BIN)/volcano-py simulate -f $(EXAMPLES)
+	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
 .PHONY: test
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)

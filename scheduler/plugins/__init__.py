@@ -3,6 +3,7 @@
 from scheduler.plugins import (
     ascend,
     binpack,
+    capacity_card,
     conformance,
     drf,
     gang,
@@ -16,6 +17,7 @@ from scheduler.plugins import (
 __all__ = [
     "ascend",
     "binpack",
+    "capacity_card",
     "conformance",
     "drf",
     "gang",

@@ -1,0 +1,301 @@
+"""The books of jobs and queues: what is held, what is promised, what is held beyond the minimum.
+
+A dimension of a queue's quota is ``cpu`` (thousandths), ``memory`` (bytes) or the name of a card (thousandths of a
+card); other resources are not looked at. The account of a job is computed from its tasks and kept for as long as the
+cache keeps the Job; the books of queues are sums of accounts, made anew for each session and kept up by it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.api.job import INQUEUE, Job
+from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, share
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.plugins.capacity_card.demand import FIELD, UNKNOWN, Demands
+from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.quota import Names, parse_request
+from scheduler.plugins.queues.columns import reserves
+
+Amounts = dict[str, float]
+Needs = dict[Names, float]
+"""Dimensions that may stand for each other, the preferred one first -> amount."""
+REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
+
+
+@dataclass(slots=True)
+class JobAccount:
+    """What one job takes of its queue's quota."""
+
+    allocated: Amounts
+    minimum: Needs
+    """What it needs at least to run: spec.minResources for cpu and memory; for cards the request of its first Pods up
+    to minMember or, before these exist, the PodGroup's annotation."""
+    lacking: Needs
+    """What of the minimum is promised to it, though not yet allocated."""
+    elastic: Amounts
+    """What it holds beyond the minimum."""
+    pending: Amounts
+    """What its pending Pods would take of each card if all those that may were to take that one."""
+    choices: frozenset[Names]
+    """The cards among which pending Pods have a choice."""
+    conflict: str
+    """Why the job's cards cannot be given at all, or ""."""
+    problems: tuple[Malformed, ...]
+    bare: bool
+    """No card and no other extended resource is involved: no change of nodes changes the account."""
+
+
+class Accountant:
+    """Accounts of jobs against one inventory."""
+
+    def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool) -> None:
+        """``rows``: node name -> row."""
+        self.inventory: Inventory = demands.inventory
+        self.unlimited = unlimited
+        self._demands = demands
+        self._rows = rows
+
+    def account(self, job: Job) -> JobAccount:
+        demands = self._demands
+        held: dict[int, list[str]] = {}
+        classes = {}
+        for status in ALLOCATED_STATUSES:
+            for task in job.of(status).values():
+                nodes = held.get(task.cls.id)
+                if nodes is None:
+                    nodes = held[task.cls.id] = []
+                    classes[task.cls.id] = task.cls
+                nodes.append(task.node)
+        waiting: Counter[int] = Counter()
+        first: dict[int, Task] = {}
+        for task in job.of(TaskStatus.PENDING).values():
+            waiting[task.cls.id] += 1
+            first.setdefault(task.cls.id, task)
+        asking = {**classes, **{number: task.cls for number, task in first.items()}}
+        on_cards = any(demands.of(cls).parts for cls in asking.values())
+        allocated: Amounts = {CPU: float(job.allocated[CPU_INDEX]), MEMORY: float(job.allocated[MEMORY_INDEX])}
+        free = self.unlimited and on_cards
+        if free:
+            allocated = {CPU: 0.0, MEMORY: 0.0}
+        for number, nodes in held.items() if on_cards else ():
+            demand = demands.of(classes[number])
+            if free:
+                allocated[CPU] += demand.cpu * len(nodes)
+                allocated[MEMORY] += demand.memory * len(nodes)
+            if demand.parts:
+                add(allocated, demands.charge(demand, [self._rows.get(node, UNKNOWN) for node in nodes]))
+        pending: Amounts = {}
+        choices = set()
+        conflict = ""
+        problems: list[Malformed] = []
+        for number, count in waiting.items():
+            task = first[number]
+            demand = demands.of(task.cls)
+            conflict = conflict or demand.conflict
+            problems += [Malformed("Pod", task.namespace, task.name, FIELD, problem) for problem in demand.problems]
+            for part in demand.parts:
+                for card in part.cards:
+                    pending[card] = pending.get(card, 0.0) + part.amount * count
+                if len(part.cards) > 1:
+                    choices.add(part.cards)
+        request = parse_request(job.annotations.get(CARD_REQUEST))
+        problems += [
+            Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, problem) for problem in request.problems
+        ]
+        minimum = self._minimum(job, request.amounts, on_cards)
+        if job.size < job.min_member or not job.size:
+            conflict = conflict or next(
+                (text for names in request.amounts if (text := demands.conflict(self._canonical(names), CARD_REQUEST))),
+                "",
+            )
+        lacking, elastic = settle(minimum, allocated)
+        if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
+            lacking = {}
+        elif job.gated is not None and not free:
+            for names, index in (((CPU,), CPU_INDEX), ((MEMORY,), MEMORY_INDEX)):
+                if names in lacking:
+                    lacking[names] = max(lacking[names] - float(job.gated[index]), 0.0)
+        return JobAccount(
+            allocated=allocated,
+            minimum=minimum,
+            lacking=lacking,
+            elastic=elastic,
+            pending=pending,
+            choices=frozenset(choices),
+            conflict=conflict,
+            problems=tuple(problems),
+            bare=not request.amounts and all(demands.of(cls).bare for cls in asking.values()),
+        )
+
+    def _canonical(self, names: Names) -> Names:
+        return self._demands.canonical(names)
+
+    def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool) -> Needs:
+        given = job.min_resources
+        cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
+        needs: Needs = {}
+        complete = job.size > 0 and job.size >= job.min_member
+        if complete and on_cards:
+            own_cpu = own_memory = 0.0
+            for task in first_tasks(job):
+                demand = self._demands.of(task.cls)
+                own_cpu += demand.cpu
+                own_memory += demand.memory
+                if task.status is TaskStatus.PENDING:
+                    taken = [(part.cards, part.amount) for part in demand.parts]
+                else:
+                    charge = self._demands.charge(demand, (self._rows.get(task.node, UNKNOWN),))
+                    taken = [((card,), amount) for card, amount in charge]
+                for names, amount in taken:
+                    if names:
+                        needs[names] = needs.get(names, 0.0) + amount
+            if self.unlimited:
+                cpu, memory = min(cpu, own_cpu), min(memory, own_memory)
+        elif not complete and announced:
+            for written, amount in announced.items():
+                names = self._canonical(written)
+                needs[names] = needs.get(names, 0.0) + amount
+            if self.unlimited:
+                cpu = memory = 0.0
+        needs[CPU,], needs[MEMORY,] = cpu, memory
+        return {names: amount for names, amount in needs.items() if amount > 0}
+
+
+def first_tasks(job: Job) -> list[Task]:
+    """The Pods that make up a job's minimum: those that have nodes first, then pending ones in order; as many of each
+    role as spec.minTaskMember says, then any. Gated ones cannot use anything yet and do not count."""
+    ordered = [task for status in sorted(ALLOCATED_STATUSES, key=_value) for task in job.of(status).values()]
+    ordered += sorted(
+        (task for task in job.of(TaskStatus.PENDING).values() if not task.gated),
+        key=lambda task: (-task.priority, task.index, task.creation, task.uid),
+    )
+    wanted = dict(job.role_minimum) if job.roles_binding else {}
+    chosen, rest = [], []
+    for task in ordered:
+        if wanted.get(task.role, 0) > 0:
+            wanted[task.role] -= 1
+            chosen.append(task)
+        else:
+            rest.append(task)
+    return chosen + rest[: max(job.min_member - len(chosen), 0)]
+
+
+def _value(status: TaskStatus) -> str:
+    return status.value
+
+
+def settle(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amounts]:
+    """What of a minimum is not covered by what is allocated, and what is allocated beyond it. Needs that leave no
+    choice are covered first, the others in the order of their cards."""
+    left = dict(allocated)
+    lacking: Needs = {}
+    for names in sorted(minimum, key=len):
+        missing = minimum[names]
+        for name in names:
+            covered = min(left.get(name, 0.0), missing)
+            if covered > 0:
+                left[name] -= covered
+                missing -= covered
+        if missing > 0:
+            lacking[names] = missing
+    return lacking, {name: amount for name, amount in left.items() if amount > 0}
+
+
+@dataclass(slots=True)
+class QueueBook:
+    """What one queue may have and has."""
+
+    queue: Queue
+    limits: Amounts
+    """The most it may have of cpu and memory (infinity: as much as there is) and of each card it has quota of."""
+    note: str = ""
+    """What is to be said besides wherever a card is refused, or ""."""
+    allocated: Amounts = field(default_factory=dict)
+    inqueue: Amounts = field(default_factory=dict)
+    elastic: Amounts = field(default_factory=dict)
+    pending: Amounts = field(default_factory=dict)
+    choices: set[Names] = field(default_factory=set)
+    tight: set[str] = field(default_factory=set)
+    """Cards that pending Pods may choose and of which not all who may choose them can have one."""
+
+    def limit(self, name: str) -> float:
+        """The most the queue may have; a card that its quota does not list it may not use at all."""
+        return self.limits.get(name, 0.0)
+
+    def room(self, name: str) -> float:
+        """What may still be allocated."""
+        return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
+
+    def room_for_promises(self, name: str) -> float:
+        """What may still be promised: jobs in the queue count with their minimum, what they hold beyond it does not."""
+        return self.room(name) - self.inqueue.get(name, 0.0) + self.elastic.get(name, 0.0)
+
+    @property
+    def share(self) -> float:
+        """The largest part that is taken of any quota."""
+        allocated = self.allocated
+        return max((share(allocated.get(name, 0.0), limit) for name, limit in self.limits.items()), default=0.0)
+
+    def enter(self, account: JobAccount) -> None:
+        """Add what a job holds and waits for; promises are added by ``promise``, when all holdings are known."""
+        add(self.allocated, account.allocated.items())
+        add(self.elastic, account.elastic.items())
+        if account.pending:
+            add(self.pending, account.pending.items())
+            self.choices |= account.choices
+
+    def promise(self, needs: Needs) -> None:
+        """Add needs to what is promised. One that leaves a choice goes to its cards in order as far as there is room,
+        as its Pods will; what is beyond all quota counts against the first."""
+        for names in sorted(needs, key=len):
+            missing = needs[names]
+            for name in names if len(names) > 1 else ():
+                part = min(max(self.room_for_promises(name), 0.0), missing)
+                add(self.inqueue, ((name, part),))
+                missing -= part
+            add(self.inqueue, ((names[0], missing),))
+
+    def find_tight(self) -> None:
+        """Set ``tight`` from what is allocated and pending now."""
+        for names in self.choices:
+            for name in names:
+                if self.allocated.get(name, 0.0) + self.pending.get(name, 0.0) > self.limit(name):
+                    self.tight.add(name)
+
+
+def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) -> None:
+    """Add amounts (or, with ``sign`` -1, take them away) by name."""
+    for name, amount in amounts:
+        sums[name] = sums.get(name, 0.0) + sign * amount
+
+
+class AccountMemo:
+    """The accounts of the last session, to be used again for Jobs that the cache hands out unchanged."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Job, Inventory, bool, JobAccount]] = {}
+
+    def accounts(self, jobs: Iterable[Job], accountant: Accountant) -> list[JobAccount]:
+        """An account per job, in their order. Accounts of jobs that are not among them are forgotten."""
+        inventory, unlimited = accountant.inventory, accountant.unlimited
+        before, now = self._kept, {}
+        result = []
+        for job in jobs:
+            kept = before.get(job.key)
+            if (
+                kept is None
+                or kept[0] is not job
+                or job.changed
+                or kept[2] is not unlimited
+                or not (kept[1] is inventory or kept[3].bare)
+            ):
+                kept = (job, inventory, unlimited, accountant.account(job))
+            now[job.key] = kept
+            result.append(kept[3])
+        self._kept = now
+        return result

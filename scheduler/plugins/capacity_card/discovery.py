@@ -1,0 +1,241 @@
+"""Which accelerator cards a node has, by the labels that name them and the resources it offers.
+
+A node carries ``<vendor domain>/<type>.product``, ``.count`` and ``.memory`` (MiB). Its whole cards are called by the
+product; a card shared by MPS or split by MIG has a name of its own:
+
+* MPS, resource ``nvidia.com/gpu.shared``: ``<product>/mps-<memory>g*1/<replicas>``, the memory of the whole card in
+  GiB, rounded to the nearest one (81559 MiB: ``mps-80g``)
+* MIG, resource ``nvidia.com/mig-<profile>``: ``<product>/mig-<profile>-mixed``
+
+People write the memory of one and the same card as 90, 95, 96 or 97 g, depending on the unit and the rounding, so a
+name that differs from the node's by the memory only, and by no more than a tenth, means the same card (``canonical``).
+How many cards there are is told by the amounts that nodes offer (``Nodes.allocatable``), never by the count label.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.node import Codes, NodeFacts
+from scheduler.api.objects import Node
+from scheduler.api.reasons import Malformed
+
+NVIDIA: Final = "nvidia.com"
+MPS_RESOURCE: Final = f"{NVIDIA}/gpu.shared"
+MPS_REPLICAS: Final = f"{NVIDIA}/gpu.replicas"
+MIG_PREFIX: Final = f"{NVIDIA}/mig-"
+_FIELDS: Final = (".product", ".count", ".memory")
+_PRODUCT: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NUMBER: Final = re.compile(r"[0-9]{1,12}")
+_MPS_NAME: Final = re.compile(r"(.+)/mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
+_MIG_NAME: Final = re.compile(r".+/mig-(.+)-mixed")
+TOLERANCE: Final = 0.1
+"""How far two figures for the memory of one card may be apart, as a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCards:
+    """What one node has."""
+
+    by_resource: Mapping[str, str]
+    """Resource name -> name of the card that it counts there."""
+    problems: tuple[Malformed, ...] = ()
+
+
+def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) -> NodeCards:
+    """The cards of a node with the labels given that offers the resources given. Labels that cannot be used are set
+    aside: ``problems``."""
+    families: dict[tuple[str, str], dict[str, str]] = {}
+    for key, value in labels.items():
+        if not key.endswith(_FIELDS):
+            continue
+        head, _, field = key.rpartition(".")
+        vendor, _, kind = head.rpartition("/")
+        if vendor and kind and not kind.startswith("mig-"):  # labels of MIG profiles describe no card of their own
+            families.setdefault((vendor, kind), {})[field] = value
+    if not families:
+        return NodeCards({})
+    offered = sorted(resources)
+    found: dict[str, str] = {}
+    problems: list[Malformed] = []
+
+    def aside(label: str, problem: str) -> None:
+        problems.append(Malformed("Node", "", name, f"metadata.labels[{label}]", problem))
+
+    for (vendor, kind), fields in sorted(families.items()):
+        label = f"{vendor}/{kind}"
+        product = fields.get("product")
+        if product is None:
+            if len(fields) == 2:  # one label of this form alone may well be about something else
+                aside(f"{label}.product", "missing, though the card's count and memory are given")
+            continue
+        if len(fields) == 1:
+            continue
+        if _PRODUCT.fullmatch(product) is None:
+            aside(f"{label}.product", f"{product[:64]!r} is not the name of a card")
+            continue
+        for field in ("count", "memory"):
+            if field in fields and _NUMBER.fullmatch(fields[field]) is None:
+                aside(f"{label}.{field}", f"{fields[field][:64]!r} is not a whole number")
+        for resource in _whole(vendor, label, offered):
+            found.setdefault(resource, product)
+        if vendor != NVIDIA:
+            continue
+        for resource in offered:
+            if resource.startswith(MIG_PREFIX):
+                found.setdefault(resource, f"{product}/mig-{resource.removeprefix(MIG_PREFIX)}-mixed")
+        if MPS_RESOURCE in offered:
+            memory, replicas = fields.get("memory", ""), labels.get(MPS_REPLICAS, "")
+            if not _positive(replicas):
+                aside(MPS_REPLICAS, f"{replicas[:64]!r} is not a number of shares, the node's MPS cards have no name")
+            elif not _positive(memory):
+                aside(f"{label}.memory", "no usable number, the node's MPS cards have no name")
+            else:
+                found.setdefault(MPS_RESOURCE, f"{product}/mps-{(int(memory) + 512) // 1024}g*1/{int(replicas)}")
+    return NodeCards(found, tuple(problems))
+
+
+def _whole(vendor: str, exact: str, offered: Sequence[str]) -> list[str]:
+    """The resources that count whole cards: the one named like the labels, else all of the vendor's that count no
+    shares."""
+    if exact in offered and not _shared(exact):
+        return [exact]
+    return [r for r in offered if r.startswith(f"{vendor}/") and not _shared(r)]
+
+
+def _shared(resource: str) -> bool:
+    return resource == MPS_RESOURCE or resource.startswith(MIG_PREFIX)
+
+
+def _positive(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and int(text) > 0
+
+
+class Inventory:
+    """The cards of all nodes. Immutable; the same object as long as no node's cards change."""
+
+    def __init__(self, rows: Sequence[NodeCards]) -> None:
+        cards: dict[str, set[str]] = {}
+        for row in rows:
+            for resource, card in row.by_resource.items():
+                cards.setdefault(resource, set()).add(card)
+        self.by_resource: dict[str, tuple[str, ...]] = {r: tuple(sorted(names)) for r, names in sorted(cards.items())}
+        """Resource name -> names of the cards it counts on some node, sorted."""
+        self.problems = tuple(problem for row in rows for problem in row.problems)
+        self._resources: dict[str, set[str]] = {}
+        for resource, names in self.by_resource.items():
+            for name in names:
+                self._resources.setdefault(name, set()).add(resource)
+        self._codes = {name: code for code, name in enumerate(sorted(self._resources))}
+        self._names = list(self._codes)
+        self._columns = {resource: self._column(rows, resource) for resource in self.by_resource}
+        self._nowhere: Codes = np.full(len(rows) + 1, -1, dtype=np.int32)
+        self._mps: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for name in self._names:
+            match = _MPS_NAME.fullmatch(name)
+            if match is not None:
+                self._mps.setdefault((match[1], match[3]), []).append((int(match[2]), name))
+
+    def _column(self, rows: Sequence[NodeCards], resource: str) -> Codes:
+        codes = self._codes
+        cards = (row.by_resource.get(resource) for row in rows)
+        # One more than there are nodes: the last stands for every node that is not known.
+        return np.array([*(-1 if card is None else codes[card] for card in cards), -1], dtype=np.int32)
+
+    def column(self, resource: str) -> Codes:
+        """Shape (nodes,): ``code`` of the card that a resource counts on each node, -1 where it counts none."""
+        return self._columns.get(resource, self._nowhere)[:-1]
+
+    def codes_on(self, resource: str, rows: Sequence[int]) -> Codes:
+        """As ``column``, for the rows given; -1 as a row stands for a node that is not known."""
+        codes: Codes = self._columns.get(resource, self._nowhere)[np.array(rows, dtype=np.intp)]
+        return codes
+
+    def code(self, card: str) -> int:
+        """The number of a card in columns; -2, which is in none, if no node has it."""
+        return self._codes.get(card, -2)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of cards by code."""
+        return self._names
+
+    def having(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:
+        """Shape (nodes,): which nodes have one of the cards (counted by a resource, or by any)."""
+        wanted = [self.code(card) for card in cards]
+        result = np.zeros(len(self._nowhere) - 1, dtype=bool)
+        for name in self._columns if resource is None else (resource,):
+            result |= np.isin(self.column(name), wanted)
+        return result
+
+    def counts_cards(self, resource: str) -> bool:
+        """Whether a resource counts cards: on some node, or by its form."""
+        return resource in self.by_resource or _shared(resource)
+
+    def resources_of(self, card: str) -> frozenset[str]:
+        """The resources that count a card: as nodes have it, or by the form of its name; empty if neither tells."""
+        known = self._resources.get(card)
+        if known:
+            return frozenset(known)
+        if _MPS_NAME.fullmatch(card) is not None:
+            return frozenset((MPS_RESOURCE,))
+        match = _MIG_NAME.fullmatch(card)
+        return frozenset() if match is None else frozenset((f"{MIG_PREFIX}{match[1]}",))
+
+    def canonical(self, name: str) -> str:
+        """The name under which nodes have the card that a person calls ``name``; itself if none has it."""
+        if name in self._codes or not self._mps:
+            return name
+        match = _MPS_NAME.fullmatch(name)
+        if match is None:
+            return name
+        asked = int(match[2])
+        near = [
+            (abs(memory - asked), card)
+            for memory, card in self._mps.get((match[1], match[3]), ())
+            if abs(memory - asked) <= max(1.0, memory * TOLERANCE)
+        ]
+        return min(near)[1] if near else name
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Nodes and what was read of them."""
+
+    facts: NodeFacts | None
+    read: Mapping[str, tuple[Node, NodeCards]]
+    rows: Sequence[NodeCards]
+    inventory: Inventory
+
+
+class Discovery:
+    """Inventories from session to session: a node is read again only when its object is another."""
+
+    def __init__(self) -> None:
+        self._last = _Reading(None, {}, [], Inventory(()))
+
+    def of(self, facts: NodeFacts) -> Inventory:
+        """The cards of the nodes; the same object as the last time if nothing about cards has changed."""
+        last = self._last
+        if facts is last.facts:
+            return last.inventory
+        read: dict[str, tuple[Node, NodeCards]] = {}
+        for name, node in zip(facts.names, facts.objects, strict=True):
+            known = last.read.get(name)
+            if known is None or known[0] is not node:
+                cards = read_node(name, node.metadata.labels or {}, node.status.allocatable or ())
+                known = (node, known[1] if known is not None and known[1] == cards else cards)
+            read[name] = known
+        rows = [cards for _, cards in read.values()]
+        same = last.facts is not None and last.facts.names == facts.names and _identical(rows, last.rows)
+        inventory = last.inventory if same else Inventory(rows)
+        self._last = _Reading(facts, read, rows, inventory)  # at once: sessions may run on several threads
+        return inventory
+
+
+def _identical(left: Sequence[NodeCards], right: Sequence[NodeCards]) -> bool:
+    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))

@@ -1,0 +1,297 @@
+"""capacity-card: queues have quotas of cards by model, besides cpu and memory.
+
+``nvidia.com/gpu`` is one resource, whether an H200 or an RTX 4090 stands behind it; here a queue's annotation
+``volcano.sh/card.quota`` says how many of which it may use, and a card that it does not list it may not use at all. A
+Pod may name several cards; it is charged for the one of the node it gets. Queues are flat. Quotas are not compared with
+what the cluster has: they may add up to more than there is, and cards may disappear.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from scheduler.api.job import Job
+from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
+from scheduler.api.quantity import format_milli
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import FitErrors, Malformed, Refusal
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, StaticScore
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
+    JOB_VALID,
+    NODE_ORDER,
+    PREDICATE,
+    QUEUE_ORDER,
+    Vote,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.capacity_card.accounting import (
+    Accountant,
+    AccountMemo,
+    Amounts,
+    JobAccount,
+    QueueBook,
+    add,
+)
+from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
+from scheduler.plugins.capacity_card.demand import Demands, Part, joined
+from scheduler.plugins.capacity_card.discovery import Discovery
+from scheduler.plugins.capacity_card.quota import parse_quota
+
+QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
+REASON_CARDS: Final = "UnsupportedCards"
+_LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
+_discovery = Discovery()
+_accounts = AccountMemo()
+"""What the last session computed; the next takes over what has not changed since."""
+
+
+@register_plugin
+class CapacityCard:
+    """Argument ``cardUnlimitedCpuMemory`` (default false): cpu and memory of Pods that use cards are neither limited
+    nor counted."""
+
+    name: ClassVar[str] = "capacity-card"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._unlimited = arguments.boolean("cardUnlimitedCpuMemory", False)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._inventory = _discovery.of(session.nodes.facts)
+        for problem in self._inventory.problems:
+            session.malformed_field(problem)
+        self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
+        self._books = self._open_books()
+        self._account_jobs()
+        session.add(QUEUE_ORDER, self._queue_key)
+        session.add(JOB_VALID, self._valid)
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add(ALLOCATABLE, self._allocatable)
+        # Only where a queue's quota bears on which nodes its Pods may have do views differ from queue to queue.
+        session.add(PREDICATE, self._filters, variant=self._own_view)
+        session.add(NODE_ORDER, self._scores)
+        session.add_handlers(self._allocated, self._deallocated)
+
+    # --- opening ---
+    def _open_books(self) -> dict[str, QueueBook]:
+        session = self._session
+        guaranteed = session.dimensions.zeros()
+        for queue in session.queues.values():
+            guaranteed += queue.guarantee
+        return {name: self._open_book(queue, guaranteed) for name, queue in session.queues.items()}
+
+    def _open_book(self, queue: Queue, guaranteed: Vector) -> QueueBook:
+        session = self._session
+        limits: Amounts = {}
+        for name, index in _LIMITED:
+            limit, others = float(queue.capability[index]), float(guaranteed[index] - queue.guarantee[index])
+            if limit == float("inf") and others > 0:  # the rest of the cluster: what no other queue is guaranteed
+                limit = max(float(session.total[index]) - others, 0.0)
+            limits[name] = limit
+        quota = parse_quota(queue.annotations.get(CARD_QUOTA))
+        problems = list(quota.problems)
+        for names, amount in quota.amounts.items():
+            card = self._inventory.canonical(names[0])
+            if card in limits:
+                problems.append(f"{names[0]!r} is another name of {card!r}, which is given already")
+            else:
+                limits[card] = amount
+        for problem in problems:
+            session.malformed_field(Malformed("Queue", "", queue.name, QUOTA_FIELD, problem))
+        note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
+        return QueueBook(queue, limits, note)
+
+    def _account_jobs(self) -> None:
+        session, books = self._session, self._books
+        accountant = Accountant(self._demands, session.nodes.index, self._unlimited)
+        jobs = list(session.jobs.values())
+        accounts = _accounts.accounts(jobs, accountant)
+        self._accounts: dict[str, JobAccount] = {}
+        promised = []
+        for job, account in zip(jobs, accounts, strict=True):
+            self._accounts[job.key] = account
+            for problem in account.problems:
+                session.malformed_field(problem)
+            book = books.get(job.queue)
+            if book is None:
+                continue
+            book.enter(account)
+            if account.lacking:
+                promised.append((book, account.lacking))
+        for book, needs in promised:
+            book.promise(needs)
+        for book in books.values():
+            book.find_tight()
+
+    # --- order ---
+    def _queue_key(self, queue: Queue) -> tuple[int, float]:
+        book = self._books.get(queue.name)
+        return (-queue.priority, book.share if book else 0.0)
+
+    # --- jobs ---
+    def _valid(self, job: Job) -> Refusal | None:
+        account = self._accounts.get(job.key)
+        return Refusal(REASON_CARDS, account.conflict) if account is not None and account.conflict else None
+
+    def _enqueueable(self, job: Job) -> Vote:
+        book, account = self._books[job.queue], self._accounts[job.key]
+        refusals = self._refusals(book, account)
+        for refusal in refusals:
+            self._session.refuse(job, refusal)
+        return Vote.REJECT if refusals else Vote.PERMIT
+
+    def _refusals(self, book: QueueBook, account: JobAccount) -> list[Refusal]:
+        if not book.queue.open:
+            return [Refusal(EVENT_UNSCHEDULABLE, _closed(book.queue))]
+        if account.conflict:
+            return [Refusal(REASON_CARDS, account.conflict)]
+        messages = []
+        for names, amount in sorted(account.minimum.items()):
+            room = sum(max(book.room_for_promises(name), 0.0) for name in names)
+            if len(names) == 1:
+                room = book.room_for_promises(names[0])
+            if amount > room:
+                limit = sum(book.limit(name) for name in names)
+                messages.append(self._insufficient(book, joined(names), amount, amount + limit - room, limit))
+        return [Refusal(EVENT_UNSCHEDULABLE, message) for message in messages]
+
+    def _enqueued(self, job: Job) -> None:
+        self._books[job.queue].promise(self._accounts[job.key].minimum)
+
+    # --- tasks ---
+    def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
+        book = self._books.get(queue.name)
+        if book is None or not queue.open:
+            job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note=_closed(queue))
+            return 0
+        demand = self._demands.of(cls)
+        room = UNBOUNDED
+        messages = []
+        for name, amount in ((CPU, demand.cpu), (MEMORY, demand.memory)):
+            if amount <= 0 or book.limit(name) == float("inf"):
+                continue
+            fitting = _fitting(book, name, amount)
+            room = min(room, fitting)
+            if fitting <= 0:
+                messages.append(self._over(book, name, name, amount))
+        for part in demand.parts:
+            usable = self._usable(book, part)
+            fitting = sum(_fitting(book, card, part.amount) for card in usable)
+            room = min(room, fitting)
+            if fitting <= 0:
+                messages += self._over_part(book, part, usable)
+        if messages:
+            job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note="; ".join(messages))
+        return max(room, 0)
+
+    @staticmethod
+    def _usable(book: QueueBook, part: Part) -> list[str]:
+        """The cards of a part that the queue has any quota of."""
+        return [card for card in part.cards if book.limit(card) > 0]
+
+    def _over_part(self, book: QueueBook, part: Part, usable: Sequence[str]) -> list[str]:
+        if not part.named and not usable:
+            taken = sum(book.allocated.get(card, 0.0) for card in part.cards)
+            return [self._insufficient(book, part.resource, part.amount, part.amount + taken, 0.0)]
+        written = dict(zip(part.cards, part.written, strict=True)) if part.named else {}
+        return [self._over(book, card, written.get(card, card), part.amount) for card in usable or part.cards]
+
+    def _over(self, book: QueueBook, name: str, written: str, amount: float) -> str:
+        return self._insufficient(book, written, amount, amount + book.allocated.get(name, 0.0), book.limit(name))
+
+    @staticmethod
+    def _insufficient(book: QueueBook, what: str, asked: float, total: float, limit: float) -> str:
+        note = "" if what in (CPU, MEMORY) else book.note
+        return (
+            f"Queue <{book.queue.name}> has insufficient <{what}> quota: requested <{asked:.0f}>, "
+            f"total would be <{total:.0f}>, but capability is <{limit:.0f}>{note}"
+        )
+
+    # --- nodes ---
+    def _own_view(self, job: Job) -> str:
+        book = self._books.get(job.queue)
+        return job.queue if book is not None and book.tight else ""
+
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        demand = self._demands.of(cls)
+        filters: list[Filter] = []
+        if demand.cards and not any(part.named for part in demand.parts):
+            filters.append(self._having(demand.cards, demand.written, None))
+        for part in demand.parts:
+            filters += self._part_filters(part, self._books.get(job.queue))
+        return filters
+
+    def _part_filters(self, part: Part, book: QueueBook | None) -> list[Filter]:
+        inventory = self._inventory
+        if part.named:
+            filters = [self._having(part.cards, part.written, part.resource)]
+        else:
+            reason = f"node(s) had no card of a known name for {part.resource}"
+            filters = [MaskFilter(inventory.having(part.cards, part.resource), reason)]
+        if book is None or len(part.cards) < 2:
+            return filters
+        queue = book.queue.name
+        scarce = {}
+        for card in part.cards:
+            if card not in book.tight:
+                continue
+            if book.limit(card) > 0:
+                scarce[card] = partial(_fitting, book, card, part.amount)
+            else:
+                reason = f"node(s) had card {card}, of which queue {queue} has no quota"
+                filters.append(MaskFilter(~inventory.having((card,), part.resource), reason))
+        if scarce and len(self._usable(book, part)) > 1:
+            filters.append(QuotaFilter(inventory, part.resource, scarce, lambda card: _used_up(book, card, part)))
+        return filters
+
+    def _having(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
+        return MaskFilter(self._inventory.having(cards, resource), f"node(s) had no card {' or '.join(written)}")
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        return [
+            StaticScore(preference(self._inventory, part.resource, part.cards))
+            for part in self._demands.of(cls).parts
+            if part.named and len(part.cards) > 1
+        ]
+
+    # --- books ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._charge(job, tasks[0].cls, rows, 1.0)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._charge(job, tasks[0].cls, rows, -1.0)
+
+    def _charge(self, job: Job, cls: TaskClass, rows: Sequence[int], sign: float) -> None:
+        """Charge the queue for tasks of a class on nodes: each for the card of the node it is on."""
+        book = self._books.get(job.queue)
+        if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
+            return
+        demand = self._demands.of(cls)
+        count = sign * len(rows)
+        add(book.allocated, ((CPU, demand.cpu), (MEMORY, demand.memory)), count)
+        if demand.parts:
+            add(book.allocated, self._demands.charge(demand, rows), sign)
+
+
+def _fitting(book: QueueBook, name: str, amount: float) -> int:
+    """How many tasks of an amount each the quota of one dimension still allows."""
+    return max(int(book.room(name) // amount), 0)
+
+
+def _closed(queue: Queue) -> str:
+    return f"queue {queue.name} is {queue.state}: only an Open queue takes jobs"
+
+
+def _used_up(book: QueueBook, card: str, part: Part) -> str:
+    numbers = ((w, format_milli(a)) for w, a in (("asked", part.amount), ("used", book.allocated.get(card, 0.0))))
+    told = ", ".join(f"{what} {amount}" for what, amount in numbers)
+    quota = format_milli(book.limit(card))
+    return f"node(s) had card {card}, quota of which is used up in queue {book.queue.name} ({told}, quota {quota})"

@@ -1,0 +1,147 @@
+"""The books: what covers a minimum, where promises go, what is left."""
+
+import pytest
+
+from scheduler.api.names import CPU, MEMORY
+from scheduler.api.queue import Queue
+from scheduler.api.resource import Dimensions
+from scheduler.framework.session import Session
+from scheduler.plugins.capacity_card.accounting import Amounts, Needs, QueueBook, settle
+from scheduler.plugins.capacity_card.plugin import CapacityCard
+from tests.builders import Raw, World
+from tests.unit.plugins.capacity_card.cards import (
+    CONFIGURATION,
+    D4090,
+    D4090D,
+    GPU,
+    H200,
+    UNLIMITED,
+    card_group,
+    card_pod,
+    gpu_node,
+    quota_queue,
+)
+
+
+def book(**limits: float) -> QueueBook:
+    zeros = Dimensions().zeros()
+    queue = Queue("q", 1, 0, 0.0, "Open", True, "", zeros, False, zeros, zeros)
+    return QueueBook(queue, dict(limits))
+
+
+def plugin(session: Session) -> CapacityCard:
+    return next(p for p in session.plugins if isinstance(p, CapacityCard))
+
+
+def books(*objects: Raw | list[Raw], unlimited: bool = False) -> QueueBook:
+    session = World(*objects).session(UNLIMITED if unlimited else CONFIGURATION)
+    return plugin(session)._books["q"]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "allocated", "lacking", "elastic"),
+    [
+        ({("A",): 2.0}, {}, {("A",): 2.0}, {}),
+        ({("A",): 2.0}, {"A": 5.0}, {}, {"A": 3.0}),
+        ({("A", "B"): 4.0}, {"B": 1.0}, {("A", "B"): 3.0}, {}),
+        ({("A", "B"): 2.0, ("A",): 1.0}, {"A": 2.0, "B": 2.0}, {}, {"B": 1.0}),
+        ({}, {"A": 1.0}, {}, {"A": 1.0}),
+    ],
+)
+def test_a_minimum_is_covered_by_what_is_held(
+    minimum: Needs, allocated: Amounts, lacking: Needs, elastic: Amounts
+) -> None:
+    assert settle(minimum, allocated) == (lacking, elastic)
+
+
+def test_promises_that_leave_a_choice_go_to_the_cards_in_order() -> None:
+    queue = book(A=3.0, B=2.0)
+    queue.promise({("A", "B"): 4.0, ("A",): 1.0})
+    assert queue.inqueue == {"A": 3.0, "B": 2.0}
+    queue.promise({("A", "B"): 1.0})
+    assert queue.inqueue == {"A": 4.0, "B": 2.0}, "beyond all quota they count against the first"
+
+
+def test_the_share_is_that_of_the_scarcest_quota() -> None:
+    queue = book(cpu=float("inf"), A=4.0, B=2.0, C=0.0)
+    queue.allocated.update(cpu=1000.0, A=1.0, B=1.0)
+    assert queue.share == 0.5
+    queue.allocated["C"] = 1.0
+    assert queue.share == 1.0
+
+
+def test_pods_that_have_nodes_are_allocated_and_what_is_beyond_the_minimum_is_elastic() -> None:
+    running = [card_pod(f"p-{i}", "job", on="n") for i in range(3)]
+    found = books(gpu_node("n"), quota_queue("q", {H200: 4}), card_group("job", "q", 1, asks="1c+1Gi"), running)
+    gib = 2.0**30
+    assert found.allocated == {CPU: 3000.0, MEMORY: 3 * gib, H200: 3000.0}
+    assert found.elastic == {CPU: 2000.0, MEMORY: 2 * gib, H200: 2000.0}
+    assert found.inqueue == {}
+
+
+def test_a_job_in_its_queue_is_promised_its_minimum_before_it_has_pods() -> None:
+    waiting = card_group("job", "q", 2, {H200: 2}, asks="2c+2Gi", phase="Inqueue")
+    found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting)
+    assert found.inqueue == {CPU: 2000.0, MEMORY: 2.0**31, H200: 2000.0}
+    assert found.allocated[CPU] == 0
+
+
+def test_pods_count_instead_of_the_annotation_once_they_are_all_there() -> None:
+    waiting = card_group("job", "q", 2, {H200: 7}, phase="Inqueue")
+    pods = [card_pod("p-0", "job", on="n"), card_pod("p-1", "job")]
+    assert books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting, pods).inqueue[H200] == 1000.0
+
+
+def test_the_annotation_counts_while_pods_are_still_being_made() -> None:
+    waiting = card_group("job", "q", 2, {H200: 2}, phase="Inqueue")
+    found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting, card_pod("p-0", "job", on="n"))
+    assert (found.allocated[H200], found.inqueue[H200]) == (1000.0, 1000.0)
+
+
+def test_pods_of_a_choice_are_charged_for_the_card_of_their_node() -> None:
+    both = f"{D4090}|{D4090D}"
+    found = books(
+        gpu_node("a", D4090),
+        gpu_node("b", D4090D),
+        quota_queue("q", {D4090: 4, D4090D: 4}),
+        card_group("job", "q"),
+        [
+            card_pod("p-0", "job", both, on="b"),
+            card_pod("p-1", "job", both, on="b"),
+            card_pod("p-2", "job", both, on="a"),
+        ],
+    )
+    assert (found.allocated[D4090], found.allocated[D4090D]) == (1000.0, 2000.0)
+
+
+def test_other_resources_are_not_looked_at() -> None:
+    rdma = card_pod("p", "job", asks=f"1c+1Gi+{GPU}=1+rdma/hca=4", on="n")
+    found = books(gpu_node("n", offers="rdma/hca=8"), quota_queue("q", {H200: 4}), card_group("job", "q"), rdma)
+    assert set(found.allocated) == {CPU, MEMORY, H200}
+
+
+def test_cpu_and_memory_of_pods_with_cards_do_not_count_where_they_are_unlimited() -> None:
+    found = books(
+        gpu_node("n"),
+        quota_queue("q", {H200: 4}, "4c+4Gi"),
+        card_group("job", "q", asks="3c+3Gi"),
+        [card_pod("p-0", "job", on="n"), card_pod("p-1", "job", None, "2c+1Gi", on="n")],
+        unlimited=True,
+    )
+    assert found.allocated == {CPU: 2000.0, MEMORY: 2.0**30, H200: 1000.0}
+
+
+def test_a_queue_without_capability_may_have_what_no_other_is_guaranteed() -> None:
+    free, other = quota_queue("q", {}), quota_queue("other", {}, guarantee="4c")
+    assert books(gpu_node("n"), free).limits == {CPU: float("inf"), MEMORY: float("inf")}
+    assert books(gpu_node("n"), free, other).limits == {CPU: 60_000.0, MEMORY: float("inf")}
+    assert books(gpu_node("n"), quota_queue("q", {}, "100c"), other).limits[CPU] == 100_000.0
+
+
+def test_accounts_are_kept_as_long_as_a_job_and_the_cards_stay_as_they_are() -> None:
+    world = World(gpu_node("n"), quota_queue("q", {H200: 4}), card_group("job", "q"), card_pod("p", "job", on="n"))
+    first = plugin(world.session(CONFIGURATION))._accounts
+    again = plugin(world.session(CONFIGURATION))._accounts
+    assert again["default/job"] is first["default/job"]
+    other = plugin(world.session(UNLIMITED))._accounts
+    assert other["default/job"] is not first["default/job"]
