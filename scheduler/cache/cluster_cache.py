@@ -78,6 +78,8 @@ class ClusterCache:
         self._nodes = NodeTable(self._dimensions, node_selector)
         self._tasks: dict[str, Task] = {}
         """``namespace/name`` -> task, for every Pod that is in a job or on a node."""
+        self._evicting: set[str] = set()
+        """uids of tasks of which the eviction is assumed."""
         self._records: dict[str, JobRecord] = {}
         self._queues: dict[str, Queue] = {}
         self._priorities: dict[str, PriorityClass] = {}
@@ -217,8 +219,11 @@ class ClusterCache:
         held = {key: annotations[key] for key in TASK_ANNOTATIONS if key in annotations}
         if old is not None and old.status in _ON_ITS_WAY and state is TaskStatus.PENDING:
             state, node, held = old.status, old.node, old.annotations  # the watch has not seen the binding yet
-        elif old is not None and old.status is TaskStatus.RELEASING and state in (TaskStatus.BOUND, TaskStatus.RUNNING):
-            state = old.status  # nor the eviction
+        elif meta.uid in self._evicting:
+            if state in (TaskStatus.BOUND, TaskStatus.RUNNING):
+                state = TaskStatus.RELEASING  # the watch has not seen the eviction yet
+            else:
+                self._evicting.discard(meta.uid)
         return Task(
             uid=meta.uid or key_of(meta.namespace, meta.name),
             namespace=sys.intern(meta.namespace),
@@ -274,6 +279,7 @@ class ClusterCache:
                 record.view = None
         elif old is not None:
             del self._tasks[old.key]
+            self._evicting.discard(old.uid)
         self.version += 1
 
     def _drop_task(self, key: str) -> None:
@@ -473,6 +479,7 @@ class ClusterCache:
         for eviction in decisions.evictions:
             task = self._current(eviction.task)
             if task is not None and task.node and task.status is not TaskStatus.RELEASING:
+                self._evicting.add(task.uid)
                 self._swap(task, replace(task, status=TaskStatus.RELEASING))
         for update in decisions.pod_groups:
             record = self._records.get(f"{update.namespace}/{update.name}")
@@ -499,7 +506,8 @@ class ClusterCache:
     def evict_failed(self, eviction: Evict) -> None:
         """An eviction that was assumed did not come about: the task stays where it is."""
         task = self._current(eviction.task)
-        if task is not None and task.status is TaskStatus.RELEASING:
+        if task is not None and task.uid in self._evicting:
+            self._evicting.discard(task.uid)
             self._swap(task, replace(task, status=eviction.task.status))
 
     def _current(self, task: Task) -> Task | None:

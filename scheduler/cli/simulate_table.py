@@ -8,7 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
+from scheduler.api.quantity import format_milli
 from scheduler.cluster.memory import Report
+from scheduler.framework.extension import QUEUE_USAGE
+from scheduler.framework.session import Session
 
 _SHOWN_PODS = 200
 
@@ -21,6 +24,8 @@ def print_report(report: Report, console: Console) -> None:
     _print_waiting(console, [p for p in pods if not p["spec"].get("nodeName")])
     _print_groups(console, [o for o in objects if o["kind"] == "PodGroup"], pods)
     _print_queues(console, [o for o in objects if o["kind"] == "Queue"])
+    if report.last is not None:
+        _print_cards(console, report.last.session)
     console.print(f"{report.cycles} cycles")
 
 
@@ -46,7 +51,7 @@ def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
             pod["metadata"]["name"],
             annotations.get(GROUP_NAME, ""),
             Text(pod["spec"]["nodeName"], "green"),
-            annotations.get(ASCEND_910, ""),
+            _chips(annotations.get(ASCEND_910, "")),
             "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
         )
     if pods:
@@ -54,6 +59,15 @@ def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
         if len(pods) > _SHOWN_PODS:
             console.print(f"... and {len(pods) - _SHOWN_PODS} more")
         console.print()
+
+
+def _chips(annotation: str) -> str:
+    """``Ascend910 0,1,4`` for ``Ascend910-0,Ascend910-1,Ascend910-4``."""
+    kind = annotation.partition("-")[0]
+    names = annotation.split(",")
+    if not kind or not all(name.startswith(f"{kind}-") for name in names):
+        return annotation
+    return f"{kind} {','.join(name.removeprefix(f'{kind}-') for name in names)}"
 
 
 def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
@@ -116,3 +130,19 @@ def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
             _row(table, *(first if i == 0 else ("",) * 3), name, str(used.get(name, "")), str(limit.get(name, "")))
     console.print(table)
     console.print()
+
+
+def _print_cards(console: Console, session: Session) -> None:
+    """What plugins limit besides the queues' specs: cards, used and quota."""
+    table = _table("Cards", "QUEUE", "CARD", "USED", "QUOTA")
+    for name in sorted(session.queues):
+        usage: dict[str, tuple[float, float]] = {}
+        for tier in session.functions(QUEUE_USAGE):
+            for function in tier:
+                usage.update(function(session.queues[name]))
+        for i, (card, (used, quota)) in enumerate(usage.items()):
+            colour = "green" if used < quota else "yellow"
+            _row(table, name if i == 0 else "", card, Text(format_milli(used), colour), format_milli(quota))
+    if table.row_count:
+        console.print(table)
+        console.print()

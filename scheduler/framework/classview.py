@@ -196,12 +196,17 @@ class ClassView:
         self._errors = (self._seen, errors)
         future = self._nodes.future_idle()
         rest = self._all
+        admitted = np.flatnonzero(self._filter_room > 0)
+        usable = admitted if len(admitted) else rest
         for d in (*self._dims, *self._bare):
             short = future[d, rest] < self._request[d]
             number = int(short.sum())
             if number:
                 errors.reasons[f"Insufficient {names[d]}"] += number
-                asked, most = format_amount(names[d], self._request[d]), format_amount(names[d], future[d].max())
+                asked, most = (
+                    format_amount(names[d], self._request[d]),
+                    format_amount(names[d], future[d, usable].max()),
+                )
                 errors.shortages.append(f"{names[d]}: asked {asked}, most free on one node {most}")
                 rest = rest[~short]
         for condition in self._filters:

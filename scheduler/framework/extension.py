@@ -1,6 +1,6 @@
 """Extension points: every kind of function a plugin may register, and how the answers of several combine over tiers.
 
-Four combinators cover them all (Volcano's session_plugins.go writes each of these loops some ten times):
+A few combinators cover them all (Volcano's session_plugins.go writes each of these loops some ten times):
 
 * FIRST    the first plugin with an answer decides (orders compare lexicographically, which is the same thing)
 * ALL      every plugin must agree
@@ -100,6 +100,8 @@ VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION)
 
 BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.CALL)
 """annotations(task, row): what is written onto the Pod in the binding call."""
+QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.CALL)
+"""usage(queue): name -> (used, limit) of what the plugin limits that is not in the queue's spec, for reports."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 """close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
 

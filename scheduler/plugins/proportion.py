@@ -143,12 +143,12 @@ class Proportion:
             if d != PODS_INDEX:
                 room = min(room, int((book.deserved[d] - book.allocated[d]) // request[d]))
         if room <= 0:
-            names = [
-                self._session.dimensions.names[d] for d in exceeded(book.allocated + request, book.deserved, request)
-            ]
-            job.refusals.append(
-                Refusal("QueueOverused", f"queue {queue.name} has its share of {', '.join(names)} in use")
+            dimensions = self._session.dimensions
+            numbers = "; ".join(
+                dimensions.numbers(d, asked=request[d], used=book.allocated[d], deserved=book.deserved[d])
+                for d in exceeded(book.allocated + request, book.deserved, request)
             )
+            job.refusals.append(Refusal("QueueOverused", f"queue {queue.name} has its share in use ({numbers})"))
         return max(room, 0)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:

@@ -5,7 +5,6 @@ card); other resources are not looked at. The account of a job is computed from 
 cache keeps the Job; the books of queues are sums of accounts, made anew for each session and kept up by it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -62,57 +61,23 @@ class Accountant:
 
     def account(self, job: Job) -> JobAccount:
         demands = self._demands
-        held: dict[int, list[str]] = {}
-        classes = {}
-        for status in ALLOCATED_STATUSES:
-            for task in job.of(status).values():
-                nodes = held.get(task.cls.id)
-                if nodes is None:
-                    nodes = held[task.cls.id] = []
-                    classes[task.cls.id] = task.cls
-                nodes.append(task.node)
-        waiting: Counter[int] = Counter()
-        first: dict[int, Task] = {}
-        for task in job.of(TaskStatus.PENDING).values():
-            waiting[task.cls.id] += 1
-            first.setdefault(task.cls.id, task)
-        asking = {**classes, **{number: task.cls for number, task in first.items()}}
-        on_cards = any(demands.of(cls).parts for cls in asking.values())
-        allocated: Amounts = {CPU: float(job.allocated[CPU_INDEX]), MEMORY: float(job.allocated[MEMORY_INDEX])}
+        held = _by_class(task for status in ALLOCATED_STATUSES for task in job.of(status).values())
+        waiting = _by_class(job.of(TaskStatus.PENDING).values())
+        classes = [tasks[0].cls for tasks in (*held, *waiting)]
+        on_cards = any(demands.of(cls).parts for cls in classes)
         free = self.unlimited and on_cards
-        if free:
-            allocated = {CPU: 0.0, MEMORY: 0.0}
-        for number, nodes in held.items() if on_cards else ():
-            demand = demands.of(classes[number])
-            if free:
-                allocated[CPU] += demand.cpu * len(nodes)
-                allocated[MEMORY] += demand.memory * len(nodes)
-            if demand.parts:
-                add(allocated, demands.charge(demand, [self._rows.get(node, UNKNOWN) for node in nodes]))
+        allocated: Amounts = {CPU: float(job.allocated[CPU_INDEX]), MEMORY: float(job.allocated[MEMORY_INDEX])}
+        if on_cards:
+            allocated = self._holdings(held, allocated)
         pending: Amounts = {}
         choices = set()
-        conflict = ""
-        problems: list[Malformed] = []
-        for number, count in waiting.items():
-            task = first[number]
-            demand = demands.of(task.cls)
-            conflict = conflict or demand.conflict
-            problems += [Malformed("Pod", task.namespace, task.name, FIELD, problem) for problem in demand.problems]
-            for part in demand.parts:
-                for card in part.cards:
-                    pending[card] = pending.get(card, 0.0) + part.amount * count
+        for tasks in waiting:
+            for part in demands.of(tasks[0].cls).parts:
+                add(pending, ((card, part.amount) for card in part.cards), len(tasks))
                 if len(part.cards) > 1:
                     choices.add(part.cards)
         request = parse_request(job.annotations.get(CARD_REQUEST))
-        problems += [
-            Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, problem) for problem in request.problems
-        ]
         minimum = self._minimum(job, request.amounts, on_cards)
-        if job.size < job.min_member or not job.size:
-            conflict = conflict or next(
-                (text for names in request.amounts if (text := demands.conflict(self._canonical(names), CARD_REQUEST))),
-                "",
-            )
         lacking, elastic = settle(minimum, allocated)
         if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
             lacking = {}
@@ -120,6 +85,11 @@ class Accountant:
             for names, index in (((CPU,), CPU_INDEX), ((MEMORY,), MEMORY_INDEX)):
                 if names in lacking:
                     lacking[names] = max(lacking[names] - float(job.gated[index]), 0.0)
+        problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
+        for tasks in waiting:
+            pod = tasks[0]
+            for text in demands.of(pod.cls).problems:
+                problems.append(Malformed("Pod", pod.namespace, pod.name, FIELD, text))
         return JobAccount(
             allocated=allocated,
             minimum=minimum,
@@ -127,10 +97,32 @@ class Accountant:
             elastic=elastic,
             pending=pending,
             choices=frozenset(choices),
-            conflict=conflict,
+            conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
-            bare=not request.amounts and all(demands.of(cls).bare for cls in asking.values()),
+            bare=not request.amounts and all(demands.of(cls).bare for cls in classes),
         )
+
+    def _holdings(self, held: Iterable[list[Task]], whole: Amounts) -> Amounts:
+        """What tasks hold, cards included; ``whole`` is their cpu and memory if all of it counts."""
+        amounts: Amounts = {CPU: 0.0, MEMORY: 0.0} if self.unlimited else dict(whole)
+        for tasks in held:
+            demand = self._demands.of(tasks[0].cls)
+            if self.unlimited:
+                add(amounts, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
+            if demand.parts:
+                add(amounts, self._demands.charge(demand, self._rows_of(tasks)))
+        return amounts
+
+    def _rows_of(self, tasks: Iterable[Task]) -> list[int]:
+        rows = self._rows
+        return [rows.get(task.node, UNKNOWN) for task in tasks]
+
+    def _conflict(self, job: Job, waiting: Iterable[list[Task]], announced: Mapping[Names, float]) -> str:
+        """Why the cards that Pods, or the PodGroup for Pods not yet made, name cannot stand for each other, or ""."""
+        texts = [self._demands.of(tasks[0].cls).conflict for tasks in waiting]
+        if not complete(job):
+            texts += [self._demands.conflict(self._canonical(names), CARD_REQUEST) for names in announced]
+        return next(filter(None, texts), "")
 
     def _canonical(self, names: Names) -> Names:
         return self._demands.canonical(names)
@@ -139,24 +131,23 @@ class Accountant:
         given = job.min_resources
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
-        complete = job.size > 0 and job.size >= job.min_member
-        if complete and on_cards:
+        if complete(job) and on_cards:
             own_cpu = own_memory = 0.0
-            for task in first_tasks(job):
+            chosen = first_tasks(job)
+            for tasks in _by_class(task for task in chosen if task.status is not TaskStatus.PENDING):
+                demand = self._demands.of(tasks[0].cls)
+                for card, amount in self._demands.charge(demand, self._rows_of(tasks)):
+                    needs[card,] = needs.get((card,), 0.0) + amount
+            for tasks in _by_class(task for task in chosen if task.status is TaskStatus.PENDING):
+                for part in self._demands.of(tasks[0].cls).parts:
+                    if part.cards:
+                        needs[part.cards] = needs.get(part.cards, 0.0) + part.amount * len(tasks)
+            for task in chosen:
                 demand = self._demands.of(task.cls)
-                own_cpu += demand.cpu
-                own_memory += demand.memory
-                if task.status is TaskStatus.PENDING:
-                    taken = [(part.cards, part.amount) for part in demand.parts]
-                else:
-                    charge = self._demands.charge(demand, (self._rows.get(task.node, UNKNOWN),))
-                    taken = [((card,), amount) for card, amount in charge]
-                for names, amount in taken:
-                    if names:
-                        needs[names] = needs.get(names, 0.0) + amount
+                own_cpu, own_memory = own_cpu + demand.cpu, own_memory + demand.memory
             if self.unlimited:
                 cpu, memory = min(cpu, own_cpu), min(memory, own_memory)
-        elif not complete and announced:
+        elif announced and not complete(job):
             for written, amount in announced.items():
                 names = self._canonical(written)
                 needs[names] = needs.get(names, 0.0) + amount
@@ -164,6 +155,22 @@ class Accountant:
                 cpu = memory = 0.0
         needs[CPU,], needs[MEMORY,] = cpu, memory
         return {names: amount for names, amount in needs.items() if amount > 0}
+
+
+def complete(job: Job) -> bool:
+    """Whether the Pods of the job's minimum exist: they tell what it needs, and no longer the PodGroup."""
+    return job.size > 0 and job.size >= job.min_member
+
+
+def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
+    """Tasks in groups of one class each."""
+    groups: dict[int, list[Task]] = {}
+    for task in tasks:
+        group = groups.get(task.cls.id)
+        if group is None:
+            group = groups[task.cls.id] = []
+        group.append(task)
+    return list(groups.values())
 
 
 def first_tasks(job: Job) -> list[Task]:

@@ -27,6 +27,7 @@ from scheduler.framework.extension import (
     NODE_ORDER,
     PREDICATE,
     QUEUE_ORDER,
+    QUEUE_USAGE,
     Vote,
 )
 from scheduler.framework.registry import register_plugin
@@ -78,7 +79,14 @@ class CapacityCard:
         # Only where a queue's quota bears on which nodes its Pods may have do views differ from queue to queue.
         session.add(PREDICATE, self._filters, variant=self._own_view)
         session.add(NODE_ORDER, self._scores)
+        session.add(QUEUE_USAGE, self._usage)
         session.add_handlers(self._allocated, self._deallocated)
+
+    def _usage(self, queue: Queue) -> dict[str, tuple[float, float]]:
+        """Cards of a queue: in use, and quota (both in thousandths)."""
+        book = self._books[queue.name]
+        cards = [name for name in dict.fromkeys([*book.limits, *book.allocated]) if name not in (CPU, MEMORY)]
+        return {name: (book.allocated.get(name, 0.0), book.limit(name)) for name in cards}
 
     # --- opening ---
     def _open_books(self) -> dict[str, QueueBook]:

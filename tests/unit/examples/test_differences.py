@@ -64,7 +64,7 @@ def test_the_resource_that_lacks_is_named_with_what_was_asked_for_and_what_is_fr
     ("pods_per_node", "reason"),
     [
         ("4p", "queue a has all that it deserves (cpu: used 4, deserved 2)"),
-        ("110p", "queue a has its share of cpu in use"),
+        ("110p", "queue a has its share in use (cpu: asked 2, used 4, deserved 2)"),
     ],
 )
 def test_jobs_of_a_queue_that_has_its_share_are_told_so(pods_per_node: str, reason: str) -> None:
