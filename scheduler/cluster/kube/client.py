@@ -186,7 +186,7 @@ class ApiClient:
         except TimeoutError:
             raise TransportError(f"{method} {path}: no answer within {seconds:.1f} s", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {path}: {error or type(error).__name__}", sent=True) from None
+            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}", sent=True) from None
         finally:
             self._metrics.api_requests.labels(priority.label, code).inc()
 
@@ -224,7 +224,7 @@ class ApiClient:
         except TimeoutError:
             raise TransportError(f"watch {path}: the connection fell silent", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"watch {path}: {error or type(error).__name__}", sent=True) from None
+            raise TransportError(f"watch {path}: {str(error) or type(error).__name__}", sent=True) from None
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
 

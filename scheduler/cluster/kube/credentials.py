@@ -64,12 +64,12 @@ class Credentials:
         if self._kubeconfig:
             if not Path(self._kubeconfig).is_file():
                 raise CredentialsError(f"--kubeconfig: no such file: {self._kubeconfig}")
-            load_kube_config(config_file=self._kubeconfig, client_configuration=configuration)
+            load_kube_config(config_file=self._kubeconfig, client_configuration=configuration)  # type: ignore[no-untyped-call]
         elif os.environ.get(SERVICE_HOST_ENV_NAME):
-            load_incluster_config(client_configuration=configuration)
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             try:
-                load_kube_config(client_configuration=configuration)
+                load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             except ConfigException:
                 if not self._master:
                     raise

@@ -1,0 +1,85 @@
+"""Flag values as the Go programs take them, so that a command line written for Volcano works unchanged."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+class Duration(click.ParamType[float]):
+    """``1s``, ``500ms``, ``1m30s``, or a plain number of seconds; not negative."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        try:
+            seconds = float(text)
+        except ValueError:
+            parts = _PART.findall(text)
+            if not parts or "".join(number + unit for number, unit in parts) != text:
+                self.fail(f"{value!r} is not a duration like 1s, 500ms or 1m30s", param, ctx)
+            seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if not 0 <= seconds < 1e9:
+            self.fail(f"{value!r} is out of range", param, ctx)
+        return seconds
+
+
+class KeyValue(click.ParamType[tuple[str, str]]):
+    """``key:value``."""
+
+    name = "key:value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return str(value[0]), str(value[1])
+        key, colon, rest = str(value).partition(":")
+        if not colon or not key:
+            self.fail(f"{value!r} is not key:value", param, ctx)
+        return key.strip(), rest.strip()
+
+
+class Address(click.ParamType[str]):
+    """``host:port``; without a host, all addresses of the machine."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from scheduler.observability.server import AddressError, parse_address
+
+        try:
+            parse_address(str(value))
+        except AddressError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class Verbosity(click.ParamType[int]):
+    """A number; ``-v=3`` as well as ``-v 3``."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).removeprefix("=")
+        if not text.isdecimal():
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return int(text)
+
+
+DURATION = Duration()
+KEY_VALUE = KeyValue()
+ADDRESS = Address()
+VERBOSITY = Verbosity()
+
+
+def boolean(name: str, *, default: bool, help: str) -> Callable[[Any], Any]:
+    """An option that is given as ``--flag``, ``--flag=true`` or ``--flag=false``."""
+    return click.option(
+        name, type=click.BOOL, is_flag=False, flag_value="true", default=default, metavar="[true|false]", help=help
+    )

@@ -1,0 +1,126 @@
+"""The bodies of the requests that carry out decisions: what is written, byte for byte. When and how often it is sent is
+decided in ``writer``.
+
+Every body names the object's uid where it is known: a namesake made meanwhile is left alone.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
+from scheduler.api.names import POD_SCHEDULED
+
+_encode = msgspec.json.Encoder().encode
+
+
+def rfc3339(seconds: float) -> str:
+    """Seconds since the epoch in Kubernetes' form."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def binding(bind: Bind) -> bytes:
+    """A Binding: the API server copies its annotations onto the Pod as it sets the node."""
+    task = bind.task
+    metadata: dict[str, Any] = {"name": task.name, "namespace": task.namespace, **_uid(task.uid)}
+    if bind.annotations:
+        metadata["annotations"] = bind.annotations
+    return _encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        }
+    )
+
+
+def eviction_message(eviction: Evict) -> str:
+    """Why a Pod is evicted, for its condition and its Event."""
+    return f"Pod is evicted, because of {eviction.reason}"
+
+
+def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> bytes:
+    """Strategic merge patch of a Pod's status before it is deleted."""
+    moment = rfc3339(now)
+    conditions = [
+        {
+            "type": "Ready",
+            "status": "False",
+            "reason": "Evict",
+            "message": eviction_message(eviction),
+            "lastTransitionTime": moment,
+        },
+        {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": moment,
+        },
+    ]
+    return _encode({"metadata": _uid(eviction.task.uid), "status": {"conditions": conditions}})
+
+
+def deletion(eviction: Evict) -> bytes:
+    """DeleteOptions."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if eviction.task.uid:
+        options["preconditions"] = {"uid": eviction.task.uid}
+    return _encode(options)
+
+
+def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> bytes:
+    """Strategic merge patch of a Pod's status. ``transition``: when the condition became False; None: earlier."""
+    condition: dict[str, Any] = {
+        "type": POD_SCHEDULED,
+        "status": "False",
+        "reason": update.reason,
+        "message": update.message,
+    }
+    if transition is not None:
+        condition["lastTransitionTime"] = rfc3339(transition)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if update.nominated:
+        status["nominatedNodeName"] = update.nominated
+    return _encode({"metadata": _uid(update.task.uid), "status": status})
+
+
+def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
+    """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole."""
+    conditions = [
+        {
+            "type": c.type,
+            "status": c.status,
+            "transitionID": c.transition_id,
+            **({"lastTransitionTime": c.last_transition_time} if c.last_transition_time else {}),
+            "reason": c.reason,
+            "message": c.message,
+        }
+        for c in update.conditions
+    ]
+    status: dict[str, Any] = {
+        "conditions": conditions,
+        "running": update.running,
+        "succeeded": update.succeeded,
+        "failed": update.failed,
+    }
+    if update.phase:
+        status["phase"] = update.phase
+    return _encode({"metadata": _uid(update.uid), "status": status})
+
+
+def queue_allocated(update: QueueAllocated) -> bytes:
+    """JSON patch of a Queue's status: the whole of ``allocated`` is replaced, so no resource of before remains."""
+    return _encode([{"op": "add", "path": "/status/allocated", "value": update.allocated}])
+
+
+def queue_first_allocated(update: QueueAllocated) -> bytes:
+    """Merge patch for a Queue that has no status yet."""
+    return _encode({"status": {"allocated": update.allocated}})
+
+
+def _uid(uid: str) -> dict[str, str]:
+    """The uid as a precondition; one that we made up (it has a slash) is none."""
+    return {"uid": uid} if uid and "/" not in uid else {}

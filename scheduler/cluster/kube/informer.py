@@ -1,0 +1,299 @@
+"""List and watch one kind of object and keep the cache informed.
+
+A list gives the state at one resource version, the watch goes on from there; a broken watch is resumed where it ended,
+and only a version too old for the server costs another list. Objects are decoded one by one, so one that cannot be read
+is set aside (the last version that could be read stays in force) and all others go on.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from scheduler.api.decisions import ObjectRef
+from scheduler.api.objects import KubeObject, Wire
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.kube.backoff import Backoff
+from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.sources import Source
+from scheduler.observability.metrics import Metrics
+
+PAGE = 2000
+"""Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
+SILENCE = 150.0
+"""Seconds without a word after which a watch is taken for dead; bookmarks come about once a minute."""
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+Key = tuple[str, str]
+Report = Callable[[Malformed, ObjectRef], None]
+
+
+class Sink(Protocol):
+    """Who is kept informed."""
+
+    def upsert(self, kind: str, obj: KubeObject) -> None: ...
+
+    def delete(self, kind: str, namespace: str, name: str) -> None: ...
+
+
+class _ListMeta(Wire):
+    resource_version: str = ""
+    continuation: str = msgspec.field(default="", name="continue")
+
+
+class _List(Wire):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct, Generic[T]):
+    type: str
+    object: T
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
+class GoneError(Exception):
+    """The resource version is too old: list again."""
+
+
+class Informer:
+    """One source. ``run`` until cancelled; ``synced`` is set once the first list is in the cache."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        source: Source,
+        sink: Sink,
+        report: Report,
+        metrics: Metrics,
+        *,
+        page: int = PAGE,
+        backoff: Backoff | None = None,
+    ) -> None:
+        """``report`` is told of objects that could not be read."""
+        struct = source.kind.struct
+        if struct is None:
+            raise ValueError(f"{source.kind.name} has no struct to decode into")
+        self.source = source
+        self.synced = asyncio.Event()
+        self._client = client
+        self._sink = sink
+        self._report = report
+        self._metrics = metrics
+        self._page = page
+        self._backoff = backoff or Backoff(0.5, 30.0)
+        self._decoder = msgspec.json.Decoder(struct)
+        self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
+        self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
+        self._lists = msgspec.json.Decoder(_List)
+        self._version = ""
+        self._keys: set[Key] = set()
+        self._told: dict[Key, str] = {}
+        self.problem = ""
+        """Why the last attempt failed, or ""; for people who wait for ``synced``."""
+
+    async def run(self) -> None:
+        """List, watch, and never give up."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                    self.synced.set()
+                await self._watch()
+                self._succeeded()
+            except GoneError as gone:
+                log.info("listing again", source=str(self.source), why=str(gone))
+                self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
+                self._version = ""
+                await asyncio.sleep(self._backoff.next())
+            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                await self._failed(error)
+
+    def forget_version(self) -> None:
+        """Have the next ``run`` begin with a list."""
+        self._version = ""
+        self.synced.clear()
+
+    def _succeeded(self) -> None:
+        self._backoff.reset()
+        self.problem = ""
+
+    async def _failed(self, error: Exception) -> None:
+        text = str(error)
+        if isinstance(error, ApiError) and error.status == 404:
+            kind = self.source.kind
+            text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
+        elif isinstance(error, ApiError) and error.status == 403:
+            text = f"not allowed: {error.message}"
+        self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
+        seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        if text != self.problem:
+            log.warning("cannot watch", source=str(self.source), error=text, synced=self.synced.is_set())
+        self.problem = text
+        await asyncio.sleep(seconds)
+
+    # --- list ---------------------------------------------------------------------------------------------------------
+    async def _list(self) -> None:
+        """One consistent state, page by page, into the cache."""
+        found: list[tuple[Key, KubeObject | None]] = []
+        params = {"limit": str(self._page)}
+        while True:
+            try:
+                body = await self._client.request("GET", self.source.path, params=params, priority=Priority.READ)
+            except ApiError as error:
+                if error.status == 410 and "continue" in params:  # took longer than the server keeps old versions
+                    found, params = [], {}
+                    continue
+                raise
+            answer = self._lists.decode(body)
+            found += [self._read(raw) for raw in answer.items or ()]
+            if not answer.metadata.continuation:
+                break
+            params = {"limit": str(self._page), "continue": answer.metadata.continuation}
+        present = {key for key, _ in found}
+        for namespace, name in self._keys - present:
+            self._delete((namespace, name))
+        for key, obj in found:
+            if obj is not None:
+                self._upsert(key, obj)
+        self._version = answer.metadata.resource_version
+        log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
+
+    def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
+        """An object and its key; None in place of one that cannot be read."""
+        try:
+            obj: KubeObject = self._decoder.decode(raw)
+        except msgspec.MsgspecError as error:
+            return self._set_aside(raw, error), None
+        return (obj.metadata.namespace, obj.metadata.name), obj
+
+    # --- watch --------------------------------------------------------------------------------------------------------
+    async def _watch(self) -> None:
+        """Follow the changes until the server ends the stream. Raises GoneError."""
+        timeout = random.randint(300, 600)  # spread, so that not all watches of all clients end together
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(timeout),
+        }
+        started = asyncio.get_running_loop().time()
+        heard = False
+        try:
+            stream = self._client.lines(self.source.path, params, longest=timeout + 30.0, silence=SILENCE)
+            async with aclosing(stream):  # type: ignore[type-var]
+                async for lines in stream:
+                    if not heard:
+                        heard = True
+                        self._succeeded()
+                    for line in lines:
+                        if line:
+                            self._event(line)
+        except ApiError as error:
+            if error.status == 410:
+                raise GoneError(error.message) from None
+            raise
+        if not heard and asyncio.get_running_loop().time() - started < 1:
+            raise TransportError("the watch ended as soon as it began", sent=True)
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = self._events.decode(line)
+        except msgspec.MsgspecError:
+            self._odd_event(line)
+            return
+        obj: KubeObject = event.object
+        self._version = obj.metadata.resource_version or self._version
+        key = (obj.metadata.namespace, obj.metadata.name)
+        if event.type in ("ADDED", "MODIFIED"):
+            self._upsert(key, obj)
+        elif event.type == "DELETED":
+            self._delete(key)
+        elif event.type == "ERROR":
+            self._odd_event(line)
+
+    def _odd_event(self, line: bytes) -> None:
+        """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, MsgspecError (not JSON)."""
+        event = self._raw_events.decode(line)
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=_Status)
+            if status.code == 410:
+                raise GoneError(status.message)
+            raise ApiError(status.code, "", status.message)
+        metadata = _metadata(event.object)
+        version = metadata.get("resourceVersion")
+        if isinstance(version, str) and version:
+            self._version = version
+        if event.type == "DELETED":
+            self._delete((_text(metadata, "namespace"), _text(metadata, "name")))
+        elif event.type in ("ADDED", "MODIFIED"):
+            try:
+                self._decoder.decode(event.object)
+            except msgspec.MsgspecError as error:
+                self._set_aside(event.object, error)
+
+    # --- into the cache -----------------------------------------------------------------------------------------------
+    def _upsert(self, key: Key, obj: KubeObject) -> None:
+        if not key[1].startswith(self.source.name_prefix):
+            return
+        self._told.pop(key, None)
+        self._keys.add(key)
+        try:
+            self._sink.upsert(self.source.kind.name, obj)
+        except Exception as error:  # whatever an object holds, it must not stop the others
+            log.exception("an object could not be taken in", source=str(self.source), namespace=key[0], name=key[1])
+            self._tell(key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+
+    def _delete(self, key: Key) -> None:
+        self._told.pop(key, None)
+        self._keys.discard(key)
+        if not key[1].startswith(self.source.name_prefix):
+            return
+        try:
+            self._sink.delete(self.source.kind.name, *key)
+        except Exception:
+            log.exception("an object could not be taken out", source=str(self.source), namespace=key[0], name=key[1])
+
+    def _set_aside(self, raw: msgspec.Raw, error: Exception) -> Key:
+        metadata = _metadata(raw)
+        key = (_text(metadata, "namespace"), _text(metadata, "name"))
+        if key[1].startswith(self.source.name_prefix):
+            problem, _, path = str(error).partition(" - at `$.")
+            self._tell(key, _text(metadata, "uid"), path.rstrip("`") or "object", problem)
+        return key
+
+    def _tell(self, key: Key, uid: str, field: str, problem: str) -> None:
+        """Report it, unless that was done already."""
+        if self._told.get(key) == f"{field}: {problem}":
+            return
+        self._told[key] = f"{field}: {problem}"
+        kind = self.source.kind
+        self._report(
+            Malformed(kind.name, *key, field, problem),
+            ObjectRef(kind.api_version, kind.name, *key, uid),
+        )
+
+
+def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw, type=_Named).metadata
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _text(metadata: dict[str, Any], key: str) -> str:
+    value = metadata.get(key)
+    return value if isinstance(value, str) else ""

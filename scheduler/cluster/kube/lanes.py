@@ -1,0 +1,139 @@
+"""Work in order of importance: each class has its queue and its limit of work in flight, and none starts anything while
+a more important class has something waiting.
+
+What fails for a while is tried again later without holding a place, unless newer work on the same object has come. Work
+on one object never overlaps, and the newest replaces what still waits. What the work is belongs to ``writer`` and
+``events``.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Hashable
+from enum import IntEnum
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class Urgency(IntEnum):
+    """The classes of work, the most important first."""
+
+    PLACEMENT = 0
+    """Bindings and evictions."""
+    STATUS = 1
+    EVENT = 2
+
+
+Work = Callable[[], Awaitable[float | None]]
+"""Does it; the answer is None when done, or the seconds after which to try again."""
+
+
+class _Lane:
+    def __init__(self, limit: int, capacity: int) -> None:
+        self.limit = limit
+        self.capacity = capacity
+        self.waiting: OrderedDict[Hashable, Work] = OrderedDict()
+        self.running: set[Hashable] = set()
+        self.after: dict[Hashable, Work] = {}
+        """Newest work on what is being worked on."""
+        self.delayed: dict[Hashable, asyncio.TimerHandle] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.waiting) + len(self.running) + len(self.after) + len(self.delayed)
+
+
+class Lanes:
+    """For one event loop; not thread-safe."""
+
+    def __init__(self, limits: dict[Urgency, int], capacities: dict[Urgency, int]) -> None:
+        """``limits``: work in flight per class; ``capacities``: work waiting per class."""
+        self._lanes = {urgency: _Lane(limits[urgency], capacities[urgency]) for urgency in Urgency}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._pumping = False
+
+    def submit(self, urgency: Urgency, key: Hashable, work: Work) -> bool:
+        """Queue work, in place of older work with the same key. False if the class is full: the work is dropped."""
+        lane = self._lanes[urgency]
+        timer = lane.delayed.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        if key in lane.running:
+            lane.after[key] = work
+        elif key in lane.waiting:
+            lane.waiting[key] = work
+        elif len(lane.waiting) >= lane.capacity:
+            return False
+        else:
+            lane.waiting[key] = work
+            self._wake()
+        return True
+
+    def backlog(self, urgency: Urgency) -> int:
+        """How much of a class is not done yet."""
+        return self._lanes[urgency].size
+
+    async def drain(self, urgencies: Collection[Urgency], timeout: float) -> bool:
+        """Wait until nothing of these classes is left, at most ``timeout`` seconds; whether that came about."""
+        try:
+            async with asyncio.timeout(timeout):
+                while any(self.backlog(urgency) for urgency in urgencies):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Drop what waits, cancel what runs."""
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+            lane.after.clear()
+            for timer in lane.delayed.values():
+                timer.cancel()
+            lane.delayed.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _wake(self) -> None:
+        """Start work at the end of this turn of the loop, when all that comes at once has been queued."""
+        if not self._pumping:
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
+        for urgency, lane in self._lanes.items():
+            while lane.waiting and len(lane.running) < lane.limit:
+                key, work = lane.waiting.popitem(last=False)
+                lane.running.add(key)
+                task = asyncio.create_task(self._run(urgency, key, work))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            if lane.waiting:
+                return
+
+    async def _run(self, urgency: Urgency, key: Hashable, work: Work) -> None:
+        lane = self._lanes[urgency]
+        again: float | None = None
+        try:
+            again = await work()
+        except Exception:
+            log.exception("work was given up", urgency=urgency.name, key=str(key))
+        finally:
+            lane.running.discard(key)
+            newer = lane.after.pop(key, None)
+            if newer is not None:
+                lane.waiting[key] = newer
+            elif again is not None:
+                lane.delayed[key] = asyncio.get_running_loop().call_later(again, self._again, lane, key, work)
+            self._changed.set()
+            self._wake()
+
+    def _again(self, lane: _Lane, key: Hashable, work: Work) -> None:
+        lane.delayed.pop(key, None)
+        lane.waiting[key] = work
+        self._wake()

@@ -1,0 +1,46 @@
+"""Which objects are watched: kinds, namespaces and names. How they are watched is told in ``informer``."""
+
+from dataclasses import dataclass
+
+from scheduler.api.names import (
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_NAMESPACE,
+    NODE_INFO_CONFIGMAP_PREFIX,
+    NODE_INFO_NAMESPACE,
+)
+from scheduler.cluster.kinds import KINDS, WATCHED, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One list-and-watch."""
+
+    kind: Kind
+    namespace: str = ""
+    """All namespaces if empty."""
+    name_prefix: str = ""
+    """Objects of other names are passed over."""
+
+    @property
+    def path(self) -> str:
+        if not self.namespace:
+            return self.kind.path
+        prefix, _, plural = self.kind.path.rpartition("/")
+        return f"{prefix}/namespaces/{self.namespace}/{plural}"
+
+    def __str__(self) -> str:
+        return f"{self.kind.plural} in {self.namespace}" if self.namespace else self.kind.plural
+
+
+def sources() -> list[Source]:
+    """Everything the cache is fed with. Of ConfigMaps, those with the state of accelerators only."""
+    result = [Source(kind) for kind in WATCHED if kind.name != "ConfigMap"]
+    config_map = next(kind for kind in KINDS if kind.name == "ConfigMap")
+    result.append(Source(config_map, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
+    result.append(Source(config_map, NODE_INFO_NAMESPACE, NODE_INFO_CONFIGMAP_PREFIX))
+    return result
+
+
+def object_path(kind: Kind, namespace: str, name: str) -> str:
+    """The API path of one object."""
+    return f"{Source(kind, namespace if kind.namespaced else '').path}/{name}"

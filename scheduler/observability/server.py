@@ -1,0 +1,70 @@
+"""The HTTP endpoints of a role: ``/healthz`` for the kubelet and ``/metrics`` for Prometheus."""
+
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+
+from scheduler.observability.metrics import Metrics
+
+Health = Callable[[], str]
+"""Why the process should be restarted, or "" while it is well."""
+log = structlog.get_logger(__name__)
+
+
+class AddressError(ValueError):
+    """Not an address to listen on."""
+
+
+def parse_address(text: str) -> tuple[str | None, int]:
+    """``:8080``, ``127.0.0.1:8080``, ``[::1]:8080`` as host (None: all) and port. Raises AddressError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise AddressError(f"{text!r} is not an address like :8080 or 127.0.0.1:8080")
+    return host.removeprefix("[").removesuffix("]") or None, int(port)
+
+
+class Server:
+    """Both endpoints, on one address or two; an empty address leaves one out."""
+
+    def __init__(
+        self, metrics: Metrics, health: Health, *, metrics_address: str = "", health_address: str = ""
+    ) -> None:
+        self._metrics = metrics
+        self._health = health
+        self._paths: dict[tuple[str | None, int], list[str]] = {}
+        for address, path in ((metrics_address, "/metrics"), (health_address, "/healthz")):
+            if address:
+                where = parse_address(address)
+                # Port 0 means a free one, so two of them are two addresses.
+                self._paths.setdefault(where if where[1] else (f"{where[0] or ''}", -len(self._paths)), []).append(path)
+        self._runners: list[web.AppRunner] = []
+        self.ports: dict[str, int] = {}
+        """Path -> port in use."""
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when an address cannot be had."""
+        handlers = {"/metrics": self._serve_metrics, "/healthz": self._serve_health}
+        for (host, port), paths in self._paths.items():
+            app = web.Application()
+            for path in paths:
+                app.router.add_get(path, handlers[path])
+            runner = web.AppRunner(app, access_log=None)
+            await runner.setup()
+            self._runners.append(runner)
+            await web.TCPSite(runner, host or None, max(port, 0)).start()
+            number = int(runner.addresses[0][1])
+            self.ports.update(dict.fromkeys(paths, number))
+            log.info("listening", host=host or "*", port=number, paths=" ".join(paths))
+
+    async def stop(self) -> None:
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
+
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    async def _serve_health(self, request: web.Request) -> web.Response:
+        problem = self._health()
+        return web.Response(text=problem or "ok", status=500 if problem else 200)
