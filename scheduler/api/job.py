@@ -7,6 +7,7 @@ a session moves tasks between statuses through ``move`` and remembers that the J
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from scheduler.api.names import CARD_REQUEST
 from scheduler.api.objects import PodGroupCondition
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
@@ -92,6 +93,11 @@ class Job:
     def waiting_for_queue(self) -> bool:
         """The PodGroup has not been let into its queue (phase Pending)."""
         return self.phase in PENDING_PHASES
+
+    @property
+    def announces_need(self) -> bool:
+        """It says before its Pods exist what it needs at least: minResources, or cards."""
+        return self.min_resources is not None or CARD_REQUEST in self.annotations
 
     @property
     def ready_count(self) -> int:

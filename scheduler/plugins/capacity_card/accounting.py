@@ -86,10 +86,8 @@ class Accountant:
                 if names in lacking:
                     lacking[names] = max(lacking[names] - float(job.gated[index]), 0.0)
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
-        for tasks in waiting:
-            pod = tasks[0]
-            for text in demands.of(pod.cls).problems:
-                problems.append(Malformed("Pod", pod.namespace, pod.name, FIELD, text))
+        for pod in (tasks[0] for tasks in waiting):
+            problems += [Malformed("Pod", pod.namespace, pod.name, FIELD, t) for t in demands.of(pod.cls).problems]
         return JobAccount(
             allocated=allocated,
             minimum=minimum,
@@ -132,21 +130,21 @@ class Accountant:
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
         if complete(job) and on_cards:
-            own_cpu = own_memory = 0.0
-            chosen = first_tasks(job)
-            for tasks in _by_class(task for task in chosen if task.status is not TaskStatus.PENDING):
+            own: Amounts = {CPU: 0.0, MEMORY: 0.0}
+            for tasks in _by_class(first_tasks(job)):
                 demand = self._demands.of(tasks[0].cls)
-                for card, amount in self._demands.charge(demand, self._rows_of(tasks)):
+                add(own, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
+                if not demand.parts:
+                    continue
+                holders = [task for task in tasks if task.status is not TaskStatus.PENDING]
+                for card, amount in self._demands.charge(demand, self._rows_of(holders)):
                     needs[card,] = needs.get((card,), 0.0) + amount
-            for tasks in _by_class(task for task in chosen if task.status is TaskStatus.PENDING):
-                for part in self._demands.of(tasks[0].cls).parts:
-                    if part.cards:
-                        needs[part.cards] = needs.get(part.cards, 0.0) + part.amount * len(tasks)
-            for task in chosen:
-                demand = self._demands.of(task.cls)
-                own_cpu, own_memory = own_cpu + demand.cpu, own_memory + demand.memory
+                for part in demand.parts:
+                    if part.cards and len(holders) < len(tasks):
+                        amount = part.amount * (len(tasks) - len(holders))
+                        needs[part.cards] = needs.get(part.cards, 0.0) + amount
             if self.unlimited:
-                cpu, memory = min(cpu, own_cpu), min(memory, own_memory)
+                cpu, memory = min(cpu, own[CPU]), min(memory, own[MEMORY])
         elif announced and not complete(job):
             for written, amount in announced.items():
                 names = self._canonical(written)

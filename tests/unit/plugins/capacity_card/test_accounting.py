@@ -1,6 +1,8 @@
 """The books: what covers a minimum, where promises go, what is left."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
@@ -145,3 +147,46 @@ def test_accounts_are_kept_as_long_as_a_job_and_the_cards_stay_as_they_are() -> 
     assert again["default/job"] is first["default/job"]
     other = plugin(world.session(UNLIMITED))._accounts
     assert other["default/job"] is not first["default/job"]
+
+
+def test_the_minimum_takes_as_many_of_each_role_as_the_job_needs() -> None:
+    roles = {"master": 1, "worker": 2}
+    waiting = card_group("job", "q", 3, roles=roles, phase="Inqueue")
+    pods = [
+        card_pod("m", "job", None, "1c+1Gi", role="master"),
+        *(card_pod(f"a-w-{i}", "job", role="worker") for i in range(4)),
+        card_pod("gated", "job", role="worker", gated=True),
+    ]
+    assert books(gpu_node("n"), quota_queue("q", {H200: 9}), waiting, pods).inqueue[H200] == 2000.0
+
+
+def test_gated_pods_are_promised_nothing() -> None:
+    waiting = card_group("job", "q", 2, asks="2c+2Gi", phase="Inqueue")
+    pods = [card_pod("p", "job"), card_pod("gated", "job", gated=True)]
+    found = books(gpu_node("n"), quota_queue("q", {H200: 9}), waiting, pods)
+    assert (found.inqueue[CPU], found.inqueue[H200]) == (1000.0, 1000.0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([D4090, D4090D, f"{D4090}|{D4090D}", None]), st.integers(1, 4)), max_size=5),
+    st.integers(0, 6),
+    st.integers(0, 6),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_cycle_gives_more_than_the_quota_and_the_next_session_finds_the_same_books(
+    jobs: list[tuple[str | None, int]], first: int, second: int, unlimited: bool
+) -> None:
+    configuration = UNLIMITED if unlimited else CONFIGURATION
+    queue = quota_queue("q", {D4090: first, D4090D: second})
+    objects: list[Raw] = []
+    for i, (card, number) in enumerate(jobs):
+        objects.append(card_group(f"job-{i}", "q", number, phase="Inqueue"))
+        objects += [card_pod(f"job-{i}-{k}", f"job-{i}", card) for k in range(number)]
+    world = World(gpu_node("a", D4090, 4), gpu_node("b", D4090D, 4), queue, objects).run(configuration)
+    assert world.outcome is not None
+    after = plugin(world.outcome.session)._books["q"].allocated
+    opened = plugin(world.session(configuration))._books["q"].allocated
+    assert {k: v for k, v in after.items() if v} == {k: v for k, v in opened.items() if v}
+    assert after.get(D4090, 0) <= first * 1000
+    assert after.get(D4090D, 0) <= second * 1000

@@ -1,0 +1,179 @@
+"""Which node is best: kube-scheduler's formulas, in figures and in choices."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.api.task import TaskClass
+from scheduler.framework.session import Session
+from tests.builders import Raw, World, configuration, group, node, pod, pods
+
+OFF = {
+    "leastrequested.weight": 0,
+    "balancedresource.weight": 0,
+    "nodeaffinity.weight": 0,
+    "podaffinity.weight": 0,
+    "tainttoleration.weight": 0,
+    "imagelocality.weight": 0,
+    "podtopologyspread.weight": 0,
+}
+
+
+def conf(**weights: int) -> Any:
+    """Only the scores named are on."""
+    chosen = {f"{name}.weight": weight for name, weight in weights.items()}
+    return configuration(["gang"], ["nodeorder"], arguments={"nodeorder": OFF | chosen})
+
+
+def scores(world: World, name: str = "p", ahead: int | None = None, **weights: int) -> dict[str, float]:
+    """Node -> score for a pending Pod."""
+    session = world.session(conf(**weights))
+    job, cls = _class_of(session, name)
+    rows = np.arange(len(session.nodes))
+    total = np.zeros(len(rows))
+    for score in session.scores(cls, job):
+        total += score.values(rows, None if ahead is None else np.full(len(rows), ahead))
+    return dict(zip(session.nodes.names, total.tolist(), strict=True))
+
+
+def _class_of(session: Session, name: str) -> tuple[Any, TaskClass]:
+    for job in session.jobs.values():
+        for task in job.tasks():
+            if task.name == name:
+                return job, task.cls
+    raise LookupError(name)
+
+
+def test_least_requested_is_the_mean_of_the_free_parts_cut_to_whole_numbers() -> None:
+    world = World(
+        node("n1", "10c+10Gi"), node("n2", "10c+10Gi"), pod("r", "3c+1Gi", on="n2"), group("g"), pod("p", "1c+2Gi", "g")
+    )
+
+    assert scores(world, leastrequested=1) == {"n1": (90 + 80) // 2, "n2": (60 + 70) // 2}
+
+
+def test_a_container_that_asks_for_nothing_counts_with_defaults() -> None:
+    world = World(node("n1", "1c+1000Mi"), group("g"), pod("p", "", "g"))
+
+    assert scores(world, leastrequested=1) == {"n1": (90 + 80) // 2}
+
+
+def test_most_requested_is_the_mean_of_the_used_parts() -> None:
+    world = World(node("n1", "10c+10Gi"), node("n2", "2c+4Gi"), group("g"), pod("p", "1c+1Gi", "g"))
+
+    assert scores(world, mostrequested=2) == {"n1": 20.0, "n2": 2.0 * ((50 + 25) // 2)}
+
+
+@pytest.mark.parametrize(
+    ("asks", "expected"),
+    [
+        # Evenness before is 100 on the empty node, and 80 where only cpu is used.
+        ("1c+1Gi", {"empty": 75, "cpu-heavy": 75}),
+        ("0c+4Gi", {"empty": 65, "cpu-heavy": 85}),
+    ],
+)
+def test_balance_scores_the_change_and_is_75_where_nothing_changes(asks: str, expected: dict[str, int]) -> None:
+    world = World(
+        node("empty", "10c+10Gi"),
+        node("cpu-heavy", "10c+10Gi"),
+        pod("r", "4c", on="cpu-heavy"),
+        group("g"),
+        pod("p", asks, "g"),
+    )
+
+    assert scores(world, balancedresource=1) == expected
+
+
+def test_looking_ahead_is_what_placing_comes_to() -> None:
+    nodes = [node("n1", "10c+20Gi"), node("n2", "7c+9Gi")]
+    weights = {"leastrequested": 1, "mostrequested": 2, "balancedresource": 3}
+    empty = World(nodes, group("g"), pods("p", 2, "1c+2Gi", "g"))
+    for placed in range(4):
+        filled = World(
+            nodes,
+            group("g"),
+            [pod(f"r{i}-{n}", "1c+2Gi", on=n) for i in range(placed) for n in ("n1", "n2")],
+            pods("p", 2, "1c+2Gi", "g"),
+        )
+        assert scores(empty, "p-0", ahead=placed, **weights) == scores(filled, "p-0", **weights)
+
+
+def preferred(weight: int, value: str) -> Raw:
+    return {
+        "weight": weight,
+        "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": [value]}]},
+    }
+
+
+def test_preferred_node_affinity_is_scaled_to_the_best_candidate() -> None:
+    affinity = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred(80, "b"), preferred(20, "c")]}
+    }
+    nodes = [node("n1"), node("n2", labels={"zone": "b"}), node("n3", labels={"zone": "c"})]
+
+    world = World(nodes, group("g"), pod("p", "1c", "g", affinity=affinity))
+
+    assert scores(world, nodeaffinity=2) == {"n1": 0.0, "n2": 200.0, "n3": 50.0}
+
+
+def test_fewer_soft_taints_are_better_and_no_taints_say_nothing() -> None:
+    soft = [{"key": f"k{i}", "effect": "PreferNoSchedule"} for i in range(2)]
+    nodes = [node("n1"), node("n2", taints=soft[:1]), node("n3", taints=soft)]
+
+    world = World(nodes, group("g"), pod("p", "1c", "g"))
+
+    assert scores(world, tainttoleration=3) == {"n1": 300.0, "n2": 150.0, "n3": 0.0}
+    assert scores(World(node("n1"), group("g"), pod("p", "1c", "g")), tainttoleration=3) == {"n1": 0.0}
+
+
+def test_preferred_company_spans_the_candidates() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+    wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
+    nodes = [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"}), node("c1", labels={"zone": "c"})]
+    web = [pod("w", on="a1", labels={"app": "web"}), *[pod(f"v{i}", on="b1", labels={"app": "web"}) for i in range(2)]]
+
+    near = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAffinity": wish}))
+    far = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAntiAffinity": wish}))
+
+    assert scores(near, podaffinity=1) == {"a1": 50.0, "b1": 100.0, "c1": 0.0}
+    assert scores(far, podaffinity=1) == {"a1": 50.0, "b1": 0.0, "c1": 100.0}
+
+
+def test_the_wishes_of_pods_already_there_count_too() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "new"}}, "topologyKey": "zone"}
+    wish = {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": term}]}
+    }
+    nodes = [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"})]
+
+    world = World(nodes, pod("old", on="b1", affinity=wish), group("g"), pod("p", "1c", "g", labels={"app": "new"}))
+
+    assert scores(world, podaffinity=1) == {"a1": 0.0, "b1": 100.0}
+
+
+def test_soft_spreading_evens_out() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "s"}},
+    }
+    world = World(
+        [node(f"n{i}", "9c") for i in range(3)],
+        group("g", minimum=6),
+        pods("p", 6, "1c", "g", labels={"app": "s"}, topologySpreadConstraints=[constraint]),
+    ).run(conf(podtopologyspread=1))
+
+    assert sorted(list(world.bound.values()).count(f"n{i}") for i in range(3)) == [2, 2, 2]
+
+
+def test_an_image_that_is_there_counts_by_its_size_and_spread() -> None:
+    mebibyte = 1024 * 1024
+    nodes = [node("n1"), node("n2")]
+    nodes[1]["status"]["images"] = [{"names": ["registry.example/train:latest"], "sizeBytes": 1000 * mebibyte}]
+    body = [{"name": "main", "image": "registry.example/train"}]
+
+    world = World(nodes, group("g"), pod("p", "", "g", containers=body))
+
+    assert scores(world, imagelocality=1) == {"n1": 0.0, "n2": float(100 * (500 - 23) // (1000 - 23))}
