@@ -5,7 +5,6 @@ I/O or reads a clock. How answers of several plugins combine is told by their ex
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -50,14 +49,6 @@ from scheduler.framework.statement import Statement
 Function = Callable[..., Any]
 
 
-class Per(Enum):
-    """For what a predicate or node order function answers alike: its answers are kept per such thing."""
-
-    CLASS = 0
-    QUEUE = 1
-    JOB = 2
-
-
 class AllocateHandler(Protocol):
     def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         """Tasks of one class took their nodes. May raise AllocationError."""
@@ -87,7 +78,6 @@ class Session:
         self.nodes_limit = nodes_limit
         self.plugins: list[registry.Plugin] = []
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
-        self._per: dict[ExtensionPoint, Per] = {PREDICATE: Per.CLASS, NODE_ORDER: Per.CLASS}
         self._variants: list[Callable[[Job], object]] = []
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
@@ -123,7 +113,6 @@ class Session:
         self,
         point: ExtensionPoint,
         function: Function,
-        per: Per = Per.CLASS,
         variant: Callable[[Job], object] | None = None,
     ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
@@ -135,8 +124,6 @@ class Session:
             return
         tiers = self._functions.setdefault(point, [[] for _ in self.configuration.tiers])
         tiers[self._tier].append(function)
-        if point in self._per and per.value > self._per[point].value:
-            self._per[point] = per
         if variant is not None:
             self._variants.append(variant)
 
@@ -287,12 +274,7 @@ class Session:
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
-        per = max(self._per.values(), key=lambda p: p.value)
         key: tuple[object, ...] = (cls.id, *(variant(job) for variant in self._variants))
-        if per is Per.QUEUE:
-            key = (*key, job.queue)
-        elif per is Per.JOB:
-            key = (*key, job.key)
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = ClassView(

@@ -159,13 +159,11 @@ def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Cluster, t
 
     with running(cluster, tmp_path):
         cluster.wait(lambda: cluster.get_group("fits").get("status", {}).get("phase") == "Running")
-        waiting = cluster.wait(
-            lambda: [c for c in cluster.get_group("too-big").get("status", {}).get("conditions", ())]
-        )
+        waiting = cluster.wait(lambda: cluster.get_group("too-big").get("status", {}).get("conditions"))
 
     assert set(cluster.bound()) == {f"fits-{i}" for i in range(4)}
     assert waiting[0]["type"] == "Unschedulable"
-    assert "Insufficient cpu" in waiting[0]["message"]
+    assert "cpu: asked 6" in waiting[0]["message"]
     reasons = {(e["involvedObject"]["kind"], e["reason"]) for e in cluster.events()}
     assert {("Pod", "Scheduled"), ("Pod", "FailedScheduling"), ("PodGroup", "Unschedulable")} <= reasons
 
@@ -204,8 +202,7 @@ def _watch(cluster: Cluster, seen: list[dict[str, Any]], stop: threading.Event) 
     process = subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True)
     threading.Thread(target=lambda: (stop.wait(), process.terminate()), daemon=True).start()
     assert process.stdout is not None
-    for line in process.stdout:
-        seen.append(json.loads(line)["object"])
+    seen.extend(json.loads(line)["object"] for line in process.stdout)
 
 
 def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp_path: Path) -> None:
