@@ -62,6 +62,8 @@ class Result:
     last: float = 0.0
     started: float = 0.0
     cpu: float = 0.0
+    memory: float = 0.0
+    """Peak, in MiB."""
     times: list[float] = field(default_factory=list)
 
     @property
@@ -191,7 +193,7 @@ async def bare(plane: ControlPlane, api: Api, arguments: argparse.Namespace, fol
 
 
 async def kube_scheduler(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
-    plane.start_kube_scheduler()
+    arguments.process = plane.start_kube_scheduler().pid
 
 
 async def volcano_py(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
@@ -199,7 +201,8 @@ async def volcano_py(plane: ControlPlane, api: Api, arguments: argparse.Namespac
     command += ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false"]
     command += ["--enable-healthz=false"]
     log = (folder / "volcano-py.log").open("wb")
-    arguments.process = subprocess.Popen(command, stdout=log, stderr=log)
+    arguments.started = subprocess.Popen(command, stdout=log, stderr=log)
+    arguments.process = arguments.started.pid
 
 
 CONTENDERS: dict[str, tuple[str, Contender]] = {
@@ -225,25 +228,31 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
             await ready.wait()
             await asyncio.sleep(2)
             result.started = time.perf_counter()
-            arguments.process = None
+            arguments.process = arguments.started = None
             await start(plane, api, arguments, Path(folder))
             try:
                 await asyncio.wait_for(watcher, PATIENCE)
             finally:
                 if arguments.process is not None:
-                    result.cpu = _cpu_seconds(arguments.process.pid)
-                    arguments.process.terminate()
-                    arguments.process.wait(10)
+                    result.cpu = _cpu_seconds(arguments.process)
+                    result.memory = _peak_memory(arguments.process)
+                if arguments.started is not None:
+                    arguments.started.terminate()
+                    arguments.started.wait(10)
     return result
 
 
 def _cpu_seconds(pid: int) -> float:
     """User and system time a process has used."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak_memory(pid: int) -> float:
+    """The most memory a process has had, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
 
 
 def main() -> None:
@@ -260,7 +269,7 @@ def main() -> None:
         results.append(uvloop.run(run(name, arguments)))
         console.print(f"  {results[-1].rate:,.0f} bindings/s")
     table = Table(title=f"{arguments.nodes:,} nodes, {arguments.pods:,} Pods in gangs of {arguments.gang}")
-    for column in ("", "bound", "bindings/s", "start to last binding", "cpu of the scheduler"):
+    for column in ("", "bound", "bindings/s", "start to last binding", "cpu", "peak memory"):
         table.add_column(column, justify="right" if column else "left")
     for result in results:
         table.add_row(
@@ -269,6 +278,7 @@ def main() -> None:
             f"{result.rate:,.0f}",
             f"{result.last - result.started:.1f} s",
             f"{result.cpu:.1f} s" if result.cpu else "",
+            f"{result.memory:.0f} MiB" if result.memory else "",
         )
     console.print(table)
 

@@ -22,31 +22,14 @@ import scheduler.plugins  # noqa: F401
 from scheduler.api import objects
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, GROUP_NAME
 from scheduler.cache import ClusterCache
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import run_cycle
 
 GANG = 100
 SIZES = ((1_000, 10_000), (5_000, 10_000), (10_000, 10_000), (5_000, 100_000), (10_000, 100_000))
-CONFIGURATION = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: ascend
-  - name: capacity-card
-    arguments:
-      cardUnlimitedCpuMemory: true
-  - name: nodeorder
-  - name: binpack
-"""
+CONFIGURATION = DEFAULT_CONFIGURATION.replace(
+    "  - name: proportion\n", "  - name: capacity-card\n    arguments:\n      cardUnlimitedCpuMemory: true\n"
+)
 CARD = "NVIDIA-H200"
 START = "2026-01-01T00:00:00Z"
 

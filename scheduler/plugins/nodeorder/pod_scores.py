@@ -10,7 +10,13 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
 from scheduler.framework.session import Session
 from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects, Weight
-from scheduler.plugins.predicates.topology_spread import SOFT, constraints_of, pods_of, policy_nodes
+from scheduler.plugins.predicates.topology_spread import (
+    SOFT,
+    constraints_of,
+    labelled_nodes,
+    pods_of,
+    policy_nodes,
+)
 from scheduler.plugins.selectors import Complain, Mask, selector_of_term
 
 FULL = 100
@@ -89,10 +95,7 @@ def topology_spread(
     constraints = constraints_of(cls, SOFT)
     if not constraints:
         return []
-    facts = session.nodes.facts
-    labelled = np.ones(len(facts), dtype=bool)
-    for constraint in constraints:
-        labelled &= facts.label_column(constraint.topology_key)[0] >= 0
+    labelled = labelled_nodes(session.nodes.facts, constraints)
     found = []
     for constraint in constraints:
         eligible = labelled & policy_nodes(session, constraint, cls, complain)

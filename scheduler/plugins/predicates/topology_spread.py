@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scheduler.api.node import Rows
+from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import TopologySpreadConstraint
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
@@ -34,9 +34,7 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complai
     if not constraints:
         return []
     facts = session.nodes.facts
-    labelled = np.ones(len(facts), dtype=bool)
-    for constraint in constraints:
-        labelled &= facts.label_column(constraint.topology_key)[0] >= 0
+    labelled = labelled_nodes(facts, constraints)
     filters: list[Filter] = [MaskFilter(labelled, NO_LABEL)]
     for constraint in constraints:
         eligible = labelled & policy_nodes(session, constraint, cls, complain)
@@ -45,6 +43,14 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complai
         domains: Rows = np.unique(found.codes[eligible]).astype(np.intp)
         filters.append(SpreadFilter(constraint, found, domains, selector.selects(cls)))
     return filters
+
+
+def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstraint]) -> Mask:
+    """The nodes that have the topology label of every constraint."""
+    mask = np.ones(len(facts), dtype=bool)
+    for constraint in constraints:
+        mask &= facts.label_column(constraint.topology_key)[0] >= 0
+    return mask
 
 
 def policy_nodes(session: Session, constraint: TopologySpreadConstraint, cls: TaskClass, complain: Complain) -> Mask:
