@@ -17,7 +17,7 @@ BAD_CONFIGURATION = 2
 
 
 @click.command("scheduler", context_settings={"max_content_width": 120, "show_default": True})
-@click.option("--scheduler-conf", metavar="FILE", default="", help="Configuration file; the built-in one if not given.")
+@click.option("--scheduler-conf", metavar="FILE", default="", show_default="built in", help="Configuration file.")
 @click.option(
     "--scheduler-name",
     "scheduler_names",
@@ -59,8 +59,14 @@ BAD_CONFIGURATION = 2
     help="Name of the Lease.",
 )
 @click.option("--leader-elect-resource-namespace", default="volcano-system", help="Namespace of the Lease.")
-@click.option("--kubeconfig", metavar="FILE", default="", help="Default: the service account, else KUBECONFIG.")
-@click.option("--master", metavar="URL", default="", help="Address of the API server, instead of the kubeconfig's.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    default="",
+    show_default="the service account, else KUBECONFIG",
+    help="Credentials for the API server.",
+)
+@click.option("--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server.")
 @click.option("--kube-api-qps", type=float, default=2000, help="Requests per second; 0 for no limit.")
 @click.option("--kube-api-burst", type=click.IntRange(1), default=2000, help="Requests that may come at once.")
 @click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings and evictions in flight.")

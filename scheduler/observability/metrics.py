@@ -6,7 +6,7 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -15,6 +15,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per counter that nobody asks for
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
 _PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
 

@@ -209,48 +209,35 @@ def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp
     node = cluster.node("gpu", **{"nvidia.com/gpu": "8"})
     labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
-    queue = f"{cluster.namespace}-queue"
-    cluster.api.create(
-        f"{GROUPS}/queues",
-        {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "Queue",
-            "metadata": {"name": queue, "annotations": {CARD_QUOTA: json.dumps({"NVIDIA-H200": 3})}},
-            "spec": {"weight": 1},
-        },
-    )
-    message = (
-        f"Queue <{queue}> has insufficient <NVIDIA-H200> quota: "
-        "requested <5000>, total would be <5000>, but capability is <3000>"
-    )
-    api_path = f"{GROUPS}/namespaces/{cluster.namespace}/podgroups"
-    cluster.api.create(
-        api_path,
-        {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": "no-pods", "annotations": {CARD_REQUEST: json.dumps({"NVIDIA-H200": 5})}},
-            "spec": {"minMember": 1, "queue": queue, "minResources": {"nvidia.com/gpu": "5"}},
-        },
-    )
-    cluster.group("pods", 1, queue)
+    queues = [f"{cluster.namespace}-{i}" for i in range(2)]
+    for queue in queues:
+        cluster.api.create(
+            f"{GROUPS}/queues",
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "Queue",
+                "metadata": {"name": queue, "annotations": {CARD_QUOTA: json.dumps({"NVIDIA-H200": 3})}},
+                "spec": {"weight": 1},
+            },
+        )
+    cluster.group("no-pods", 1, queues[0], annotations={CARD_REQUEST: json.dumps({"NVIDIA-H200": 5})})
+    cluster.group("pods", 1, queues[1])
     cluster.pod("pods-0", "pods", {"cpu": "1", "nvidia.com/gpu": "5"}, {CARD_NAME: "NVIDIA-H200"})
     conf = tmp_path / "scheduler.conf"
     conf.write_text(QUEUE_CONF, encoding="utf-8")
 
-    with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}"):
-        told = cluster.wait(
-            lambda: (
-                {
-                    (e["involvedObject"]["kind"], e["involvedObject"]["name"])
-                    for e in cluster.events()
-                    if message in e["message"]
-                }
-                >= {("PodGroup", "no-pods"), ("Pod", "pods-0")}
-            )
+    def told(kind: str, name: str, queue: str) -> bool:
+        message = (
+            f"Queue <{queue}> has insufficient <NVIDIA-H200> quota: "
+            "requested <5000>, total would be <5000>, but capability is <3000>"
         )
+        about = [e for e in cluster.events() if e["involvedObject"]["kind"] == kind]
+        return any(e["involvedObject"]["name"] == name and e["message"] == message for e in about)
 
-    assert told
+    with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}"):
+        cluster.wait(lambda: told("PodGroup", "no-pods", queues[0]))
+        cluster.wait(lambda: told("Pod", "pods-0", queues[1]))
+
     assert not cluster.bound()
 
 

@@ -7,6 +7,7 @@ cache and the writer belong to the event loop.
 
 import asyncio
 import contextlib
+import functools
 import signal
 import time
 from collections.abc import Awaitable
@@ -166,11 +167,8 @@ class Daemon:
                 return 0
             if waited:  # what the leader before us wrote last may not have reached us
                 await self._list_again()
-        queues = asyncio.create_task(
-            ensure_queues(
-                self._client, self._settings.default_queue, self._fence, lambda queue: self._cache.upsert("Queue", queue)
-            )
-        )
+        made = functools.partial(self._cache.upsert, "Queue")
+        queues = asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made))
         background.append(queues)
         await asyncio.wait((queues,), timeout=QUEUES)
         lost = asyncio.create_task(elector.hold() if elector else asyncio.Event().wait())

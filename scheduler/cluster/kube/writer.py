@@ -173,7 +173,8 @@ class Writer:
         one comes: sessions take them for written."""
         if isinstance(error, TransportError) or error.transient:
             return backoff.next(error.retry_after if isinstance(error, ApiError) else None)
-        if error.status not in (404, 409):  # gone, or another of the same name
+        namesake = error.status == 422 and "metadata.uid" in error.message
+        if error.status not in (404, 409) and not namesake:  # it is not that the object is gone or another
             self._metrics.status_failures.labels(path.rsplit("/", 3)[-2]).inc()
             log.error("a status could not be written", path=path, error=str(error))
         return None

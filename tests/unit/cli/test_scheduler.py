@@ -1,0 +1,73 @@
+"""The flags of ``volcano-py scheduler``: Volcano's names, Go's notations, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
+from scheduler.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1s", 1.0), ("500ms", 0.5), ("1m30s", 90.0), ("1.5h", 5400.0), ("2", 2.0), ("0", 0.0), (".5s", 0.5)],
+)
+def test_durations_are_read_in_gos_notation_or_as_seconds(text: str, seconds: float) -> None:
+    assert DURATION.convert(text, None, None) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "1x", "-1s", "1s junk", "1 s", "nan", "inf"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        DURATION.convert(text, None, None)
+
+
+def flags(*arguments: str) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+
+    @click.command()
+    @boolean("--leader-elect", default=True, help="")
+    @boolean("--enable-metrics", default=False, help="")
+    @click.option("-v", "--v", "verbosity", type=VERBOSITY, default="2")
+    @click.option("--node-selector", type=KEY_VALUE, multiple=True)
+    def command(**values: Any) -> None:
+        seen.update(values)
+
+    run: Callable[..., Any] = CliRunner().invoke
+    result = run(command, arguments)
+    assert result.exit_code == 0, result.output
+    return seen
+
+
+def test_booleans_and_verbosity_are_taken_in_both_forms() -> None:
+    assert flags()["leader_elect"] is True
+    assert flags("--leader-elect=false", "--enable-metrics")["leader_elect"] is False
+    assert flags("--leader-elect=false", "--enable-metrics")["enable_metrics"] is True
+    assert flags("--enable-metrics", "-v=4")["enable_metrics"] is True
+    assert [flags(*form)["verbosity"] for form in (("-v", "3"), ("-v=3",), ("--v=3",), ("-v3",))] == [3] * 4
+    assert flags("--node-selector", "a:b", "--node-selector=c:d")["node_selector"] == (("a", "b"), ("c", "d"))
+
+
+def test_a_bad_configuration_file_ends_with_code_2_naming_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text('actions: "allocate"\ntiers: {\n', encoding="utf-8")
+    result = CliRunner().invoke(main, ["scheduler", f"--scheduler-conf={path}"])
+    assert result.exit_code == 2
+    assert "scheduler.conf:" in result.stderr
+
+
+def test_credentials_that_cannot_be_had_end_with_code_1(tmp_path: Path) -> None:
+    arguments = ["scheduler", f"--kubeconfig={tmp_path / 'none'}", "--leader-elect=false"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "no such file" in result.stderr
+
+
+def test_lease_times_that_would_allow_two_leaders_are_refused() -> None:
+    result = CliRunner().invoke(main, ["scheduler", "--leader-elect-renew-deadline=20s"])
+    assert result.exit_code == 2
+    assert "--leader-elect-lease-duration must be longer" in result.stderr

@@ -1,0 +1,146 @@
+"""Leader election: one leader at a time, and none that outlives its lease."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from scheduler.cluster.kube.client import ApiClient
+from scheduler.cluster.kube.fence import Fence
+from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
+SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=1.0, renew_deadline=0.6, retry_period=0.1)
+
+
+class Leases:
+    """One Lease with optimistic locking, as the API server keeps it; ``down``: answers nothing but errors."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.down = False
+        api.on("GET", f"{PATH}/volcano-py", self.get)
+        api.on("POST", PATH, self.create)
+        api.on("PUT", f"{PATH}/volcano-py", self.update)
+
+    @property
+    def holder(self) -> str:
+        return self.lease["spec"]["holderIdentity"] if self.lease else ""
+
+    async def get(self, call: Call, request: web.Request) -> Answer:
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        return json.loads(json.dumps(self.lease)) if self.lease else refusal(404, "NotFound")
+
+    async def create(self, call: Call, request: web.Request) -> Answer:
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        return self._store(call.body) if self.lease is None else refusal(409, "AlreadyExists")
+
+    async def update(self, call: Call, request: web.Request) -> Answer:
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        if self.lease is None or call.body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            return refusal(409, "Conflict")
+        return self._store(call.body)
+
+    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+        return body
+
+
+@asynccontextmanager
+async def leases() -> AsyncIterator[tuple[Leases, ApiClient]]:
+    async with serving() as (api, client):
+        yield Leases(api), client
+
+
+def candidate(client: ApiClient, name: str) -> tuple[LeaderElector, Fence]:
+    fence = Fence()
+    return LeaderElector(client, SETTINGS, fence, name), fence
+
+
+def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_released() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            first, first_fence = candidate(client, "first")
+            second, second_fence = candidate(client, "second")
+            assert await first.acquire() is False
+            holding = asyncio.create_task(first.hold())
+            waiting = asyncio.create_task(second.acquire())
+            await asyncio.sleep(1.5)  # longer than the lease: it is renewed meanwhile
+            assert server.holder == "first"
+            assert first_fence.is_open
+            assert not second_fence.is_open
+            holding.cancel()
+            await first.release()
+            assert not first_fence.is_open
+            assert await asyncio.wait_for(waiting, 1) is True
+            assert server.holder == "second"
+            assert server.lease is not None
+            assert server.lease["spec"]["leaseTransitions"] == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_leader_is_followed_only_after_its_lease_has_run_out() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            dead, _ = candidate(client, "dead")
+            await dead.acquire()
+            second, _ = candidate(client, "second")
+            begun = asyncio.get_running_loop().time()
+            await asyncio.wait_for(second.acquire(), 4)
+            assert asyncio.get_running_loop().time() - begun >= SETTINGS.duration
+            assert server.holder == "second"
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_that_cannot_renew_closes_its_fence_before_the_lease_runs_out() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            server.down = True
+            begun = asyncio.get_running_loop().time()
+            why = await asyncio.wait_for(leader.hold(), 2)
+            assert asyncio.get_running_loop().time() - begun < SETTINGS.duration
+            assert not fence.is_open
+            assert "503" in why
+
+    asyncio.run(scenario())
+
+
+def test_the_fence_closes_by_itself_when_nobody_renews() -> None:
+    async def scenario() -> None:
+        async with leases() as (_, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            assert fence.is_open
+            await asyncio.sleep(SETTINGS.renew_deadline + 0.05)
+            assert not fence.is_open
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_taken_by_another_ends_leadership_at_once() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            assert server.lease is not None
+            server.lease["spec"]["holderIdentity"] = "usurper"
+            server.lease["metadata"]["resourceVersion"] = "99"
+            why = await asyncio.wait_for(leader.hold(), 1)
+            assert "usurper" in why
+            assert not fence.is_open
+
+    asyncio.run(scenario())

@@ -1,0 +1,66 @@
+"""The configuration file: bad at the start it is an error, bad later it changes nothing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.cluster.kube.daemon import nodes_to_find
+from scheduler.cluster.kube.reload import ConfigurationFile
+from scheduler.framework.configuration import ConfigurationError
+from scheduler.observability.metrics import Metrics
+
+
+def reloads(metrics: Metrics, result: str) -> float:
+    return metrics.registry.get_sample_value("volcano_py_config_reloads_total", {"result": result}) or 0
+
+
+def test_a_bad_file_at_the_start_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text('actions: "allocate"\ntiers: [\n', encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"scheduler\.conf:\d"):
+        ConfigurationFile(str(path))
+    with pytest.raises(ConfigurationError, match="No such file"):
+        ConfigurationFile(str(tmp_path / "missing"))
+
+
+def test_a_bad_file_later_keeps_the_last_good_one_and_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text('actions: "allocate"\n', encoding="utf-8")
+    metrics = Metrics()
+    file = ConfigurationFile(str(path))
+    assert not file.poll(metrics)
+    path.write_text('actions: "no-such-action"\n', encoding="utf-8")
+    assert not file.poll(metrics)
+    assert not file.poll(metrics)
+    assert file.current.actions == ("allocate",)
+    assert reloads(metrics, "error") == 1
+    path.write_bytes(b"\xff\xfe")
+    assert not file.poll(metrics)
+    path.write_text('actions: "allocate, backfill"\n', encoding="utf-8")
+    assert file.poll(metrics)
+    assert file.current.actions == ("allocate", "backfill")
+    assert reloads(metrics, "success") == 1
+
+
+def test_the_swapped_symlink_of_a_mounted_config_map_is_noticed(tmp_path: Path) -> None:
+    for version, actions in (("v1", "allocate"), ("v2", "backfill")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "scheduler.conf").write_text(f'actions: "{actions}"\n', encoding="utf-8")
+    (tmp_path / "data").symlink_to("v1")
+    (tmp_path / "scheduler.conf").symlink_to("data/scheduler.conf")
+    file = ConfigurationFile(str(tmp_path / "scheduler.conf"))
+    (tmp_path / "next").symlink_to("v2")
+    os.replace(tmp_path / "next", tmp_path / "data")  # noqa: PTH105  the atomic swap as the kubelet does it
+    assert file.poll(Metrics())
+    assert file.current.actions == ("backfill",)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percentage", "expected"),
+    [(5000, 100, 0), (80, 10, 0), (5000, 10, 500), (150, 10, 100), (1000, 0, 420), (6000, 0, 300)],
+)
+def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, expected: int) -> None:
+    assert nodes_to_find(nodes, percentage, 100) == expected

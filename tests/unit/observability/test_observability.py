@@ -1,0 +1,118 @@
+"""What an operator sees: metrics under Volcano's names, health, logs without secrets."""
+
+import asyncio
+import logging
+
+import aiohttp
+import pytest
+
+from scheduler.observability.logs import level_of, without_secrets
+from scheduler.observability.metrics import Metrics, exponential_buckets
+from scheduler.observability.server import AddressError, Server, parse_address
+from tests.builders import World, configuration, group, node, pods, queue
+
+
+def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> None:
+    world = World(
+        node("n1", "4c+8Gi+example.com/gpu=8"),
+        queue("research", weight=3, capability="8c+example.com/gpu=4"),
+        group("fits", "research", 2),
+        pods("fits", 2, "1c+1Gi+example.com/gpu=1", "fits"),
+        group("waits", "research", 1),
+        pods("waits", 1, "64c", "waits"),
+    )
+    world.run(configuration("gang", "predicates", actions="allocate"))
+    assert world.outcome is not None
+    session = world.outcome.session
+    metrics = Metrics()
+    bound = {bind.task.job for bind in world.decisions.binds}
+
+    metrics.session.update(session.jobs, session.queues, session.dimensions, bound, session.now)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"volcano_{name}", labels)
+
+    assert value("queue_allocated_milli_cpu", queue_name="research") == 2000
+    assert value("queue_allocated_memory_bytes", queue_name="research") == 2 * 2**30
+    assert value("queue_allocated_scalar_resources", queue_name="research", resource="example.com/gpu") == 2000
+    assert value("queue_request_milli_cpu", queue_name="research") == 66_000
+    assert value("queue_capacity_milli_cpu", queue_name="research") == 8000
+    assert value("queue_weight", queue_name="research") == 3
+    labels = {"job_name": "fits", "queue": "research", "job_namespace": "default"}
+    duration = value("e2e_job_scheduling_duration", **labels)
+    assert duration is not None
+    assert duration > 0
+
+    metrics.session.update({}, {}, session.dimensions, (), session.now)
+
+    assert value("queue_weight", queue_name="research") is None
+    assert value("e2e_job_scheduling_duration", **labels) is None
+
+
+def test_cycles_are_measured_under_volcanos_names() -> None:
+    metrics = Metrics()
+    metrics.cycle(seconds=0.02, opening=0.001, actions={"allocate": 0.01})
+    text = metrics.text().decode()
+    for name in (
+        "volcano_e2e_scheduling_latency_milliseconds_count 1.0",
+        "volcano_open_session_duration_milliseconds_count 1.0",
+        'volcano_action_scheduling_latency_milliseconds_count{action="allocate"} 1.0',
+    ):
+        assert name in text
+
+
+def test_buckets_span_their_range_in_equal_steps() -> None:
+    buckets = exponential_buckets(1, 5000, 20)
+    assert len(buckets) == 20
+    assert buckets[0] == 1
+    assert buckets[-1] == pytest.approx(5000)
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_health_and_metrics_are_served_on_one_address_or_two(separate: bool) -> None:
+    async def scenario() -> None:
+        problems = [""]
+        health = "127.0.0.1:0"
+        server = Server(Metrics(), lambda: problems[0], metrics_address="127.0.0.1:0", health_address=health)
+        if not separate:
+            server = Server(Metrics(), lambda: problems[0], health_address=health)
+        await server.start()
+        try:
+            async with aiohttp.ClientSession() as session:
+                url = f"http://127.0.0.1:{server.ports['/healthz']}/healthz"
+                async with session.get(url) as answer:
+                    assert (answer.status, await answer.text()) == (200, "ok")
+                problems[0] = "stuck"
+                async with session.get(url) as answer:
+                    assert (answer.status, await answer.text()) == (500, "stuck")
+                if separate:
+                    async with session.get(f"http://127.0.0.1:{server.ports['/metrics']}/metrics") as answer:
+                        assert answer.headers["Content-Type"].startswith("text/plain")
+                        assert "volcano_e2e_scheduling_latency" in await answer.text()
+                else:
+                    assert "/metrics" not in server.ports
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
+def test_addresses_are_read_as_go_programs_do() -> None:
+    assert parse_address(":8080") == (None, 8080)
+    assert parse_address("127.0.0.1:0") == ("127.0.0.1", 0)
+    assert parse_address("[::1]:9") == ("::1", 9)
+    for wrong in ("8080", ":", "host:port", ":70000"):
+        with pytest.raises(AddressError):
+            parse_address(wrong)
+
+
+def test_secrets_never_reach_the_log_and_verbosity_sets_the_level() -> None:
+    event = without_secrets(None, "info", {"event": "x", "Authorization": "Bearer abc", "api_token": "t", "pod": "p"})
+    assert event == {"event": "x", "Authorization": "***", "api_token": "***", "pod": "p"}
+    assert [level_of(v) for v in (0, 1, 3, 4, 9)] == [
+        logging.WARNING,
+        logging.INFO,
+        logging.INFO,
+        logging.DEBUG,
+        logging.DEBUG,
+    ]
