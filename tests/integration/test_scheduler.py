@@ -133,6 +133,11 @@ class Daemon:
 
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> Cluster:
+    """Nodes and queues concern every scheduler of a cluster: those of other tests are taken away first."""
+    for path in ("/api/v1/nodes", f"{GROUPS}/queues"):
+        for item in control_plane.admin.get(path)["items"]:
+            if item["metadata"]["name"] not in ("default", "root"):
+                control_plane.admin.delete(f"{path}/{item['metadata']['name']}")
     return Cluster(control_plane)
 
 
