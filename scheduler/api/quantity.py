@@ -37,12 +37,12 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
     """
     match = _PATTERN.fullmatch(str(text).strip())
     if match is None:
-        raise QuantityError(f"not a quantity: {str(text)[:64]!r}")
+        raise QuantityError(f"not a quantity: {str(text)!r:.66}")
     number, exponent, suffix = match.groups()
     try:
         value = _UP.multiply(_UP.multiply(Decimal(number + (exponent or "")), _SUFFIX[suffix or ""]), Decimal(scale))
     except InvalidOperation:
-        raise QuantityError(f"not a quantity: {str(text)[:64]!r}") from None
+        raise QuantityError(f"not a quantity: {str(text)!r:.66}") from None
     if value >= LARGEST:
         return LARGEST
     if value <= -LARGEST:

@@ -1,9 +1,11 @@
 """Selectors against the cluster: which nodes meet a node selector, which classes of Pods meet a label selector.
 
 Node requirements are answered for all nodes at once from interned label columns. A requirement that makes no sense (an
-operator nobody knows, a bound that is no number) matches nothing and is told of through ``complain``.
+operator nobody knows, a bound that is no number, no values to compare with) matches nothing and is told of through
+``complain``.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -17,6 +19,7 @@ Mask = NDArray[np.bool_]
 Complain = Callable[[str, str], None]
 """Told a field and what is wrong with it."""
 NAME_FIELD = "metadata.name"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 # --- nodes ---
@@ -56,6 +59,9 @@ def nodes_of_term(facts: NodeFacts, term: NodeSelectorTerm, complain: Complain) 
 def _meets(codes: NDArray[np.int32], values: Sequence[str], requirement: Requirement, complain: Complain) -> Mask:
     """Which rows of a label column meet a requirement; every distinct value is looked at once."""
     wanted = requirement.values or []
+    if requirement.operator in ("In", "NotIn") and not wanted:
+        complain(requirement.key, f"{requirement.operator} needs values")
+        return np.zeros(len(codes), dtype=bool)
     match requirement.operator:
         case "Exists":
             return codes >= 0
@@ -85,23 +91,37 @@ def _spread(codes: NDArray[np.int32], good: list[bool], *, absent: bool) -> Mask
 
 
 def _integer(text: str) -> int | None:
-    try:
-        return int(text) if len(text) < 20 else None
-    except ValueError:
-        return None
+    """A signed 64-bit number in plain digits; None: the text is none."""
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 # --- Pods ---
-def matches(selector: LabelSelector | None, labels: Mapping[str, str], complain: Complain) -> bool:
+def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether labels meet a label selector; no selector is met by nothing, an empty one by everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
         return False
-    return all(_label_meets(requirement, labels, complain) for requirement in selector.match_expressions or ())
+    return all(_label_meets(requirement, labels) for requirement in selector.match_expressions or ())
 
 
-def _label_meets(requirement: Requirement, labels: Mapping[str, str], complain: Complain) -> bool:
+def is_sound(selector: LabelSelector | None, complain: Complain) -> bool:
+    """Whether every requirement of a label selector makes sense. A Pod whose selector does not is placed nowhere: what
+    it must keep away from is not known."""
+    sound = True
+    for requirement in (selector.match_expressions if selector else None) or ():
+        if requirement.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            complain(requirement.key, f"operator {requirement.operator[:32]!r} is not known")
+        elif (requirement.operator in ("In", "NotIn")) != bool(requirement.values):
+            complain(requirement.key, f"{requirement.operator} needs {'no ' if requirement.values else ''}values")
+        else:
+            continue
+        sound = False
+    return sound
+
+
+def _label_meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     wanted = requirement.values or []
     match requirement.operator:
@@ -113,7 +133,6 @@ def _label_meets(requirement: Requirement, labels: Mapping[str, str], complain: 
             return value in wanted
         case "NotIn":
             return value is None or value not in wanted
-    complain(requirement.key, f"operator {requirement.operator[:32]!r} is not known")
     return False
 
 
@@ -128,18 +147,25 @@ class PodSelector:
         extra: Sequence[Requirement] = (),
     ) -> None:
         """``namespaces`` None: all of them. ``extra``: requirements from matchLabelKeys and mismatchLabelKeys."""
+        self.sound = is_sound(selector, complain)
+        """Whether the selector makes sense; one that does not selects nothing."""
+        self.everything = selector is not None and not (selector.match_labels or selector.match_expressions or extra)
+        """Whether no label is looked at."""
         self._selector = selector
         self._namespaces = namespaces
-        self._complain = complain
         self._extra = extra
+
+    @property
+    def label(self) -> tuple[str, str] | None:
+        """A label (key, value) that every Pod meant has, where matchLabels names one."""
+        labels = self._selector.match_labels if self._selector else None
+        return next(iter(labels.items())) if labels else None
 
     def selects(self, cls: TaskClass) -> bool:
         """Whether the Pods of a class are meant."""
-        if self._namespaces is not None and cls.namespace not in self._namespaces:
+        if not self.sound or (self._namespaces is not None and cls.namespace not in self._namespaces):
             return False
-        return matches(self._selector, cls.labels, self._complain) and all(
-            _label_meets(requirement, cls.labels, self._complain) for requirement in self._extra
-        )
+        return matches(self._selector, cls.labels) and all(_label_meets(r, cls.labels) for r in self._extra)
 
 
 def selector_of_term(
@@ -147,8 +173,9 @@ def selector_of_term(
 ) -> PodSelector:
     """The Pods that a term of a class speaks of; ``known``: all namespaces by name."""
     names: frozenset[str] | None = frozenset(term.namespaces or ())
+    sound = is_sound(term.namespace_selector, complain)
     if term.namespace_selector is not None:
-        chosen = {n for n, o in known.items() if matches(term.namespace_selector, o.metadata.labels or {}, complain)}
+        chosen = {n for n, o in known.items() if sound and matches(term.namespace_selector, o.metadata.labels or {})}
         empty = not term.namespace_selector.match_labels and not term.namespace_selector.match_expressions
         names = None if empty else frozenset(term.namespaces or ()) | chosen
     elif not term.namespaces:
@@ -157,7 +184,9 @@ def selector_of_term(
         *same_labels(term.match_label_keys, cls),
         *same_labels(term.mismatch_label_keys, cls, operator="NotIn"),
     ]
-    return PodSelector(term.label_selector, names, complain, extra)
+    result = PodSelector(term.label_selector, names, complain, extra)
+    result.sound = result.sound and sound
+    return result
 
 
 def same_labels(keys: Iterable[str] | None, cls: TaskClass, operator: str = "In") -> list[Requirement]:

@@ -133,11 +133,16 @@ class Daemon:
 
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> Cluster:
-    """Nodes and queues concern every scheduler of a cluster: those of other tests are taken away first."""
+    """Everything in a cluster concerns its scheduler: what other tests left behind is taken away first."""
+    admin = control_plane.admin
     for path in ("/api/v1/nodes", f"{GROUPS}/queues"):
-        for item in control_plane.admin.get(path)["items"]:
+        for item in admin.get(path)["items"]:
             if item["metadata"]["name"] not in ("default", "root"):
-                control_plane.admin.delete(f"{path}/{item['metadata']['name']}")
+                admin.delete(f"{path}/{item['metadata']['name']}")
+    for item in admin.get("/api/v1/namespaces")["items"]:
+        name = item["metadata"]["name"]
+        admin.delete(f"{GROUPS}/namespaces/{name}/podgroups")
+        admin.delete(f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
     return Cluster(control_plane)
 
 

@@ -1,7 +1,6 @@
-"""Scores by what a Pod would rather have of a node: preferred labels, no soft taints, its images already there."""
+"""Scores by what a Pod would rather have of a node: preferred labels, no soft taints. Images are in ``images``."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,6 @@ from scheduler.framework.columns import Counts, Scope, Score, StaticScore
 from scheduler.plugins.selectors import Complain, nodes_of_term
 
 FULL = 100
-MEBIBYTE = 1024 * 1024
-SMALL_IMAGE = 23 * MEBIBYTE
-LARGE_IMAGE = 1000 * MEBIBYTE
-"""Images below the one say nothing, above the other (per container) no more."""
 
 
 class NormalisedScore:
@@ -63,38 +58,12 @@ def taint_toleration(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Scor
 
 
 def _normalised(raw: Column, weight: int, *, reverse: bool = False) -> list[Score]:
-    if not len(raw) or (raw == raw[0]).all():
+    values = np.unique(raw)
+    if len(values) < 2:
         return []
-    return [NormalisedScore(raw, weight, reverse=reverse)]
-
-
-def image_locality(facts: NodeFacts, cls: TaskClass, weight: int, shared: dict[object, Any]) -> list[Score]:
-    """How much of the Pod's images is on a node already, each discounted by how few nodes have it."""
-    images = shared.get("images")
-    if images is None:
-        images = shared["images"] = _images(facts)
-    raw = np.zeros(len(facts))
-    containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
-    for container in containers:
-        for row, size in images.get(_full_name(container.image), {}).items():
-            raw[row] += int(size * (len(images[_full_name(container.image)]) / len(facts)))
-    if not raw.any():
-        return []
-    most = LARGE_IMAGE * max(len(containers), 1)
-    clipped = np.clip(raw, SMALL_IMAGE, most)
-    return [StaticScore(np.floor(FULL * (clipped - SMALL_IMAGE) / (most - SMALL_IMAGE)) * weight)]
-
-
-def _images(facts: NodeFacts) -> dict[str, dict[int, int]]:
-    """Image name -> row -> bytes."""
-    images: dict[str, dict[int, int]] = {}
-    for row, node in enumerate(facts.objects):
-        for image in node.status.images or ():
-            for name in image.names or ():
-                images.setdefault(_full_name(name), {})[row] = image.size_bytes
-    return images
-
-
-def _full_name(image: str) -> str:
-    """The image with ``:latest`` where it has neither tag nor digest."""
-    return image if "@" in image or image.rfind(":") > image.rfind("/") else f"{image}:latest"
+    score = NormalisedScore(raw, weight, reverse=reverse)
+    if len(values) == 2 and values[0] >= 0:
+        # Of two values the order is the same whatever the candidates: only where all have the same value does the
+        # scale differ, and there it decides nothing.
+        return [StaticScore(score.values(np.arange(len(raw)), None))]
+    return [score]

@@ -14,8 +14,9 @@ from scheduler.framework.columns import Score
 from scheduler.framework.extension import NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.nodeorder.affinity_scores import image_locality, node_affinity, taint_toleration
+from scheduler.plugins.nodeorder.affinity_scores import node_affinity, taint_toleration
 from scheduler.plugins.nodeorder.amounts import BalancedScore, LeastScore, MostScore
+from scheduler.plugins.nodeorder.images import image_locality
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
 from scheduler.plugins.pod_counts import pod_counts
 from scheduler.plugins.predicates.plugin import complaint
@@ -59,7 +60,7 @@ class NodeOrder:
         if self._taints:
             scores += taint_toleration(nodes.facts, cls, self._taints)
         if self._images:
-            scores += image_locality(nodes.facts, cls, self._images, session.shared)
+            scores += image_locality(nodes.facts, cls, self._images)
         if self._pod_affinity:
             scores += pod_affinity(session, self._counts, cls, self._pod_affinity, complain)
         if self._spread:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from scheduler.api.names import HOSTNAME_LABEL
 from scheduler.api.node import Column, Rows
 from scheduler.api.objects import PodAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm
 from scheduler.api.task import TaskClass
@@ -13,11 +14,13 @@ from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects, Weigh
 from scheduler.plugins.predicates.topology_spread import (
     SOFT,
     constraints_of,
+    counted,
     labelled_nodes,
     pods_of,
     policy_nodes,
 )
 from scheduler.plugins.selectors import Complain, Mask, selector_of_term
+from scheduler.plugins.sociable import wishes
 
 FULL = 100
 
@@ -46,11 +49,10 @@ def pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, weight: in
         selector = selector_of_term(term.pod_affinity_term, cls, namespaces, complain)
         found.append(counts.count(term.pod_affinity_term.topology_key, selector.selects, weight=_constant(signed)))
     others: dict[str, dict[int, int]] = {}
-    for other in session.snapshot.sociable:
-        for term, signed in _signed(other):
-            if selector_of_term(term.pod_affinity_term, other, namespaces, complain).selects(cls):
-                per_class = others.setdefault(term.pod_affinity_term.topology_key, {})
-                per_class[other.id] = per_class.get(other.id, 0) + signed
+    for wish in wishes(session).about(cls):
+        if wish.weight:
+            per_class = others.setdefault(wish.key, {})
+            per_class[wish.cls.id] = per_class.get(wish.cls.id, 0) + wish.weight
     for key, weights in others.items():
         found.append(counts.count(key, _has(weights), weight=_of(weights)))
     return [CompanyScore(found, weight)] if found else []
@@ -84,7 +86,7 @@ class CompanyScore:
         low, high = (raw.min(), raw.max()) if len(raw) else (0.0, 0.0)
         if high == low:
             return np.zeros(len(rows))
-        result: Column = np.floor(FULL * (raw - low) / (high - low)) * self._weight
+        result: Column = np.trunc(FULL * ((raw - low) / (high - low))) * self._weight
         return result
 
 
@@ -98,8 +100,14 @@ def topology_spread(
     labelled = labelled_nodes(session.nodes.facts, constraints)
     found = []
     for constraint in constraints:
+        selects = counted(pods_of(constraint, cls, complain))
+        if constraint.topology_key == HOSTNAME_LABEL:
+            found.append(
+                counts.count(constraint.topology_key, selects, staying=True)
+            )  # by policy or not, as Kubernetes
+            continue
         eligible = labelled & policy_nodes(session, constraint, cls, complain)
-        found.append(counts.count(constraint.topology_key, pods_of(constraint, cls, complain).selects, eligible))
+        found.append(counts.count(constraint.topology_key, selects, eligible, staying=True))
     return [SpreadScore(constraints, found, labelled, weight)]
 
 

@@ -1,7 +1,8 @@
 """Required affinity and anti-affinity between Pods (Kubernetes' InterPodAffinity filter), as columns.
 
-Three conditions, each of scope CLUSTER: the domains of a node hold the Pods that the task wants to be with; they hold
-none that it wants to be away from; and none there wants to be away from it.
+Three conditions: the domains of a node hold the Pods that the task wants to be with; they hold none that it wants to
+be away from; and none there wants to be away from it. They are of scope CLUSTER, but for keeping away from Pods on the
+same host: that is a matter of each node alone, so gangs of one Pod per node are still placed in runs.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,10 +12,11 @@ import numpy as np
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodAffinity, PodAffinityTerm
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects
 from scheduler.plugins.selectors import Complain, selector_of_term
+from scheduler.plugins.sociable import wishes
 
 NO_COMPANY = "node(s) didn't match pod affinity rules"
 UNWANTED_COMPANY = "node(s) didn't match pod anti-affinity rules"
@@ -33,6 +35,8 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, comp
     wanted = required_terms(affinity.pod_affinity if affinity else None)
     if wanted:
         selectors = [selector_of_term(term, cls, namespaces, complain) for term in wanted]
+        if not all(selector.sound for selector in selectors):
+            return [_nowhere(session, NO_COMPANY)]
 
         def company(other: TaskClass) -> bool:
             return all(selector.selects(other) for selector in selectors)
@@ -41,15 +45,21 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, comp
         filters.append(CompanyFilter(found, alone=company(cls)))
     for term in required_terms(affinity.pod_anti_affinity if affinity else None):
         selector = selector_of_term(term, cls, namespaces, complain)
-        filters.append(AwayFilter(counts.count(term.topology_key, selector.selects), UNWANTED_COMPANY))
+        if not selector.sound:
+            return [_nowhere(session, UNWANTED_COMPANY)]
+        found_there = counts.count(term.topology_key, selector.selects)
+        filters.append(AwayFilter(found_there, UNWANTED_COMPANY, itself=selector.selects(cls)))
     hostile: dict[str, set[int]] = {}
-    for other in session.snapshot.sociable:
-        for term in required_terms(other.affinity.pod_anti_affinity if other.affinity else None):
-            if selector_of_term(term, other, namespaces, complain).selects(cls):
-                hostile.setdefault(term.topology_key, set()).add(other.id)
+    for wish in wishes(session).about(cls):
+        if not wish.weight:
+            hostile.setdefault(wish.key, set()).add(wish.cls.id)
     for key, ids in hostile.items():
-        filters.append(AwayFilter(counts.count(key, _one_of(ids)), UNWELCOME))
+        filters.append(AwayFilter(counts.count(key, _one_of(ids)), UNWELCOME, itself=cls.id in ids))
     return filters
+
+
+def _nowhere(session: Session, reason: str) -> Filter:
+    return MaskFilter(np.zeros(len(session.nodes), dtype=bool), reason)
 
 
 def _one_of(ids: Collection[int]) -> Selects:
@@ -68,7 +78,7 @@ class CompanyFilter:
         self._alone = alone
 
     def room(self, rows: Rows) -> Counts:
-        first = self._alone and all(counts.total == 0 for counts in self._found)
+        first = self._alone and all(counts.nobody for counts in self._found)
         passes = np.ones(len(rows), dtype=bool)
         for counts in self._found:
             passes &= counts.codes[rows] >= 0 if first else counts.at_nodes(rows) > 0
@@ -81,15 +91,21 @@ class CompanyFilter:
 class AwayFilter:
     """The node's domain holds none of the Pods counted."""
 
-    scope = Scope.CLUSTER
     unresolvable = False
 
-    def __init__(self, counts: DomainCounts, reason: str) -> None:
+    def __init__(self, counts: DomainCounts, reason: str, *, itself: bool) -> None:
+        """``itself``: the class is one of those counted, so that a domain takes one of its Pods at most."""
+        self.scope = Scope.NODE if counts.apart else Scope.CLUSTER
         self._counts = counts
         self._reason = reason
+        self._itself = itself
 
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._counts.at_nodes(rows) > 0, 0, UNBOUNDED)
+        free: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
+        if self._itself:
+            free[self._counts.codes[rows] >= 0] = 1
+        free[self._counts.at_nodes(rows) > 0] = 0
+        return free
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((self._reason, len(rows)),)

@@ -10,7 +10,6 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Filter, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.pod_counts import PodCounts
-from scheduler.plugins.selectors import Mask
 
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 ANY_ADDRESS = "0.0.0.0"
@@ -19,13 +18,13 @@ Port = tuple[str, str, int]
 
 
 def host_ports(spec: PodSpec) -> frozenset[Port]:
-    """The ports of the node that a Pod takes."""
+    """The ports of the node that a Pod takes; on the host's network that is every port it names."""
     containers = [*spec.containers, *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
     return frozenset(
-        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", number)
         for container in containers
         for port in container.ports or ()
-        if port.host_port > 0
+        if (number := port.host_port or (port.container_port if spec.host_network else 0)) > 0
     )
 
 
@@ -59,18 +58,12 @@ class PortFilter:
     unresolvable = False
 
     def __init__(self, ports: HostPorts, counts: PodCounts, cls: TaskClass) -> None:
-        self._ports = ports
-        self._counts = counts
-        self._cls = cls
-        self._version = -1
-        self._free: Mask = np.zeros(0, dtype=bool)
+        wanted = ports.of(cls)
+        self._holders = counts.count_per_node(lambda other: clash(wanted, ports.of(other)))
 
     def room(self, rows: Rows) -> Counts:
-        if self._version != self._counts.version:
-            self._version = self._counts.version
-            wanted = self._ports.of(self._cls)
-            self._free = self._counts.rows_of(lambda cls: clash(wanted, self._ports.of(cls))) == 0
-        return self._free[rows].astype(np.int64)
+        room: Counts = (self._holders.at_nodes(rows) == 0).astype(np.int64)
+        return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((TAKEN, len(rows)),)

@@ -9,7 +9,7 @@ from scheduler.api.objects import TopologySpreadConstraint
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import DomainCounts, PodCounts
+from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects
 from scheduler.plugins.predicates.node_conditions import required_nodes, tolerable
 from scheduler.plugins.selectors import Complain, Mask, PodSelector, same_labels
 
@@ -28,6 +28,11 @@ def pods_of(constraint: TopologySpreadConstraint, cls: TaskClass, complain: Comp
     return PodSelector(constraint.label_selector, frozenset({cls.namespace}), complain, extra)
 
 
+def counted(selector: PodSelector) -> Selects:
+    """The Pods there that count for spreading: a selector that looks at no label counts none (Kubernetes' rule)."""
+    return (lambda cls: False) if selector.everything else selector.selects
+
+
 def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complain: Complain) -> list[Filter]:
     """The filters that apply to a class; none for most."""
     constraints = constraints_of(cls, HARD)
@@ -39,7 +44,9 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complai
     for constraint in constraints:
         eligible = labelled & policy_nodes(session, constraint, cls, complain)
         selector = pods_of(constraint, cls, complain)
-        found = counts.count(constraint.topology_key, selector.selects, eligible)
+        if not selector.sound:
+            return [MaskFilter(np.zeros(len(facts), dtype=bool), UNEVEN)]
+        found = counts.count(constraint.topology_key, counted(selector), eligible, staying=True)
         domains: Rows = np.unique(found.codes[eligible]).astype(np.intp)
         filters.append(SpreadFilter(constraint, found, domains, selector.selects(cls)))
     return filters

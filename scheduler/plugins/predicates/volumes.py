@@ -5,7 +5,7 @@ binds at once has to be bound first; one that waits for its consumer is satisfie
 can be reached, or anywhere if its class has a provisioner. Which volume it is to be is the volume controller's choice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Filter, MaskFilter
-from scheduler.plugins.selectors import Complain, Mask, matches, nodes_of_terms
+from scheduler.plugins.selectors import Complain, Mask, is_sound, matches, nodes_of_terms
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
@@ -79,17 +79,31 @@ class Volumes:
         return nodes_of_terms(self._facts, required.node_selector_terms, complain)
 
     def _zone(self, volume: PersistentVolume) -> Mask | None:
-        """Nodes in one of the zones (and regions) that the volume's labels name; None: it names none."""
+        """Nodes in one of the zones (and regions) that the volume's labels name; None: it names none.
+
+        A volume may carry the labels' old names where the nodes carry only the new ones. A node with none of these
+        labels is in a cluster without zones, or knows nothing of them: it is not held to any.
+        """
         mask: Mask | None = None
-        for key in (*ZONE_LABELS, *REGION_LABELS):
-            value = (volume.metadata.labels or {}).get(key)
-            if value is None:
-                continue
-            allowed = set(value.split("__"))
-            codes, values = self._facts.label_column(key)
-            here: Mask = np.array([*(v in allowed for v in values), False], dtype=bool)[codes]
-            mask = here if mask is None else mask & here
-        return mask
+        for current, former in (ZONE_LABELS, REGION_LABELS):
+            for key in (current, former):
+                value = (volume.metadata.labels or {}).get(key)
+                if value is not None:
+                    here = self._labelled(key, set(value.split("__")), fallback=current)
+                    mask = here if mask is None else mask & here
+        if mask is None:
+            return None
+        placed = [self._facts.label_column(key)[0] >= 0 for key in (*ZONE_LABELS, *REGION_LABELS)]
+        zoneless: Mask = ~np.logical_or.reduce(placed)
+        return mask | zoneless
+
+    def _labelled(self, key: str, allowed: Collection[str], fallback: str) -> Mask:
+        """Nodes whose label, or ``fallback`` where they lack it, has one of the values."""
+        codes, values = self._facts.label_column(key)
+        here: Mask = np.array([*(v in allowed for v in values), False], dtype=bool)[codes]
+        if fallback != key:
+            here = here | ((codes < 0) & self._labelled(fallback, allowed, fallback))
+        return here
 
     def _nowhere(self, reason: str) -> Filter:
         return MaskFilter(np.zeros(len(self._facts), dtype=bool), reason)
@@ -111,7 +125,9 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim, complain: Comp
         return False
     if not set(wanted.access_modes or ()) <= set(spec.access_modes or ()):
         return False
-    if wanted.selector is not None and not matches(wanted.selector, volume.metadata.labels or {}, complain):
+    if wanted.selector is not None and not (
+        is_sound(wanted.selector, complain) and matches(wanted.selector, volume.metadata.labels or {})
+    ):
         return False
     asked = (wanted.resources.requests if wanted.resources else None) or {}
     try:

@@ -1,0 +1,106 @@
+"""Score by the images of a Pod that are on a node already (Kubernetes' ImageLocality).
+
+Nodes report some fifty images each, so an index of them is too dear to build for every session. One index is kept for
+the process and follows the nodes from session to session: only Node objects that were replaced are read again.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+
+import numpy as np
+
+from scheduler.api.node import Column, NodeFacts, Rows
+from scheduler.api.objects import Node
+from scheduler.api.task import TaskClass
+from scheduler.framework.columns import Score, StaticScore
+
+FULL = 100
+MEBIBYTE = 1024 * 1024
+SMALL_IMAGE = 23 * MEBIBYTE
+LARGE_IMAGE = 1000 * MEBIBYTE
+"""Images below the one say nothing, above the other (per container) no more."""
+
+
+class ImageIndex:
+    """Which nodes have which images. Answers are for the nodes last given to ``follow``."""
+
+    def __init__(self) -> None:
+        self._facts: NodeFacts | None = None
+        self._nodes: dict[str, Node] = {}
+        self._sizes: dict[str, dict[str, int]] = {}
+        """Image -> node name -> bytes."""
+        self._columns: dict[tuple[str, ...], Column | None] = {}
+        self._lock = Lock()
+
+    def column(self, facts: NodeFacts, images: tuple[str, ...]) -> Column | None:
+        """Shape (nodes,): bytes of the images on each node, each discounted by how few nodes have it; None: no node has
+        any. Not to be changed."""
+        with self._lock:
+            self._follow(facts)
+            if images not in self._columns:
+                self._columns[images] = self._sum(facts, images)
+            return self._columns[images]
+
+    def _follow(self, facts: NodeFacts) -> None:
+        if self._facts is facts:
+            return
+        self._facts = facts
+        self._columns.clear()
+        for name in self._nodes.keys() - facts.index.keys():
+            self._forget(self._nodes.pop(name))
+        for node in facts.objects:
+            name = node.metadata.name
+            known = self._nodes.get(name)
+            if known is node:
+                continue
+            if known is not None:
+                self._forget(known)
+            self._nodes[name] = node
+            for image, size in _images(node):
+                self._sizes.setdefault(image, {})[name] = size
+
+    def _forget(self, node: Node) -> None:
+        for image, _ in _images(node):
+            holders = self._sizes.get(image)
+            if holders is not None:
+                holders.pop(node.metadata.name, None)
+                if not holders:
+                    del self._sizes[image]
+
+    def _sum(self, facts: NodeFacts, images: tuple[str, ...]) -> Column | None:
+        total: Column | None = None
+        for image in images:
+            holders = self._sizes.get(image)
+            if not holders:
+                continue
+            rows: Rows = np.fromiter((facts.index[name] for name in holders), dtype=np.intp, count=len(holders))
+            sizes = np.fromiter(holders.values(), dtype=np.float64, count=len(holders))
+            if total is None:
+                total = np.zeros(len(facts))
+            total[rows] += np.trunc(sizes * (len(holders) / len(facts)))
+        return total
+
+
+def _images(node: Node) -> Iterator[tuple[str, int]]:
+    for image in node.status.images or ():
+        for name in image.names or ():
+            yield full_name(name), image.size_bytes
+
+
+def full_name(image: str) -> str:
+    """The image with ``:latest`` where it has neither tag nor digest."""
+    return image if "@" in image or image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+_index = ImageIndex()
+
+
+def image_locality(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Score]:
+    """How much of the Pod's images is on a node already; none where no node has any."""
+    containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
+    raw = _index.column(facts, tuple(sorted(full_name(container.image) for container in containers)))
+    if raw is None:
+        return []
+    most = LARGE_IMAGE * len(containers)
+    clipped = np.clip(raw, SMALL_IMAGE, most)
+    return [StaticScore(np.floor(FULL * (clipped - SMALL_IMAGE) / (most - SMALL_IMAGE)) * weight)]

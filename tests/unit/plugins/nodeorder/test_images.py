@@ -1,0 +1,31 @@
+"""The index of images follows the nodes from session to session."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.api.node import NodeFacts
+from scheduler.api.objects import ContainerImage, Node, NodeStatus, ObjectMeta
+from scheduler.plugins.nodeorder.images import ImageIndex
+
+IMAGES = ["a:1", "b:1"]
+REPORTED = st.dictionaries(st.sampled_from(IMAGES), st.integers(1, 1000), max_size=2)
+STATES = st.lists(st.dictionaries(st.sampled_from(["n1", "n2", "n3"]), REPORTED, min_size=1), min_size=1, max_size=4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(STATES)
+def test_following_changes_comes_to_what_a_new_index_says(states: list[dict[str, dict[str, int]]]) -> None:
+    followed = ImageIndex()
+    objects: dict[str, tuple[dict[str, int], Node]] = {}
+    for state in states:
+        for name, images in state.items():
+            if name not in objects or objects[name][0] != images:
+                reported = [ContainerImage(names=[image], size_bytes=size) for image, size in images.items()]
+                objects[name] = images, Node(metadata=ObjectMeta(name=name), status=NodeStatus(images=reported))
+        facts = NodeFacts([objects[name][1] for name in sorted(state)])
+
+        for image in IMAGES:
+            old, new = followed.column(facts, (image,)), ImageIndex().column(facts, (image,))
+            assert (old is None) == (new is None)
+            assert old is None or new is None or np.array_equal(old, new)

@@ -1,0 +1,59 @@
+"""Counts of Pods per domain: however a session came to a placement, the counts are those of a fresh look at it."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.plugins.pod_counts import pod_counts
+from tests.builders import World, configuration, group, node, pod, pods
+
+CONF = configuration(["predicates"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=4),
+    st.lists(st.integers(0, 3), max_size=4),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=8),
+    st.integers(0, 8),
+)
+def test_counts_kept_up_to_date_are_those_counted_afresh(
+    zones: list[str], there: list[int], moves: list[tuple[int, int, bool]], asked_after: int
+) -> None:
+    nodes = [node(f"n{i}", labels={"zone": zone} if zone else {}) for i, zone in enumerate(zones)]
+    standing = [pod(f"r{i}", on=f"n{n % len(zones)}") for i, n in enumerate(there)]
+    session = World(nodes, standing, group("g"), pods("p", 6, "1c", "g")).session(CONF)
+    tasks = sorted(session.jobs["default/g"].tasks(), key=lambda task: task.name)
+    counts = pod_counts(session)
+    kept = None
+    rows = np.bincount([n % len(zones) for n in there], minlength=len(zones)).astype(float)
+
+    for step, (which, place, back) in enumerate(moves):
+        if step == asked_after:
+            kept = counts.count("zone", lambda cls: True)
+        row = place % len(zones)
+        if back and rows[row]:
+            session.notify_deallocate(session.jobs["default/g"], (tasks[which],), (row,))
+            rows[row] -= 1
+        else:
+            session.notify_allocate(session.jobs["default/g"], (tasks[which],), (row,), False)
+            rows[row] += 1
+    kept = kept or counts.count("zone", lambda cls: True)
+
+    expected = [sum(rows[i] for i, z in enumerate(zones) if z == zone) if zone else 0 for zone in zones]
+    assert kept.at_nodes(np.arange(len(zones))).tolist() == expected
+    assert counts.count_per_node(lambda cls: True).at_nodes(np.arange(len(zones))).tolist() == rows.tolist()
+
+
+def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> None:
+    world = World(
+        node("n1"),
+        group("g", minimum=2),
+        pod("stays", "1c", "g", on="n1"),
+        pod("goes", "1c", "g", on="n1", deleting=True),
+    )
+    counts = pod_counts(world.session(CONF))
+    row = np.array([0])
+
+    assert counts.count_per_node(lambda cls: True).at_nodes(row) == [2.0]
+    assert counts.count_per_node(lambda cls: True, staying=True).at_nodes(row) == [1.0]
