@@ -77,7 +77,8 @@ class Nodes:
     pipelined: Column
     """Promised to tasks that wait for releasing amounts; exists only within a session."""
     nonzero: Column
-    """Shape (2, nodes): cpu and memory asked for, with defaults for containers that ask for none (for scores)."""
+    """Shape (2, nodes): cpu and memory asked for by tasks there or promised to come, with defaults for containers that
+    ask for none (for scores)."""
     log: list[int] = field(default_factory=list)
     """Rows in the order in which they changed in this session; readers keep a position in it."""
 
@@ -141,6 +142,7 @@ class Nodes:
     def promise(self, row: int, cls: TaskClass, count: int = 1) -> None:
         """``count`` tasks are pipelined onto the node (negative: no longer)."""
         self.pipelined[:, row] += cls.request * count
+        self._nonzero(row, cls, count)
         self.log.append(row)
 
     def _nonzero(self, row: int, cls: TaskClass, count: int) -> None:

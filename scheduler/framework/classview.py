@@ -8,7 +8,7 @@ outcome is, by construction and by test, that of choosing the best node one task
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, format_amount
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, FutureFilter, Scope, Score
 
+Chooser = Callable[[Rows, Column], int | None]
 LONGEST_RUN = 256
 """Tasks placed by one call; bounds the table of scores looked ahead (nodes x tasks) to a few hundred kilobytes."""
 
@@ -35,9 +36,11 @@ class ClassView:
         *,
         check_resources: bool = True,
         limit: int = 0,
+        chooser: Chooser | None = None,
     ) -> None:
         """``check_resources`` False leaves out the comparison of amounts (best-effort tasks); ``limit`` > 0 looks only
-        at so many of the nodes that pass (``--percentage-nodes-to-find``), in name order."""
+        at so many of the nodes that pass (``--percentage-nodes-to-find``), in name order; ``chooser`` has a say in
+        which of the candidates is taken (it gets rows and their scores; None leaves it to the best score)."""
         self._nodes = nodes
         self._cls = cls
         self._filters = filters
@@ -51,7 +54,8 @@ class ClassView:
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
         self._node_filters = [f for f in filters if f.scope is not Scope.CLUSTER]
         self._wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
-        self.one_at_a_time = bool(self._wide or self._wide_filters)
+        self._chooser = chooser
+        self.one_at_a_time = bool(self._wide or self._wide_filters or chooser)
         """Any placement may change any node's answer, so runs are placed task by task."""
         self._all: Rows = np.arange(len(nodes))
         self._seen = len(nodes.log)
@@ -150,7 +154,9 @@ class ClassView:
         """The best of the candidates (at least one)."""
         if len(rows) == 1:
             return int(rows[0])
-        return int(rows[np.argmax(self._score[rows] + self._sum(self._wide, rows, None))])
+        scores = self._score[rows] + self._sum(self._wide, rows, None)
+        chosen = self._chooser(rows, scores) if self._chooser is not None else None
+        return int(rows[np.argmax(scores)]) if chosen is None else chosen
 
     def _merge(self, open_rows: Rows, room: Counts, count: int) -> list[int]:
         """The rows that ``count`` one-by-one choices would take. Only the ``count`` best nodes can be chosen: a node
@@ -214,6 +220,8 @@ class ClassView:
             if len(refused):
                 for reason, number in condition.reasons(refused):
                     errors.reasons[reason] += number
+                if condition.unresolvable:  # nothing else is asked of a node that cannot be had at all
+                    rest = np.setdiff1d(rest, refused, assume_unique=True)
         return errors
 
     def unresolvable(self) -> NDArray[np.bool_]:

@@ -85,7 +85,7 @@ PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.ALL)
 NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.SUM)
 """scores(class, job): the Scores that rank the nodes for tasks of the class."""
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST)
-"""choose(task, {score: node names}): the node to take, or None."""
+"""choose(class, rows, scores): the row to take of the candidates, or None."""
 HYPER_NODE_ORDER = ExtensionPoint("HyperNodeOrder", "enabledHyperNodeOrder", Combine.SUM)
 HYPER_NODE_GRADIENT = ExtensionPoint("HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST)
 

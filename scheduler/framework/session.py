@@ -5,7 +5,7 @@ I/O or reads a clock. How answers of several plugins combine is told by their ex
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef
@@ -24,6 +24,7 @@ from scheduler.framework.columns import Filter, Score
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    BEST_NODE,
     BIND_ANNOTATIONS,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
@@ -41,6 +42,7 @@ from scheduler.framework.extension import (
     RECLAIMABLE,
     TASK_ORDER,
     VICTIM_TASKS,
+    Combine,
     ExtensionPoint,
     Vote,
 )
@@ -156,6 +158,35 @@ class Session:
     def _flat(self, point: ExtensionPoint) -> list[Function]:
         return [function for tier in self.functions(point) for function in tier]
 
+    def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
+        """What the plugins answer together at a point, by its combinator: FIRST the first answer that is not None (or
+        None), ALL whether none says no, SUM a number, VOTE whether it passes, VICTIMS and UNION a list of tasks."""
+        match point.combine:
+            case Combine.FIRST:
+                answers = (function(*arguments) for function in self._flat(point))
+                return next((answer for answer in answers if answer is not None), None)
+            case Combine.ALL:
+                return all(function(*arguments) for function in self._flat(point))
+            case Combine.SUM:
+                return sum(function(*arguments) for function in self._flat(point))
+            case Combine.VOTE:
+                return self._vote(point, *arguments)
+            case Combine.VICTIMS:
+                return self._victims(point, *arguments)
+            case Combine.UNION:
+                return self._union(point, *arguments)
+            case Combine.CALL:
+                for function in self._flat(point):
+                    function(*arguments)
+                return None
+
+    def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
+        for tier in self.functions(point):
+            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
+            if victims:
+                return list(victims.values())
+        return []
+
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         for tier in self.functions(point):
             permitted = False
@@ -205,11 +236,8 @@ class Session:
 
     # --- for actions: questions ---
     def job_valid(self, job: Job) -> Refusal | None:
-        for function in self._flat(JOB_VALID):
-            refusal: Refusal | None = function(job)
-            if refusal is not None:
-                return refusal
-        return None
+        refusal: Refusal | None = self.ask(JOB_VALID, job)
+        return refusal
 
     def job_missing(self, job: Job) -> int:
         """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
@@ -231,15 +259,11 @@ class Session:
         return self._vote(JOB_ENQUEUEABLE, job)
 
     def job_enqueued(self, job: Job) -> None:
-        for function in self._flat(JOB_ENQUEUED):
-            function(job)
+        self.ask(JOB_ENQUEUED, job)
 
     def overused(self, queue: Queue) -> Refusal | None:
-        for function in self._flat(OVERUSED):
-            refusal: Refusal | None = function(queue)
-            if refusal is not None:
-                return refusal
-        return None
+        refusal: Refusal | None = self.ask(OVERUSED, queue)
+        return refusal
 
     def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
         """How many of ``wanted`` tasks of the class the queue may be given now."""
@@ -250,7 +274,7 @@ class Session:
         return wanted
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return all(function(queue, tasks) for function in self._flat(PREEMPTIVE))
+        return bool(self.ask(PREEMPTIVE, queue, tasks))
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         return self._victims(PREEMPTABLE, preemptor, candidates)
@@ -259,11 +283,7 @@ class Session:
         return self._victims(RECLAIMABLE, reclaimer, candidates)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        for tier in self.functions(VICTIM_TASKS):
-            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
-            if victims:
-                return list(victims.values())
-        return []
+        return self._union(VICTIM_TASKS, candidates)
 
     # --- for actions: nodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
@@ -284,6 +304,7 @@ class Session:
                 self.scores(cls, job),
                 check_resources=not cls.best_effort,
                 limit=self.nodes_limit,
+                chooser=partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None,
             )
         return view
 

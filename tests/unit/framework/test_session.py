@@ -12,6 +12,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    BEST_NODE,
+    HYPER_NODE_ORDER,
     JOB_ENQUEUEABLE,
     JOB_ORDER,
     JOB_PIPELINED,
@@ -22,7 +24,12 @@ from scheduler.framework.extension import (
     PREEMPTABLE,
     QUEUE_ORDER,
     RECLAIMABLE,
+    RESERVED_NODES,
+    SUB_JOB_PIPELINED,
+    SUB_JOB_READY,
+    TARGET_JOB,
     TASK_ORDER,
+    UNIFIED_EVICTABLE,
     VICTIM_TASKS,
     ExtensionPoint,
     Vote,
@@ -227,3 +234,42 @@ def test_an_unknown_plugin_is_passed_over() -> None:
     world = World(node("n"))
     session = world.session(Configuration((), ((PluginOption("no-such-plugin"),),)))
     assert session.plugins == []
+
+
+# --- any point, by its combinator ---
+@pytest.mark.parametrize(
+    ("point", "tiers", "answer"),
+    [
+        (TARGET_JOB, [[None, "a"], ["b"]], "a"),
+        (TARGET_JOB, [[None]], None),
+        (HYPER_NODE_ORDER, [[1.5, 2.0], [3.0]], 6.5),
+        (SUB_JOB_READY, [[True], [False]], False),
+        (SUB_JOB_READY, [], True),
+        (SUB_JOB_PIPELINED, [[ABSTAIN, PERMIT], [REJECT]], True),
+        (SUB_JOB_PIPELINED, [[PERMIT, REJECT]], False),
+        (RESERVED_NODES, [[1, 2]], None),
+    ],
+)
+def test_a_point_without_a_question_of_its_own_is_asked_by_its_combinator(
+    point: ExtensionPoint, tiers: Answers, answer: object
+) -> None:
+    assert session_with(point, tiers).ask(point, "subject") == answer
+
+
+def test_victims_of_gang_eviction_intersect_within_a_tier() -> None:
+    tasks = list(session_with(UNIFIED_EVICTABLE, []).jobs["default/a"].tasks())
+    session = session_with(UNIFIED_EVICTABLE, [[lambda context, candidates: candidates[:3]], [lambda *_: tasks]])
+
+    assert session.ask(UNIFIED_EVICTABLE, "context", tasks) == tasks[:3]
+
+
+def test_a_plugin_may_choose_among_the_candidates_and_leave_it_to_the_score() -> None:
+    world = World(
+        [node(f"n{i}", "9c") for i in range(3)], group("g", minimum=2), [pod(f"p{i}", "1c", "g") for i in (0, 1)]
+    )
+    choices = iter([2, None])
+    registry._plugins["chooser"] = _fake("chooser", BEST_NODE, lambda cls, rows, scores: next(choices))
+
+    world.run(Configuration(("enqueue", "allocate"), ((PluginOption("gang"), PluginOption("chooser")),)))
+
+    assert sorted(world.bound.values()) == ["n0", "n2"]
