@@ -37,7 +37,7 @@ def run_cycle(snapshot: Snapshot, configuration: Configuration, *, nodes_limit: 
     the next snapshot.
     """
     started = time.perf_counter()
-    session = Session(snapshot, configuration, nodes_limit=nodes_limit)
+    session = Session(snapshot, configuration, nodes_limit=nodes_limit, stopwatch=time.perf_counter)
     opened = time.perf_counter()
     outcome = Outcome(session.decisions, session.malformed, session, open_seconds=opened - started)
     for name in configuration.actions:

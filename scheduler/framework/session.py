@@ -64,8 +64,16 @@ class DeallocateHandler(Protocol):
 class Session:
     """One cycle of deciding."""
 
-    def __init__(self, snapshot: Snapshot, configuration: Configuration, *, nodes_limit: int = 0) -> None:
-        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: Configuration,
+        *,
+        nodes_limit: int = 0,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``stopwatch``: seconds since any
+        moment, for ``open_seconds`` alone."""
         self.snapshot = snapshot
         self.configuration = configuration
         self.now = snapshot.now
@@ -79,6 +87,9 @@ class Session:
         """What is wrong with the arguments of the configuration; the same for every session of one configuration."""
         self.nodes_limit = nodes_limit
         self.plugins: list[registry.Plugin] = []
+        self.open_seconds: dict[str, float] = {}
+        """Plugin -> how long it took to open."""
+        self._stopwatch = stopwatch
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
         self._variants: list[Callable[[Job], object]] = []
         self._allocate: list[AllocateHandler] = []
@@ -98,11 +109,13 @@ class Session:
                 if factory is None:
                     continue
                 self._option = option
+                begun = self._stopwatch()
                 arguments = Arguments(option.arguments)
                 plugin = factory(arguments)
                 self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems]
                 self.plugins.append(plugin)
                 plugin.open(self)
+                self.open_seconds[option.name] = self._stopwatch() - begun
 
     @cached_property
     def total(self) -> Vector:

@@ -45,6 +45,13 @@ class Metrics:
             registry=registry,
             buckets=exponential_buckets(1, 2000, 20),
         )
+        self.plugin_seconds = Histogram(
+            "volcano_plugin_scheduling_latency_milliseconds",
+            "One plugin's part of opening a session",
+            ["plugin", "OnSession"],
+            registry=registry,
+            buckets=exponential_buckets(0.1, 100, 15),
+        )
         job_latency = exponential_buckets(100, 120_000, 30)
         self.job_latency = Histogram(
             "volcano_e2e_job_scheduling_latency_milliseconds",
@@ -109,12 +116,16 @@ class Metrics:
         """A Pod was bound, so many seconds after its creation."""
         self._bound.observe(seconds * 1000)
 
-    def cycle(self, *, seconds: float, opening: float, actions: Mapping[str, float]) -> None:
-        """A cycle took so long; ``actions``: seconds by name."""
+    def cycle(
+        self, *, seconds: float, opening: float, actions: Mapping[str, float], plugins: Mapping[str, float]
+    ) -> None:
+        """A cycle took so long; ``actions`` and ``plugins`` (their opening): seconds by name."""
         self.cycle_seconds.observe(seconds * 1000)
         self.open_seconds.observe(opening * 1000)
         for name, spent in actions.items():
             self.action_seconds.labels(name).observe(spent * 1000)
+        for name, spent in plugins.items():
+            self.plugin_seconds.labels(name, "OnSessionOpen").observe(spent * 1000)
 
     def text(self) -> bytes:
         """The exposition format."""

@@ -312,7 +312,12 @@ class Daemon:
 
     def _measure(self, outcome: Outcome) -> None:
         decisions, metrics = outcome.decisions, self._metrics
-        metrics.cycle(seconds=outcome.seconds, opening=outcome.open_seconds, actions=outcome.action_seconds)
+        metrics.cycle(
+            seconds=outcome.seconds,
+            opening=outcome.open_seconds,
+            actions=outcome.action_seconds,
+            plugins=outcome.session.open_seconds,
+        )
         metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
         metrics.schedule_attempts.labels("unschedulable").inc(len(decisions.pods))
         metrics.unscheduled_jobs.set(sum(1 for job in outcome.session.jobs.values() if job.fit_errors or job.refusals))

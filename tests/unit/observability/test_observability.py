@@ -51,12 +51,13 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
 
 def test_cycles_are_measured_under_volcanos_names() -> None:
     metrics = Metrics()
-    metrics.cycle(seconds=0.02, opening=0.001, actions={"allocate": 0.01})
+    metrics.cycle(seconds=0.02, opening=0.001, actions={"allocate": 0.01}, plugins={"gang": 0.0005})
     text = metrics.text().decode()
     for name in (
         "volcano_e2e_scheduling_latency_milliseconds_count 1.0",
         "volcano_open_session_duration_milliseconds_count 1.0",
         'volcano_action_scheduling_latency_milliseconds_count{action="allocate"} 1.0',
+        'volcano_plugin_scheduling_latency_milliseconds_count{OnSession="OnSessionOpen",plugin="gang"} 1.0',
     ):
         assert name in text
 
