@@ -34,12 +34,8 @@ class Job:
     """spec.minTaskMember."""
     min_resources: Vector | None
     """spec.minResources, or None when it is not given."""
-    min_resources_names: frozenset[str]
-    """The resource names that spec.minResources lists."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    owner_kind: str
-    """Kind of the PodGroup's controlling owner, or ""."""
     phase: str
     """PodGroup phase; enqueue and allocate change it within the session."""
     conditions: tuple[PodGroupCondition, ...]

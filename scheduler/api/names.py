@@ -13,20 +13,14 @@ ROOT_QUEUE: Final = "root"
 DEFAULT_NAMESPACE: Final = "default"
 
 # --- API groups ---
-SCHEDULING_GROUP: Final = "scheduling.volcano.sh"
 SCHEDULING_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
-BATCH_API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 
 # --- Pods and PodGroups ---
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
-TASK_INDEX: Final = "volcano.sh/task-index"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
-SCHEDULING_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
-JOB_ALLOCATED_HYPERNODE: Final = "volcano.sh/job-allocated-hypernode"
-DEFAULT_ROLE: Final = "default"
 
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
@@ -44,9 +38,6 @@ BASE_DEVICE_INFOS: Final = "baseDeviceInfos"
 DEVICE_INFO_CONFIGMAP_PREFIX: Final = "mindx-dl-deviceinfo-"
 DEVICE_INFO_NAMESPACE: Final = "kube-system"
 DEVICE_INFO_KEY: Final = "DeviceInfoCfg"
-NODE_INFO_CONFIGMAP_PREFIX: Final = "mindx-dl-nodeinfo-"
-NODE_INFO_NAMESPACE: Final = "mindx-dl"
-NODE_INFO_KEY: Final = "NodeInfo"
 NETWORK_UNHEALTHY_SUFFIX: Final = "-NetworkUnhealthy"
 UNHEALTHY_SUFFIX: Final = "-Unhealthy"
 RECOVERING_SUFFIX: Final = "-Recovering"

@@ -6,7 +6,7 @@ comparison below is that of its counterpart there, for vectors in which an absen
 where "not set" means "unlimited").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -160,10 +160,3 @@ def shares(left: Vector, right: Vector) -> Vector:
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Vector = np.where(right == 0, np.where(left == 0, 0.0, 1.0), left / right)
     return result
-
-
-def sum_of(vectors: Iterable[Vector], width: int) -> Vector:
-    total = np.zeros(width)
-    for vector in vectors:
-        total += vector
-    return total

@@ -31,8 +31,6 @@ class TaskStatus(Enum):
 
 ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
 """Statuses whose resources count as allocated to the job and its queue."""
-READY_STATUSES = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
-"""Statuses that count towards a gang's minimum."""
 
 
 def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:

@@ -79,7 +79,6 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
                 gated = task.cls.request.copy() if gated is None else gated + task.cls.request
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
-    owner = next((o for o in meta.owner_references or () if o.controller), None)
     return Job(
         key=record.key,
         uid=meta.uid,
@@ -91,10 +90,8 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         min_member=spec.min_member,
         role_minimum=spec.min_task_member or {},
         min_resources=record.min_resources,
-        min_resources_names=frozenset(spec.min_resources or ()),
         labels=meta.labels or {},
         annotations=meta.annotations or {},
-        owner_kind=owner.kind if owner else "",
         phase=record.phase,
         conditions=record.conditions,
         counts=record.counts,

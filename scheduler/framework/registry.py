@@ -72,9 +72,5 @@ def action(name: str) -> ActionFactory | None:
     return _actions.get(name)
 
 
-def plugin_names() -> list[str]:
-    return sorted(_plugins)
-
-
 def action_names() -> list[str]:
     return sorted(_actions)

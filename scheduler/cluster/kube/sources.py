@@ -2,12 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.api.names import (
-    DEVICE_INFO_CONFIGMAP_PREFIX,
-    DEVICE_INFO_NAMESPACE,
-    NODE_INFO_CONFIGMAP_PREFIX,
-    NODE_INFO_NAMESPACE,
-)
+from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.cluster.kinds import KINDS, WATCHED, Kind
 
 
@@ -37,7 +32,6 @@ def sources() -> list[Source]:
     result = [Source(kind) for kind in WATCHED if kind.name != "ConfigMap"]
     config_map = next(kind for kind in KINDS if kind.name == "ConfigMap")
     result.append(Source(config_map, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
-    result.append(Source(config_map, NODE_INFO_NAMESPACE, NODE_INFO_CONFIGMAP_PREFIX))
     return result
 
 

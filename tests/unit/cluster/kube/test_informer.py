@@ -250,5 +250,5 @@ def test_every_source_has_a_path() -> None:
     assert {str(source): source.path for source in sources() if isinstance(source, Source)}.items() >= {
         "pods": "/api/v1/pods",
         "queues": "/apis/scheduling.volcano.sh/v1beta1/queues",
-        "configmaps in mindx-dl": "/api/v1/namespaces/mindx-dl/configmaps",
+        "configmaps in kube-system": "/api/v1/namespaces/kube-system/configmaps",
     }.items()
