@@ -22,6 +22,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.cluster.kube.bootstrap import ensure_queues
 from scheduler.cluster.kube.client import ApiClient, CredentialSource
+from scheduler.cluster.kube.damper import Damper
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.informer import Informer, Sink
@@ -116,6 +117,7 @@ class Daemon:
         self._turn = time.monotonic()
         self._complained: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
+        self._damper = Damper()
         self.server = Server(
             self._metrics,
             self._health,
@@ -274,6 +276,7 @@ class Daemon:
         if not self._fence.is_open:
             log.warning("decisions dropped: no longer the leader")
             return
+        self._damper.damp(outcome.decisions, time.monotonic())
         self._carry_out(outcome)
         self._last = _Last(version, not outcome.decisions)
 
