@@ -215,38 +215,59 @@ def _watch(cluster: Cluster, seen: list[dict[str, Any]], stop: threading.Event) 
     seen.extend(json.loads(line)["object"] for line in process.stdout)
 
 
+CR_QUEUE1: dict[str, Any] = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {
+        "name": "cr-queue1",
+        "annotations": {
+            CARD_QUOTA: json.dumps(
+                {
+                    "NVIDIA-H200": 3,
+                    "NVIDIA-H800": 2,
+                    "NVIDIA-GeForce-RTX-4090": 2,
+                    "NVIDIA-H800/mps-80g*1/2": 2,
+                    "NVIDIA-H200/mig-1g.18gb-mixed": 3,
+                    "NVIDIA-H200/mig-3g.71gb-mixed": 1,
+                }
+            )
+        },
+    },
+    "spec": {
+        "weight": 1,
+        "capability": {"cpu": 4, "memory": "4Gi"},
+        "guarantee": {"resource": {"cpu": 2, "memory": "2Gi"}},
+    },
+}
+"""The queue of the card quota design."""
+
+
 def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp_path: Path) -> None:
     node = cluster.node("gpu", **{"nvidia.com/gpu": "8"})
     labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
-    queues = [f"{cluster.namespace}-{i}" for i in range(2)]
-    for queue in queues:
-        cluster.api.create(
-            f"{GROUPS}/queues",
-            {
-                "apiVersion": "scheduling.volcano.sh/v1beta1",
-                "kind": "Queue",
-                "metadata": {"name": queue, "annotations": {CARD_QUOTA: json.dumps({"NVIDIA-H200": 3})}},
-                "spec": {"weight": 1},
-            },
-        )
-    cluster.group("no-pods", 1, queues[0], annotations={CARD_REQUEST: json.dumps({"NVIDIA-H200": 5})})
-    cluster.group("pods", 1, queues[1])
-    cluster.pod("pods-0", "pods", {"cpu": "1", "nvidia.com/gpu": "5"}, {CARD_NAME: "NVIDIA-H200"})
+    cluster.api.create(f"{GROUPS}/queues", CR_QUEUE1)
+    cluster.group("no-pods", 1, "cr-queue1", annotations={CARD_REQUEST: json.dumps({"NVIDIA-H200": 5})})
     conf = tmp_path / "scheduler.conf"
     conf.write_text(QUEUE_CONF, encoding="utf-8")
+    message = (
+        "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: "
+        "requested <5000>, total would be <5000>, but capability is <3000>"
+    )
 
-    def told(kind: str, name: str, queue: str) -> bool:
-        message = (
-            f"Queue <{queue}> has insufficient <NVIDIA-H200> quota: "
-            "requested <5000>, total would be <5000>, but capability is <3000>"
-        )
-        about = [e for e in cluster.events() if e["involvedObject"]["kind"] == kind]
-        return any(e["involvedObject"]["name"] == name and e["message"] == message for e in about)
+    def told() -> set[tuple[str, str]]:
+        return {
+            (e["involvedObject"]["kind"], e["involvedObject"]["name"])
+            for e in cluster.events()
+            if e["message"] == message and e["type"] == "Warning"
+        }
 
     with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}"):
-        cluster.wait(lambda: told("PodGroup", "no-pods", queues[0]))
-        cluster.wait(lambda: told("Pod", "pods-0", queues[1]))
+        cluster.wait(lambda: ("PodGroup", "no-pods") in told())
+        cluster.api.delete(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups/no-pods")
+        cluster.group("pods", 1, "cr-queue1")
+        cluster.pod("pods-0", "pods", {"cpu": "1", "nvidia.com/gpu": "5"}, {CARD_NAME: "NVIDIA-H200"})
+        cluster.wait(lambda: ("Pod", "pods-0") in told())
 
     assert not cluster.bound()
 
