@@ -7,13 +7,13 @@ than the queue may be given, no more than the gang still lacks.
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from scheduler.actions.order import Worklist
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.classview import ClassView
 from scheduler.framework.registry import register_action
@@ -66,7 +66,7 @@ class Allocate:
             refusal = session.overused(queue)
             if refusal is not None:
                 for waiting in worklist.rest_of(queue):
-                    waiting.refusals.append(refusal)
+                    session.refuse(waiting, refusal)
                 continue
             job = worklist.next_job(queue)
             if job is None:
@@ -178,7 +178,5 @@ class Allocate:
             return job.ready_count + hopeful >= job.min_member
         if not minimum:
             return True
-        counts: dict[str, Any] = job.role_counts(
-            TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED
-        )
+        counts = job.role_counts(*READY_STATUSES)
         return all(counts.get(role, 0) >= minimum.get(role, 0) for role in job.failed_roles)

@@ -11,7 +11,7 @@ from scheduler.api.names import CARD_REQUEST
 from scheduler.api.objects import PodGroupCondition
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
-from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskClass, TaskStatus
 
 PENDING_PHASES = ("", "Pending")
 INQUEUE = "Inqueue"
@@ -98,9 +98,7 @@ class Job:
     @property
     def ready_count(self) -> int:
         """Tasks that count towards the gang: bound, binding, running, allocated, succeeded."""
-        return self.count(
-            TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED, TaskStatus.SUCCEEDED
-        )
+        return self.count(*READY_STATUSES)
 
     @property
     def waiting_count(self) -> int:

@@ -33,6 +33,10 @@ ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus
 """Statuses whose resources count as allocated to the job and its queue."""
 
 
+READY_STATUSES = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
+"""Statuses that count towards a gang's minimum."""
+
+
 def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
     """The status of a task from its Pod (Volcano's getTaskStatus)."""
     if phase == "Running":

@@ -56,10 +56,11 @@ class Shared(Generic[V]):
 class _Placed:
     """Where the Pods of one class are."""
 
-    __slots__ = ("cls", "counts", "shown")
+    __slots__ = ("asks_for_chips", "cls", "counts", "shown")
 
-    def __init__(self, cls: TaskClass) -> None:
+    def __init__(self, cls: TaskClass, asks_for_chips: bool) -> None:
         self.cls = cls
+        self.asks_for_chips = asks_for_chips
         self.counts: dict[str, int] = {}
         self.shown: PlacedClass | None = None
 
@@ -129,7 +130,8 @@ class NodeTable:
         tasks = self._tasks.setdefault(task.node, {})
         tasks[task.uid] = task
         self._count(task, 1)
-        self._chips_changed(task)
+        if self._holds_chips(task):
+            self._list_chips(task.node)
 
     def take(self, task: Task) -> None:
         """A task leaves its node."""
@@ -138,13 +140,15 @@ class NodeTable:
             return
         if not tasks:
             del self._tasks[task.node]
+        held_chips = self._holds_chips(task)
         self._count(task, -1)
-        self._chips_changed(task)
+        if held_chips:
+            self._list_chips(task.node)
 
     def _count(self, task: Task, sign: int) -> None:
         placed = self._placed.get(task.cls.id)
         if placed is None:
-            placed = self._placed[task.cls.id] = _Placed(task.cls)
+            placed = self._placed[task.cls.id] = _Placed(task.cls, self._asks_for_chips(task.cls))
         number = placed.counts.get(task.node, 0) + sign
         if number:
             placed.counts[task.node] = number
@@ -168,24 +172,25 @@ class NodeTable:
         if task.status is TaskStatus.RELEASING:
             table.release(row, task.cls, sign)
 
-    def _chips_changed(self, task: Task) -> None:
-        if task.annotations or any(name.startswith(HUAWEI_PREFIX) for name in self._asked(task.cls)):
-            held = tuple(t for t in self._tasks.get(task.node, {}).values() if self._holds_chips(t))
-            if held:
-                self._chips[task.node] = held
-            else:
-                self._chips.pop(task.node)
+    def _list_chips(self, node: str) -> None:
+        """List anew the tasks of a node that hold chips."""
+        held = tuple(task for task in self._tasks.get(node, {}).values() if self._holds_chips(task))
+        if held:
+            self._chips[node] = held
+        else:
+            self._chips.pop(node)
 
     def _holds_chips(self, task: Task) -> bool:
+        """Whether a task on a node has chips, by annotation or by what it asks for."""
         return (
             ASCEND_910 in task.annotations
             or ASCEND_REAL in task.annotations
-            or any(name.startswith(HUAWEI_PREFIX) for name in self._asked(task.cls))
+            or self._placed[task.cls.id].asks_for_chips
         )
 
-    def _asked(self, cls: TaskClass) -> list[str]:
+    def _asks_for_chips(self, cls: TaskClass) -> bool:
         names = self._dimensions.names
-        return [names[d] for d in np.flatnonzero(cls.request)]
+        return any(names[d].startswith(HUAWEI_PREFIX) for d in np.flatnonzero(cls.request))
 
     # --- reading ---
     def table(self) -> Nodes:

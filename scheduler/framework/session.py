@@ -132,8 +132,8 @@ class Session:
     ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
-        For PREDICATE and NODE_ORDER: it is asked once per class (and queue, or job, by ``per``), and once more
-        for each value of ``variant(job)``.
+        PREDICATE and NODE_ORDER functions are asked once per class, and once more for each value of ``variant(job)``:
+        a plugin that answers by queue gives ``lambda job: job.queue``, one that answers by job its key.
         """
         if not self._option.enabled(point.flag):
             return

@@ -48,9 +48,7 @@ _ORDER = (
 
 def close_session(session: Session) -> None:
     """Let plugins close, then add status updates and Events to the session's decisions."""
-    for tier in session.functions(CLOSE):
-        for function in tier:
-            function()
+    session.ask(CLOSE)
     for job in session.jobs.values():
         _close_job(session, job)
     _close_queues(session)
@@ -116,7 +114,7 @@ def _tell_refusals(session: Session, job: Job) -> None:
 def _refuse_queue(session: Session, job: Job) -> None:
     """A job whose queue does not exist waits, and is told so; its phase is not touched."""
     message = f"queue {job.queue} does not exist"
-    job.refusals.append(Refusal(REASON_QUEUE_NOT_FOUND, message))
+    session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
     job.new_conditions = [(CONDITION_UNSCHEDULABLE, "True", REASON_QUEUE_NOT_FOUND, message)]
     conditions = _conditions(session, job)
     if conditions is not job.conditions:
@@ -186,11 +184,12 @@ def origin_reason(job: Job) -> str:
 def _explain_tasks(session: Session, job: Job) -> None:
     """Set PodScheduled=False with the reason on tasks that wait, where the message is not there already."""
     shared: str | None = None
+    told = {cls: errors.message() for cls, errors in job.fit_errors.items()}
     for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
         for task in job.of(status).values():
             if task.gated or not task.ours:
                 continue
-            reason, message = _task_reason(session, job, task, status)
+            reason, message = _task_reason(session, job, task, status, told)
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared
@@ -199,7 +198,10 @@ def _explain_tasks(session: Session, job: Job) -> None:
                 session.event(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message)
 
 
-def _task_reason(session: Session, job: Job, task: Task, status: TaskStatus) -> tuple[str, str]:
+def _task_reason(
+    session: Session, job: Job, task: Task, status: TaskStatus, told: Mapping[int, str]
+) -> tuple[str, str]:
+    """Reason and message of a waiting task ("": only its job can say). ``told``: class id -> why it fits nowhere."""
     row = job.placed.get(task.uid)
     given = job.transaction.get(task.uid)
     if row is not None:
@@ -210,8 +212,7 @@ def _task_reason(session: Session, job: Job, task: Task, status: TaskStatus) -> 
     if given is not None:
         where = f"Pod {task.key} can possibly be assigned to {given[1]}"
         return POD_REASON_UNSCHEDULABLE, f"{where}, once resource is released and minAvailable is satisfied"
-    errors = job.fit_errors.get(task.cls.id)
-    return POD_REASON_UNSCHEDULABLE, errors.message() if errors is not None else ""
+    return POD_REASON_UNSCHEDULABLE, told.get(task.cls.id, "")
 
 
 # --- Queues ---

@@ -13,7 +13,7 @@ from scheduler.api.names import (
     REASON_NOT_ENOUGH_TASKS,
 )
 from scheduler.api.reasons import Refusal
-from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
     CLOSE,
@@ -31,8 +31,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.status import gang_message
-
-READY = (*ALLOCATED_STATUSES, TaskStatus.SUCCEEDED)
 
 
 @register_plugin
@@ -60,7 +58,7 @@ class Gang:
     @staticmethod
     def _valid(job: Job) -> Refusal | None:
         if job.roles_binding:
-            counts = job.role_counts(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+            counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
             short = [
                 f"{role}: {counts.get(role, 0)}/{minimum}"
                 for role, minimum in job.role_minimum.items()
@@ -71,7 +69,7 @@ class Gang:
                     REASON_NOT_ENOUGH_PODS_OF_TASK,
                     f"Not enough valid pods of each task for gang-scheduling ({', '.join(sorted(short))})",
                 )
-        valid = job.count(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+        valid = job.count(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
         if valid < job.min_member:
             return Refusal(
                 REASON_NOT_ENOUGH_TASKS,
@@ -136,7 +134,7 @@ def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
     """The sum over roles of what they lack of their minimum; best-effort tasks still pending count as placed."""
     if not job.roles_binding:
         return 0
-    counts = job.role_counts(*READY, *more)
+    counts = job.role_counts(*READY_STATUSES, *more)
     if job.pending_best_effort:
         for task in job.of(TaskStatus.PENDING).values():
             if task.cls.best_effort:

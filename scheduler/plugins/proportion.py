@@ -148,7 +148,8 @@ class Proportion:
                 dimensions.numbers(d, asked=request[d], used=book.allocated[d], deserved=book.deserved[d])
                 for d in exceeded(book.allocated + request, book.deserved, request)
             )
-            job.refusals.append(Refusal("QueueOverused", f"queue {queue.name} has its share in use ({numbers})"))
+            message = f"queue {queue.name} has its share in use ({numbers})"
+            self._session.refuse(job, Refusal("QueueOverused", message))
         return max(room, 0)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:

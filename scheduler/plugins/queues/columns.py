@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.node import Column
 from scheduler.api.resource import Vector
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import ALLOCATED_STATUSES
 from scheduler.framework.session import Session
-
-_ALLOCATED = (TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED)
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ def reserves(job: Job) -> bool:
         return False
     if job.phase == INQUEUE:
         return True
-    return job.phase == "Running" and job.count(*_ALLOCATED) >= job.min_member
+    return job.phase == "Running" and job.count(*ALLOCATED_STATUSES) >= job.min_member
 
 
 def without_gated(job: Job, amount: Vector) -> Vector:
