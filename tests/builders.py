@@ -11,9 +11,9 @@ from typing import Any
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.decisions import Decisions
+from scheduler.api.kinds import find_kind
 from scheduler.api.names import GROUP_NAME, SCHEDULING_API_VERSION, TASK_SPEC
 from scheduler.cache import ClusterCache
-from scheduler.cluster.kinds import find_kind
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.manifests import Manifest, decode
 from scheduler.framework.configuration import Configuration, PluginOption

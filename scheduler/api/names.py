@@ -14,6 +14,11 @@ DEFAULT_NAMESPACE: Final = "default"
 
 # --- API groups ---
 SCHEDULING_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+BATCH_API_VERSION: Final = "batch.volcano.sh/v1alpha1"
+BUS_API_VERSION: Final = "bus.volcano.sh/v1alpha1"
+FLOW_API_VERSION: Final = "flow.volcano.sh/v1alpha1"
+TOPOLOGY_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
+NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
 
 # --- Pods and PodGroups ---
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
@@ -21,6 +26,40 @@ TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+
+COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
+GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+QUEUE_NAME_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
+NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+PODGROUP_PREFIX: Final = "podgroup-"
+VOLCANO_PREFIX: Final = "volcano.sh/"
+
+# --- vcjobs and their Pods ---
+TASK_INDEX: Final = "volcano.sh/task-index"
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_TYPE: Final = "volcano.sh/job-type"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+HCCL_RANK_INDEX: Final = "hccl/rankIndex"
+CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
+CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
+CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
+
+# --- Queues ---
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
+RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"

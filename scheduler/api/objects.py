@@ -191,10 +191,27 @@ class PodCondition(Wire):
     message: str = ""
 
 
+class Terminated(Wire):
+    exit_code: int = 0
+
+
+class ContainerState(Wire):
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Wire):
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState | None = None
+
+
 class PodStatus(Wire):
     phase: str = ""
     nominated_node_name: str = ""
     conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(KubeObject):

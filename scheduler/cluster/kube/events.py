@@ -13,9 +13,9 @@ import msgspec
 import structlog
 
 from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.kinds import KINDS
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_MALFORMED, EVENT_WARNING
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.kinds import KINDS
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.bodies import rfc3339
 from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError, TransportError

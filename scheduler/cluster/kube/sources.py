@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from scheduler.api.kinds import CONFIG_MAP, SCHEDULED_FROM, Kind
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
-from scheduler.cluster.kinds import KINDS, WATCHED, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,8 @@ class Source:
 
 def sources() -> list[Source]:
     """Everything the cache is fed with. Of ConfigMaps, those with the state of accelerators only."""
-    result = [Source(kind) for kind in WATCHED if kind.name != "ConfigMap"]
-    config_map = next(kind for kind in KINDS if kind.name == "ConfigMap")
-    result.append(Source(config_map, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
+    result = [Source(kind) for kind in SCHEDULED_FROM if kind is not CONFIG_MAP]
+    result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
     return result
 
 

@@ -20,6 +20,7 @@ from scheduler.api.decisions import (
     PodUnschedulable,
     QueueAllocated,
 )
+from scheduler.api.kinds import SCHEDULED_FROM
 from scheduler.api.names import (
     EVENT_EVICT,
     EVENT_FAILED_SCHEDULING,
@@ -30,7 +31,6 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import Pod
 from scheduler.api.task import Task
-from scheduler.cluster.kinds import KINDS
 from scheduler.cluster.kube import bodies
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import (
@@ -54,7 +54,7 @@ BACKLOG = 10_000
 """Bindings and evictions not yet done above which no new session should be held."""
 LIMITLESS = 1_000_000
 REASON_SCHEDULER_ERROR = "SchedulerError"
-_KIND = {kind.name: kind for kind in KINDS if kind.struct is not None}
+_KIND = {kind.name: kind for kind in SCHEDULED_FROM}
 log = structlog.get_logger(__name__)
 
 

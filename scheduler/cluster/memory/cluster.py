@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler.api.decisions import Decisions, EventPost, ObjectRef, PodGroupStatusUpdate
+from scheduler.api.kinds import KINDS, SCHEDULED_FROM, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
@@ -29,7 +30,6 @@ from scheduler.api.objects import Pod, Taint
 from scheduler.api.reasons import Malformed
 from scheduler.api.tolerations import NO_EXECUTE, tolerates
 from scheduler.cache import ClusterCache
-from scheduler.cluster.kinds import KINDS, Kind, find_kind
 from scheduler.cluster.memory.manifests import Manifest, ManifestError, decode
 
 Key = tuple[str, str, str]
@@ -65,8 +65,8 @@ class MemoryCluster:
         self._ensure("v1", "Namespace", DEFAULT_NAMESPACE, {})
         self._ensure(SCHEDULING_API_VERSION, "Queue", ROOT_QUEUE, {"spec": {"weight": 1, "reclaimable": False}})
         self._ensure(SCHEDULING_API_VERSION, "Queue", DEFAULT_QUEUE, {"spec": {"weight": 1, "reclaimable": True}})
-        order = {kind: i for i, kind in enumerate(KINDS)}
-        known = [(key, kind, raw) for key, (kind, raw) in self._objects.items() if kind is not None and kind.struct]
+        order = {kind: i for i, kind in enumerate(SCHEDULED_FROM)}
+        known = [(key, kind, raw) for key, (kind, raw) in self._objects.items() if kind in order]
         for key, kind, raw in sorted(known, key=lambda entry: order[entry[1]]):
             self._admit(kind, raw)
             self._feed(kind, raw)

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.kinds import Kind, find_kind
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100

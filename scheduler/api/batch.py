@@ -1,0 +1,256 @@
+"""The objects of ``batch.volcano.sh``, ``bus.volcano.sh`` and ``flow.volcano.sh``, as typed structs.
+
+Templates of Pods, claims and Jobs are kept as they were written (plain JSON): the controllers copy them into what they
+create and read no more of them than ``pod_template`` decodes. Phases, actions and events are the words of Volcano's API.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from scheduler.api.objects import KubeObject, NetworkTopology, OwnerReference, Wire
+
+
+class JobPhase(StrEnum):
+    """The phases of a vcjob."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
+"""Phases that nothing but the deletion of the job ends."""
+
+
+class Action(StrEnum):
+    """What policies and Commands ask for."""
+
+    ABORT_JOB = "AbortJob"
+    RESTART_JOB = "RestartJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+    TERMINATE_JOB = "TerminateJob"
+    COMPLETE_JOB = "CompleteJob"
+    RESUME_JOB = "ResumeJob"
+    SYNC_JOB = "SyncJob"
+    ENQUEUE_JOB = "EnqueueJob"
+    SYNC_QUEUE = "SyncQueue"
+    OPEN_QUEUE = "OpenQueue"
+    CLOSE_QUEUE = "CloseQueue"
+
+
+class JobEvent(StrEnum):
+    """What happens to a vcjob, as policies name it."""
+
+    ANY = "*"
+    POD_FAILED = "PodFailed"
+    POD_EVICTED = "PodEvicted"
+    POD_PENDING = "PodPending"
+    POD_RUNNING = "PodRunning"
+    UNKNOWN = "Unknown"
+    TASK_COMPLETED = "TaskCompleted"
+    TASK_FAILED = "TaskFailed"
+    OUT_OF_SYNC = "OutOfSync"
+    COMMAND_ISSUED = "CommandIssued"
+    JOB_UPDATED = "JobUpdated"
+
+
+# --- Job ---
+class LifecyclePolicy(Wire):
+    action: str = ""
+    event: str = ""
+    events: list[str] | None = None
+    exit_code: int | None = None
+    timeout: str | None = None
+    """A Go duration."""
+
+
+class DependsOn(Wire):
+    name: list[str] | None = None
+    iteration: str = ""
+
+
+class PartitionPolicy(Wire):
+    total_partitions: int = 0
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: NetworkTopology | None = None
+
+
+class TaskSpec(Wire):
+    """One role of a vcjob: so many Pods of one template."""
+
+    name: str = ""
+    replicas: int = 0
+    min_available: int | None = None
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    policies: list[LifecyclePolicy] | None = None
+    topology_policy: str = ""
+    max_retry: int = 0
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+
+class JobVolume(Wire):
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: dict[str, Any] | None = None
+    """The spec of a claim to be made."""
+
+
+class JobSpec(Wire):
+    scheduler_name: str = ""
+    min_available: int = 0
+    volumes: list[JobVolume] | None = None
+    tasks: list[TaskSpec] = msgspec.field(default_factory=list)
+    policies: list[LifecyclePolicy] | None = None
+    plugins: dict[str, list[str] | None] | None = None
+    running_estimate: str | None = None
+    queue: str = ""
+    max_retry: int = 0
+    ttl_seconds_after_finished: int | None = None
+    priority_class_name: str = ""
+    min_success: int | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class JobState(Wire):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class JobCondition(Wire):
+    status: str = ""
+    """The phase entered."""
+    last_transition_time: str | None = None
+
+
+class TaskState(Wire):
+    phase: dict[str, int] | None = None
+    """Pods per Pod phase."""
+
+
+class JobStatus(Wire):
+    state: JobState = msgspec.field(default_factory=JobState)
+    min_available: int = 0
+    task_status_count: dict[str, TaskState] | None = None
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+    version: int = 0
+    retry_count: int = 0
+    running_duration: str | None = None
+    controlled_resources: dict[str, str] | None = None
+    conditions: list[JobCondition] | None = None
+
+
+class Job(KubeObject):
+    """A vcjob."""
+
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
+# --- CronJob ---
+class JobTemplateSpec(Wire):
+    metadata: dict[str, Any] | None = None
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class CronJobSpec(Wire):
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = "Allow"
+    suspend: bool = False
+    job_template: JobTemplateSpec = msgspec.field(default_factory=JobTemplateSpec)
+    successful_jobs_history_limit: int | None = None
+    failed_jobs_history_limit: int | None = None
+
+
+class ObjectReference(Wire):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class CronJobStatus(Wire):
+    active: list[ObjectReference] | None = None
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+
+
+class CronJob(KubeObject):
+    spec: CronJobSpec = msgspec.field(default_factory=CronJobSpec)
+    status: CronJobStatus = msgspec.field(default_factory=CronJobStatus)
+
+
+# --- Command ---
+class Command(KubeObject):
+    """An order to a vcjob or a Queue; it has no spec."""
+
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
+
+
+# --- JobFlow, JobTemplate ---
+class FlowDependency(Wire):
+    targets: list[str] | None = None
+    probe: dict[str, Any] | None = None
+
+
+class Flow(Wire):
+    name: str = ""
+    depends_on: FlowDependency | None = None
+    patch: dict[str, Any] | None = None
+
+
+class JobFlowSpec(Wire):
+    flows: list[Flow] | None = None
+    job_retain_policy: str = "retain"
+
+
+class FlowState(Wire):
+    phase: str = ""
+
+
+class JobFlow(KubeObject):
+    spec: JobFlowSpec = msgspec.field(default_factory=JobFlowSpec)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class JobTemplate(KubeObject):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    """A Job's spec."""
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+# --- owners of Pods ---
+class WorkloadSpec(Wire):
+    replicas: int | None = None
+
+
+class Workload(KubeObject):
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or batch/v1 Job: what is read of the owner of a Pod."""
+
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)

@@ -1,0 +1,123 @@
+"""The kinds of objects the program handles: how each is called on the wire and what it is decoded into."""
+
+from dataclasses import dataclass
+
+from scheduler.api import batch, objects
+from scheduler.api.names import (
+    BATCH_API_VERSION,
+    BUS_API_VERSION,
+    FLOW_API_VERSION,
+    NODEINFO_API_VERSION,
+    SCHEDULING_API_VERSION,
+    TOPOLOGY_API_VERSION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object."""
+
+    name: str
+    api_version: str
+    plural: str
+    namespaced: bool
+    struct: type[objects.KubeObject] | None = None
+    """What it is decoded into; None: it is only carried through."""
+
+    @property
+    def group(self) -> str:
+        """The API group; "" is the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def path(self) -> str:
+        """The API path of the collection over all namespaces."""
+        prefix = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"
+        return f"{prefix}/{self.plural}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+NODE = Kind("Node", "v1", "nodes", False, objects.Node)
+NAMESPACE = Kind("Namespace", "v1", "namespaces", False, objects.Namespace)
+PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, objects.PriorityClass)
+QUEUE = Kind("Queue", SCHEDULING_API_VERSION, "queues", False, objects.Queue)
+POD_GROUP = Kind("PodGroup", SCHEDULING_API_VERSION, "podgroups", True, objects.PodGroup)
+CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", True, objects.ConfigMap)
+CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, objects.PersistentVolumeClaim)
+VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, objects.PersistentVolume)
+STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, objects.StorageClass)
+POD = Kind("Pod", "v1", "pods", True, objects.Pod)
+SECRET = Kind("Secret", "v1", "secrets", True)
+SERVICE = Kind("Service", "v1", "services", True)
+EVENT = Kind("Event", "v1", "events", True)
+NETWORK_POLICY = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies", True)
+DEPLOYMENT = Kind("Deployment", "apps/v1", "deployments", True, batch.Workload)
+REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets", True, batch.Workload)
+STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", True, batch.Workload)
+DAEMON_SET = Kind("DaemonSet", "apps/v1", "daemonsets", True, batch.Workload)
+BATCH_JOB = Kind("Job", "batch/v1", "jobs", True, batch.Workload)
+VCJOB = Kind("Job", BATCH_API_VERSION, "jobs", True, batch.Job)
+CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
+COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
+JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
+JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
+HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False)
+NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False)
+
+KINDS: tuple[Kind, ...] = (
+    NODE,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    QUEUE,
+    POD_GROUP,
+    CONFIG_MAP,
+    CLAIM,
+    VOLUME,
+    STORAGE_CLASS,
+    POD,
+    SECRET,
+    SERVICE,
+    Kind("ResourceQuota", "v1", "resourcequotas", True),
+    Kind("LimitRange", "v1", "limitranges", True),
+    EVENT,
+    Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True),
+    NETWORK_POLICY,
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    DAEMON_SET,
+    BATCH_JOB,
+    VCJOB,
+    CRON_JOB,
+    COMMAND,
+    JOB_FLOW,
+    JOB_TEMPLATE,
+    Kind("AscendJob", "mindxdl.gitee.com/v1", "ascendjobs", True),
+    HYPER_NODE,
+    NUMATOPOLOGY,
+)
+
+SCHEDULED_FROM: tuple[Kind, ...] = (
+    NODE,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    QUEUE,
+    POD_GROUP,
+    CONFIG_MAP,
+    CLAIM,
+    VOLUME,
+    STORAGE_CLASS,
+    POD,
+)
+"""The kinds the scheduler's cache is fed with, those first that others refer to."""
+
+
+def find_kind(api_version: str, name: str) -> Kind | None:
+    """The kind of an object; the version within the group does not matter."""
+    group = api_version.rpartition("/")[0]
+    for kind in KINDS:
+        if kind.name == name and kind.group == group:
+            return kind
+    return None

@@ -1,0 +1,89 @@
+"""What controllers want written, as data.
+
+An effect names its object by kind, namespace and name, and by uid where a namesake made meanwhile must be left alone.
+``diff`` makes the merge patch between two states of an object.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from scheduler.api.decisions import EventPost
+from scheduler.api.kinds import Kind
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object. That it is there already counts as done."""
+
+    kind: Kind
+    manifest: Json
+    """The whole object, with apiVersion, kind and metadata.namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change an object by a JSON merge patch. That it is gone counts as done."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Json
+    uid: str = ""
+    subresource: Literal["", "status"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object. That it is gone counts as done."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str = ""
+    foreground: bool = False
+    """The object stays until what it owns is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Post an Event; it is never waited for, and never fails a plan."""
+
+    event: EventPost
+
+
+Effect = Create | Patch | Delete | Post
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one look at an object came to."""
+
+    stages: list[list[Effect]] = field(default_factory=list)
+    """The effects of a stage are carried out at once, in any order; a stage begins when all of the one before are done,
+    and is left out when one of those failed."""
+    after: float | None = None
+    """Look again in so many seconds, even if nothing happens."""
+    problem: str = ""
+    """Why nothing can be done now (a queue that is not there ...): look again with growing pauses."""
+
+    def then(self, *effects: Effect) -> "Plan":
+        """Append a stage, unless it is empty."""
+        if effects:
+            self.stages.append(list(effects))
+        return self
+
+
+def diff(old: Json, new: Json) -> Json:
+    """The JSON merge patch (RFC 7386) that makes ``new`` of ``old``; empty if they are equal."""
+    patch: Json = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if key in old and before == value:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            patch[key] = diff(before, value)
+        else:
+            patch[key] = value
+    return patch

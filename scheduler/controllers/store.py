@@ -1,0 +1,127 @@
+"""What the controllers have seen of the cluster: the newest version of every object, and who owns which Pod.
+
+The store takes watch events and the answers to our own writes alike, so a controller reads what it wrote. An older
+version never replaces a newer one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar, cast
+
+from scheduler.api.kinds import POD, Kind
+from scheduler.api.names import GROUP_NAME
+from scheduler.api.objects import KubeObject, OwnerReference, Pod
+
+Key = tuple[str, str]
+"""Namespace ("" if cluster-wide) and name."""
+T = TypeVar("T", bound=KubeObject)
+_NO_PODS: Mapping[str, Pod] = {}
+
+
+def controller_of(obj: KubeObject) -> OwnerReference | None:
+    """The owner that manages the object, or None."""
+    for owner in obj.metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
+
+
+class Store:
+    """For one thread."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[Key, KubeObject]] = {}
+        self._pods_of: dict[str, dict[str, Pod]] = {}
+        """By the uid of the owner that manages them, then by name."""
+        self._grouped: dict[Key, dict[str, Pod]] = {}
+        """By the PodGroup they name, then by name."""
+        self._gone: dict[Kind, dict[Key, int]] = {}
+        """Resource versions at which objects were deleted: older events about them come too late."""
+
+    def get(self, kind: Kind, struct: type[T], namespace: str, name: str) -> T | None:
+        """The object, or None. ``struct`` is the kind's, for the type checker."""
+        return cast("T | None", self._objects.get(kind, {}).get((namespace, name)))
+
+    def all(self, kind: Kind, struct: type[T]) -> Iterable[T]:
+        """Every object of a kind, in no order. Not to be kept while the store changes."""
+        return cast("Iterable[T]", self._objects.get(kind, {}).values())
+
+    def count(self, kind: Kind) -> int:
+        return len(self._objects.get(kind, ()))
+
+    def pods_of(self, owner_uid: str) -> Mapping[str, Pod]:
+        """The Pods that an object manages, by name."""
+        return self._pods_of.get(owner_uid, _NO_PODS)
+
+    def pods_in_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
+        """The Pods that name a PodGroup, by name."""
+        return self._grouped.get((namespace, name), _NO_PODS)
+
+    def __iter__(self) -> Iterator[tuple[Kind, KubeObject]]:
+        for kind, objects in self._objects.items():
+            for obj in objects.values():
+                yield kind, obj
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+    def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
+        """Take a version of an object: whether it is news, and the version before."""
+        key = (obj.metadata.namespace, obj.metadata.name)
+        objects = self._objects.setdefault(kind, {})
+        old = objects.get(key)
+        version = _version(obj)
+        if old is not None and version <= _version(old) and version >= 0 and obj.metadata.uid == old.metadata.uid:
+            return False, old
+        if old is None and 0 <= version <= self._gone.get(kind, {}).get(key, -1):
+            return False, None
+        objects[key] = obj
+        if kind is POD:
+            if old is not None:
+                self._unlink(cast("Pod", old))
+            self._link(cast("Pod", obj))
+        return True, old
+
+    def delete(self, kind: Kind, namespace: str, name: str, version: int = -1) -> KubeObject | None:
+        """The object is gone; its last version, or None if it was not there."""
+        key = (namespace, name)
+        old = self._objects.get(kind, {}).pop(key, None)
+        if old is not None:
+            gone = self._gone.setdefault(kind, {})
+            gone[key] = max(version, _version(old))
+            if len(gone) > 20_000:  # the oldest are past mattering
+                for stale in list(gone)[:10_000]:
+                    del gone[stale]
+            if kind is POD:
+                self._unlink(cast("Pod", old))
+        return old
+
+    def _link(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            self._pods_of.setdefault(owner.uid, {})[pod.metadata.name] = pod
+        group = (pod.metadata.annotations or {}).get(GROUP_NAME)
+        if group:
+            self._grouped.setdefault((pod.metadata.namespace, group), {})[pod.metadata.name] = pod
+
+    def _unlink(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            _drop(self._pods_of, owner.uid, pod.metadata.name)
+        group = (pod.metadata.annotations or {}).get(GROUP_NAME)
+        if group:
+            _drop(self._grouped, (pod.metadata.namespace, group), pod.metadata.name)
+
+
+K = TypeVar("K")
+
+
+def _drop(index: dict[K, dict[str, Pod]], key: K, name: str) -> None:
+    pods = index.get(key)
+    if pods is not None:
+        pods.pop(name, None)
+        if not pods:
+            del index[key]
+
+
+def _version(obj: KubeObject) -> int:
+    """The resource version as a number, which Kubernetes since 1.35 promises it is; -1 where it is none."""
+    text = obj.metadata.resource_version
+    return int(text) if text.isdecimal() else -1
