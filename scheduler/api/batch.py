@@ -1,7 +1,7 @@
 """The objects of ``batch.volcano.sh``, ``bus.volcano.sh`` and ``flow.volcano.sh``, as typed structs.
 
 Templates of Pods, claims and Jobs are kept as they were written (plain JSON): the controllers copy them into what they
-create and read no more of them than ``pod_template`` decodes. Phases, actions and events are the words of Volcano's API.
+create. Phases, actions and events are the words of Volcano's API.
 """
 
 from enum import StrEnum
