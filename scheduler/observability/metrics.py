@@ -6,7 +6,7 @@ give; resources other than cpu and memory in thousandths, as Volcano has them.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -14,8 +14,8 @@ from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
+from scheduler.observability.role_metrics import RoleMetrics
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per counter that nobody asks for
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
 _PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
 
@@ -26,11 +26,12 @@ def exponential_buckets(smallest: float, largest: float, number: int) -> Sequenc
     return [round(smallest * factor**i, 6) for i in range(number)]
 
 
-class Metrics:
-    """All metrics of one scheduler process, in a registry of their own."""
+class Metrics(RoleMetrics):
+    """All metrics of one scheduler process."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
+        super().__init__()
+        registry = self.registry
         cycle = exponential_buckets(1, 5000, 20)
         self.cycle_seconds = Histogram(
             "volcano_e2e_scheduling_latency_milliseconds", "Whole cycle", registry=registry, buckets=cycle
@@ -90,19 +91,6 @@ class Metrics:
         self.session = SessionFigures()
         registry.register(self.session)
 
-        self.malformed = Counter(
-            "volcano_py_malformed_objects_total", "Fields and objects set aside", ["kind"], registry=registry
-        )
-        self.config_reloads = Counter(
-            "volcano_py_config_reloads_total", "Changed configuration files", ["result"], registry=registry
-        )
-        self.api_requests = Counter(
-            "volcano_py_api_requests_total", "Requests to the API server", ["class", "code"], registry=registry
-        )
-        self.watch_restarts = Counter(
-            "volcano_py_watch_restarts_total", "Watches that broke off", ["kind", "reason"], registry=registry
-        )
-        self.dropped_events = Counter("volcano_py_dropped_events_total", "Events never posted", registry=registry)
         self.status_failures = Counter(
             "volcano_py_status_write_failures_total", "Status updates given up", ["kind"], registry=registry
         )
@@ -110,7 +98,6 @@ class Metrics:
         self.cycles_skipped = Counter(
             "volcano_py_cycles_skipped_total", "Cycles left out because nothing had changed", registry=registry
         )
-        self.leading = Gauge("volcano_py_leader", "1 while this process schedules", registry=registry)
 
     def bound(self, seconds: float) -> None:
         """A Pod was bound, so many seconds after its creation."""
@@ -126,10 +113,6 @@ class Metrics:
             self.action_seconds.labels(name).observe(spent * 1000)
         for name, spent in plugins.items():
             self.plugin_seconds.labels(name, "OnSessionOpen").observe(spent * 1000)
-
-    def text(self) -> bytes:
-        """The exposition format."""
-        return generate_latest(self.registry)
 
 
 class SessionFigures(Collector):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import RoleMetrics
 
 Health = Callable[[], str]
 """Why the process should be restarted, or "" while it is well."""
@@ -28,7 +28,7 @@ class Server:
     """Both endpoints, on one address or two; an empty address leaves one out."""
 
     def __init__(
-        self, metrics: Metrics, health: Health, *, metrics_address: str = "", health_address: str = ""
+        self, metrics: RoleMetrics, health: Health, *, metrics_address: str = "", health_address: str = ""
     ) -> None:
         self._metrics = metrics
         self._health = health

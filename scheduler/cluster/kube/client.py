@@ -20,7 +20,7 @@ from scheduler import __version__
 from scheduler.cluster.kube.credentials import Access, Credentials, CredentialsError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.ratelimit import Priority, RateLimiter
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import RoleMetrics
 
 JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -83,7 +83,7 @@ class ApiClient:
     def __init__(
         self,
         credentials: CredentialSource,
-        metrics: Metrics,
+        metrics: RoleMetrics,
         *,
         qps: float = 2000,
         burst: int = 2000,

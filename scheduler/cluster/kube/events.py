@@ -22,7 +22,7 @@ from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError, Tran
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.lanes import Lanes, Urgency
 from scheduler.cluster.kube.ratelimit import Priority
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import RoleMetrics
 
 REMEMBERED = 16_384
 """How many different Events are remembered to be counted on."""
@@ -60,7 +60,7 @@ class Recorder:
         self,
         client: ApiClient,
         lanes: Lanes,
-        metrics: Metrics,
+        metrics: RoleMetrics,
         fence: Fence,
         component: str,
         *,

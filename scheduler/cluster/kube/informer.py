@@ -21,7 +21,7 @@ from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import Source
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
 """Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
@@ -78,7 +78,7 @@ class Informer:
         source: Source,
         sink: Sink,
         report: Report,
-        metrics: Metrics,
+        metrics: RoleMetrics,
         *,
         page: int = PAGE,
         backoff: Backoff | None = None,
