@@ -30,6 +30,16 @@ class Access:
     proxy: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The same trust as paths of files, for libraries that load them themselves; None: not there."""
+
+    authority: str | None
+    certificate: str | None
+    key: str | None
+    verify: bool
+
+
 class Credentials:
     """Loaded once by ``load``; ``authorization`` is asked again and again, and refreshes what has expired."""
 
@@ -73,6 +83,18 @@ class Credentials:
             except ConfigException:
                 if not self._master:
                     raise
+
+    def files(self) -> Files:
+        """Where what ``load`` read is kept. Raises CredentialsError. Blocks."""
+        if self._configuration is None:
+            self.load()
+        found = self._configuration
+        return Files(
+            authority=found.ssl_ca_cert or None if found else None,
+            certificate=found.cert_file or None if found else None,
+            key=found.key_file or None if found else None,
+            verify=bool(found is None or found.verify_ssl),
+        )
 
     def authorization(self) -> str:
         """The value of the Authorization header, or "". Blocks while an expired token is fetched again."""

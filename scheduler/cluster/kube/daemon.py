@@ -6,17 +6,16 @@ cache and the writer belong to the event loop.
 """
 
 import asyncio
-import contextlib
 import functools
 import signal
 import time
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
 from scheduler.api.decisions import Decisions
+from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
@@ -29,6 +28,7 @@ from scheduler.cluster.kube.informer import Informer, Sink
 from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
 from scheduler.cluster.kube.reload import ConfigurationFile
 from scheduler.cluster.kube.sources import sources
+from scheduler.cluster.kube.watching import Watching, unless
 from scheduler.cluster.kube.writer import Failures, Writer, make_lanes
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
@@ -44,7 +44,6 @@ FLUSH = 10.0
 QUEUES = 3.0
 """Seconds given to the making of the default Queues before the first cycle; it goes on after that."""
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 
 class Cache(Sink, Failures, Protocol):
@@ -108,13 +107,13 @@ class Daemon:
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
         self._writer = Writer(self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name)
-        self._informers = [
-            Informer(self._client, source, cache, self._recorder.malformed, self._metrics) for source in sources()
-        ]
-        self._watches: dict[Informer, asyncio.Task[None]] = {}
+        self._watching = Watching(
+            [Informer(self._client, source, cache, self._recorder.malformed, self._metrics) for source in sources()]
+        )
         self._stop = asyncio.Event()
         self._last = _Last()
-        self._turn = time.monotonic()
+        self._turn: float | None = None
+        """When the last cycle ended; None before the first, which a process that stands by may never come to."""
         self._complained: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
         self._damper = Damper()
@@ -130,7 +129,7 @@ class Daemon:
         self._stop.set()
 
     def _health(self) -> str:
-        silent = time.monotonic() - self._turn
+        silent = 0.0 if self._turn is None else time.monotonic() - self._turn
         return f"no scheduling cycle has ended for {silent:.0f} s" if silent > STUCK else ""
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -143,15 +142,15 @@ class Daemon:
         background: list[asyncio.Task[object]] = []
         try:
             await self.server.start()
-            for informer in self._informers:
-                self._watch(informer)
-            if not await self._synced():
+            self._watching.start()
+            if not await self._watching.synced(self._stop):
                 return 0
             return await self._lead(background)
         finally:
-            for task in (*background, *self._watches.values()):
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*background, *self._watches.values(), return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._watching.close()
             await self._lanes.close()
             await self.server.stop()
             await self._client.close()
@@ -164,11 +163,12 @@ class Daemon:
             self._fence.open_forever()
             self._metrics.leading.set(1)
         else:
-            waited = await self._unless_stopped(elector.acquire())
+            waited = await unless(self._stop, elector.acquire())
             if waited is None:
                 return 0
-            if waited:  # what the leader before us wrote last may not have reached us
-                await self._list_again()
+            # What the leader before us wrote last may not have reached us.
+            if waited and not await self._watching.list_again((POD, POD_GROUP), self._stop):
+                return 0
         made = functools.partial(self._cache.upsert, "Queue")
         queues = asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made))
         background.append(queues)
@@ -196,50 +196,6 @@ class Daemon:
             new_identity(),
             on_change=lambda leading: self._metrics.leading.set(int(leading)),
         )
-
-    def _watch(self, informer: Informer) -> None:
-        self._watches[informer] = asyncio.create_task(informer.run())
-
-    async def _synced(self) -> bool:
-        """Wait until the cache holds the cluster; False if stopped before."""
-        waiting = list(self._informers)
-        while waiting:
-            done = asyncio.gather(*(informer.synced.wait() for informer in waiting))
-            with contextlib.suppress(TimeoutError):
-                if await self._unless_stopped(done, timeout=10.0) is None:
-                    return False
-            self._turn = time.monotonic()
-            waiting = [informer for informer in waiting if not informer.synced.is_set()]
-            for informer in waiting:
-                log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
-        log.info("synced")
-        return True
-
-    async def _list_again(self) -> None:
-        """List what placements depend on anew, and wait for it."""
-        for informer in self._informers:
-            if informer.source.kind.name in ("Pod", "PodGroup"):
-                self._watches[informer].cancel()
-                await asyncio.gather(self._watches[informer], return_exceptions=True)
-                informer.forget_version()
-                self._watch(informer)
-        await self._synced()
-
-    async def _unless_stopped(self, awaitable: Awaitable[T], timeout: float | None = None) -> T | None:
-        """The result, or None if ``stop`` comes first. Raises TimeoutError."""
-        work = asyncio.ensure_future(awaitable)
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait((work, stopping), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            if stopping.done():
-                return None
-            raise TimeoutError
-        finally:
-            for future in (work, stopping):
-                future.cancel()
-            await asyncio.gather(work, stopping, return_exceptions=True)
 
     # --- cycles -------------------------------------------------------------------------------------------------------
     async def _schedule(self, lost: asyncio.Task[object]) -> None:

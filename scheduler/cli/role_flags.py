@@ -1,0 +1,161 @@
+"""The flags that every long-running role takes, read once and handed over as one value."""
+
+import asyncio
+import functools
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.credentials import Credentials
+    from scheduler.cluster.kube.lease import LeaseSettings
+
+FAILED = 1
+BAD_CONFIGURATION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFlags:
+    """What was given; seconds where times are meant."""
+
+    leader_elect: bool
+    leader_elect_lease_duration: float
+    leader_elect_renew_deadline: float
+    leader_elect_retry_period: float
+    leader_elect_resource_name: str
+    leader_elect_resource_namespace: str
+    kubeconfig: str
+    master: str
+    kube_api_qps: float
+    kube_api_burst: int
+    enable_metrics: bool
+    listen_address: str
+    enable_healthz: bool
+    healthz_address: str
+    verbosity: int
+    log_format: str
+
+    def configure_logs(self) -> None:
+        from scheduler.observability import logs
+
+        logs.configure(self.verbosity, self.log_format)
+
+    def lease(self, default_name: str) -> "LeaseSettings | None":
+        """The lease to hold, or None without leader election. Raises click.UsageError."""
+        from scheduler.cluster.kube.lease import LeaseSettings
+
+        if not self.leader_elect_retry_period < self.leader_elect_renew_deadline < self.leader_elect_lease_duration:
+            raise click.UsageError(
+                "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, and that longer "
+                "than --leader-elect-retry-period"
+            )
+        if not self.leader_elect:
+            return None
+        return LeaseSettings(
+            self.leader_elect_resource_namespace,
+            self.leader_elect_resource_name or default_name,
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        )
+
+    def credentials(self) -> "Credentials":
+        from scheduler.cluster.kube.credentials import Credentials
+
+        return Credentials(kubeconfig=self.kubeconfig, master=self.master)
+
+    @property
+    def metrics_address(self) -> str:
+        """ "" where there are to be none."""
+        return self.listen_address if self.enable_metrics else ""
+
+    @property
+    def health_address(self) -> str:
+        """ "" where there is to be none."""
+        return self.healthz_address if self.enable_healthz else ""
+
+
+_NAMES = tuple(RoleFlags.__dataclass_fields__)
+
+
+def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the flags to a command, whose function is given them as ``role``. ``lease_name``: what the help calls the
+    default name of the Lease; ``metrics``: the default address of /metrics."""
+    options = (
+        boolean("--leader-elect", default=True, help="Of several processes, let one work."),
+        click.option("--leader-elect-lease-duration", type=DURATION, default="15s", help="How long a lease holds."),
+        click.option(
+            "--leader-elect-renew-deadline", type=DURATION, default="10s", help="Give up when not renewed for so long."
+        ),
+        click.option("--leader-elect-retry-period", type=DURATION, default="2s", help="Pause between attempts."),
+        click.option("--leader-elect-resource-name", default="", show_default=lease_name, help="Name of the Lease."),
+        click.option("--leader-elect-resource-namespace", default="volcano-system", help="Namespace of the Lease."),
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            default="",
+            show_default="the service account, else KUBECONFIG",
+            help="Credentials for the API server.",
+        ),
+        click.option(
+            "--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server."
+        ),
+        click.option("--kube-api-qps", type=float, default=2000, help="Requests per second; 0 for no limit."),
+        click.option("--kube-api-burst", type=click.IntRange(1), default=2000, help="Requests that may come at once."),
+        boolean("--enable-metrics", default=True, help="Serve /metrics."),
+        click.option("--listen-address", type=ADDRESS, default=metrics, help="Where /metrics is served."),
+        boolean("--enable-healthz", default=True, help="Serve /healthz."),
+        click.option("--healthz-address", type=ADDRESS, default=":11251", help="Where /healthz is served."),
+        click.option(
+            "-v",
+            "--v",
+            "verbosity",
+            type=VERBOSITY,
+            default="2",
+            help="0: warnings; 1 to 3: what happens; 4: everything.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(["auto", "json", "console"]),
+            default="auto",
+            help="auto: console on a terminal, else json.",
+        ),
+    )
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def called(**given: Any) -> None:
+            function(role=RoleFlags(**{name: given.pop(name) for name in _NAMES}), **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
+
+
+def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    """Run a role on an event loop of its own, and exit with its code."""
+    from scheduler.cluster.kube.credentials import CredentialsError
+
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            code = runner.run(main())
+    except (CredentialsError, OSError) as error:
+        click.echo(f"volcano-py {command}: {error}", err=True)
+        code = FAILED
+    sys.exit(code)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: watches and bindings cost about half as much on it."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

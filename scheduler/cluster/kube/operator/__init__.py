@@ -1,0 +1,1 @@
+"""The controllers on a real cluster: watches in, effects out."""

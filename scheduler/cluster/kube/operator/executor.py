@@ -1,0 +1,124 @@
+"""Carries out the effects that controllers plan, on the API server.
+
+What the server answers is handed back, so that the store knows the outcome before the watch tells of it. What counts as
+done, and what as failed, is part of each effect.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from scheduler.api.decisions import EventPost
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.kube.client import JSON, MERGE_PATCH, ApiClient, ApiError
+from scheduler.cluster.kube.fence import Fence
+from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.sources import Source, object_path
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+
+_encode = msgspec.json.Encoder().encode
+_ALREADY_EXISTS = "AlreadyExists"
+
+
+class Outcome(Protocol):
+    """Who is told what came of a write."""
+
+    def written(self, kind: Kind, obj: KubeObject) -> None: ...
+
+    def removed(self, kind: Kind, namespace: str, name: str) -> None: ...
+
+
+class Poster(Protocol):
+    def post(self, event: EventPost) -> None: ...
+
+
+class _Kinded(msgspec.Struct):
+    kind: str = ""
+
+
+class Executor:
+    """For one event loop."""
+
+    def __init__(self, client: ApiClient, fence: Fence, poster: Poster, outcome: Outcome) -> None:
+        self._client = client
+        self._fence = fence
+        self._poster = poster
+        self._outcome = outcome
+        self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
+
+    async def carry_out(self, effect: Effect) -> None:
+        """Raises ApiError, TransportError, and Fenced when this process may not write any more."""
+        match effect:
+            case Create():
+                await self._create(effect)
+            case Patch():
+                await self._patch(effect)
+            case Delete():
+                await self._delete(effect)
+            case Post():
+                self._poster.post(effect.event)
+
+    async def _create(self, effect: Create) -> None:
+        namespace = effect.manifest["metadata"].get("namespace") or ""
+        path = Source(effect.kind, namespace if effect.kind.namespaced else "").path
+        try:
+            body = await self._call("POST", path, _encode(effect.manifest))
+        except ApiError as error:
+            if error.status == 409 and error.reason == _ALREADY_EXISTS:
+                return
+            raise
+        self._read(effect.kind, body)
+
+    async def _patch(self, effect: Patch) -> None:
+        path = object_path(effect.kind, effect.namespace, effect.name)
+        if effect.subresource:
+            path = f"{path}/{effect.subresource}"
+        body = effect.body
+        if effect.uid:  # a namesake made meanwhile refuses a patch that would change its uid
+            body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": effect.uid}}
+        try:
+            answer = await self._call("PATCH", path, _encode(body), MERGE_PATCH)
+        except ApiError as error:
+            if error.status == 404 or (error.status in (409, 422) and effect.uid and "uid" in error.message):
+                return
+            raise
+        self._read(effect.kind, answer)
+
+    async def _delete(self, effect: Delete) -> None:
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Foreground" if effect.foreground else "Background",
+        }
+        if effect.uid:
+            options["preconditions"] = {"uid": effect.uid}
+        path = object_path(effect.kind, effect.namespace, effect.name)
+        try:
+            answer = await self._call("DELETE", path, _encode(options))
+        except ApiError as error:
+            if error.status == 404 or (error.status == 409 and effect.uid):
+                return
+            raise
+        if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
+            self._outcome.removed(effect.kind, effect.namespace, effect.name)
+        else:
+            self._read(effect.kind, answer)
+
+    async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
+        return await self._client.request(
+            method, path, body=body, content_type=content_type, priority=Priority.WRITE, fence=self._fence
+        )
+
+    def _read(self, kind: Kind, body: bytes) -> None:
+        """Hand an answer back; one that cannot be read is left to the watch, which knows how to complain."""
+        if kind.struct is None:
+            return
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = msgspec.json.Decoder(kind.struct)
+        try:
+            obj: KubeObject = decoder.decode(body)
+        except msgspec.MsgspecError:
+            return
+        self._outcome.written(kind, obj)

@@ -1,0 +1,178 @@
+"""The objects that people write by hand (Queues, Commands, CronJobs, JobFlows, JobTemplates), watched by kopf.
+
+kopf costs about half a millisecond per event, which these never notice; Pods, PodGroups and vcjobs, which change by the
+ten thousand, come through ``informer`` at a thirtieth of that. Only event handlers are used: kopf keeps nothing on the
+objects. It does not say when its first lists are complete, so this module lists once for itself, and again from time to
+time, which also takes out what was deleted in between.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import kopf
+import msgspec
+import structlog
+
+from scheduler.api.decisions import ObjectRef
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject, Wire
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.kube.backoff import Backoff
+from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.credentials import Credentials
+from scheduler.cluster.kube.informer import Report
+from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.cluster.kube.ratelimit import Priority
+
+FIRST_RESYNC = 15.0
+RESYNC = 600.0
+"""Seconds between two lists."""
+log = structlog.get_logger(__name__)
+
+
+class _Items(Wire):
+    items: list[dict[str, Any]] | None = None
+
+
+class Handlers:
+    """For one event loop. ``run`` until cancelled; ``synced`` is set when the first lists are in."""
+
+    def __init__(
+        self, kinds: Sequence[Kind], client: ApiClient, credentials: Credentials, intake: Intake, report: Report
+    ) -> None:
+        """``report`` is told of objects that could not be read."""
+        self.synced = asyncio.Event()
+        self._kinds = kinds
+        self._client = client
+        self._credentials = credentials
+        self._intake = intake
+        self._report = report
+        self._keys: dict[Kind, set[tuple[str, str]]] = {kind: set() for kind in kinds}
+        self._told: dict[tuple[Kind, str, str], str] = {}
+
+    async def run(self) -> None:
+        """Serve; if kopf should ever end, start it again."""
+        resync = asyncio.create_task(self._resync())
+        backoff = Backoff(1.0, 60.0)
+        try:
+            while True:
+                try:
+                    await kopf.operator(
+                        registry=self._registry(), settings=_settings(), clusterwide=True, standalone=True
+                    )
+                    log.warning("kopf has ended: starting it again")
+                except Exception as error:
+                    log.warning("kopf has failed: starting it again", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(backoff.next())
+        finally:
+            resync.cancel()
+            await asyncio.gather(resync, return_exceptions=True)
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            return await asyncio.to_thread(self._connection)
+
+        for kind in self._kinds:
+            self._serve(kind, registry)
+        return registry
+
+    def _serve(self, kind: Kind, registry: kopf.OperatorRegistry) -> None:
+        version = kind.api_version.rpartition("/")[2]
+
+        @kopf.on.event(kind.group, version, kind.plural, registry=registry, id=f"{kind}/event")
+        async def happened(event: Any, **_: Any) -> None:
+            raw = dict(event["object"])
+            if event["type"] == "DELETED":
+                self._gone(kind, _key(raw))
+            else:
+                self._take(kind, raw)
+
+    def _connection(self) -> kopf.ConnectionInfo:
+        files = self._credentials.files()
+        return kopf.ConnectionInfo(
+            server=self._credentials.load().host,
+            ca_path=files.authority,
+            insecure=not files.verify,
+            certificate_path=files.certificate,
+            private_key_path=files.key,
+            scheme=self._credentials.authorization().partition(" ")[0] or None,
+            token=self._credentials.authorization().partition(" ")[2] or None,
+        )
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+    async def _resync(self) -> None:
+        """List everything now, soon, and then every ten minutes."""
+        for kind in self._kinds:
+            await self._list(kind)
+        self.synced.set()
+        pause = FIRST_RESYNC
+        while True:
+            await asyncio.sleep(pause)
+            pause = RESYNC
+            for kind in self._kinds:
+                await self._list(kind)
+
+    async def _list(self, kind: Kind) -> None:
+        backoff = Backoff(0.5, 30.0)
+        while True:
+            known = set(self._keys[kind])
+            try:
+                body = await self._client.request("GET", kind.path, priority=Priority.READ)
+                items = msgspec.json.decode(body, type=_Items).items or []
+            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                log.warning("cannot list", kind=str(kind), error=str(error))
+                if isinstance(error, ApiError) and error.status == 404:
+                    return  # its CRD is not installed: none of them can exist
+                await asyncio.sleep(backoff.next())
+                continue
+            for raw in items:
+                self._take(kind, raw)
+            for key in known - {_key(raw) for raw in items}:
+                self._gone(kind, key)
+            return
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+    def _take(self, kind: Kind, raw: dict[str, Any]) -> None:
+        key = _key(raw)
+        self._keys[kind].add(key)
+        try:
+            obj: KubeObject = msgspec.convert(raw, kind.struct)
+        except msgspec.ValidationError as error:
+            self._tell(kind, key, raw, error)
+            return
+        self._told.pop((kind, *key), None)
+        self._intake.written(kind, obj)
+
+    def _gone(self, kind: Kind, key: tuple[str, str]) -> None:
+        self._keys[kind].discard(key)
+        self._told.pop((kind, *key), None)
+        self._intake.removed(kind, *key)
+
+    def _tell(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], error: msgspec.ValidationError) -> None:
+        """Report an object that cannot be read, once; the last version that could be read stays in force."""
+        problem, _, path = str(error).partition(" - at `$.")
+        field = path.rstrip("`") or "object"
+        if self._told.get((kind, *key)) == f"{field}: {problem}":
+            return
+        self._told[kind, *key] = f"{field}: {problem}"
+        uid = raw.get("metadata", {}).get("uid", "")
+        self._report(Malformed(kind.name, *key, field, problem), ObjectRef(kind.api_version, kind.name, *key, str(uid)))
+
+
+def _key(raw: dict[str, Any]) -> tuple[str, str]:
+    metadata = raw.get("metadata") or {}
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    return settings

@@ -1,0 +1,122 @@
+"""Takes objects off the worklist, has their controllers plan, and has the plans carried out, many at once."""
+
+import asyncio
+import time
+
+import structlog
+
+from scheduler.cluster.kube.client import ApiError, TransportError
+from scheduler.cluster.kube.fence import Fenced
+from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.controllers.effects import Effect, Plan, Post
+from scheduler.controllers.worklist import Item, Worklist
+from scheduler.observability.controller_metrics import ControllerMetrics
+
+AT_A_STRETCH = 50
+"""Looks without a pause, so that watches and the lease get their turn."""
+log = structlog.get_logger(__name__)
+
+
+class Looks:
+    """For one event loop. ``run`` until cancelled."""
+
+    def __init__(
+        self, worklist: Worklist, intake: Intake, executor: Executor, metrics: ControllerMetrics, *, writes: int
+    ) -> None:
+        """``writes``: effects in flight."""
+        self.turned = time.monotonic()
+        """When the loop last came round; for the health check."""
+        self._worklist = worklist
+        self._intake = intake
+        self._executor = executor
+        self._metrics = metrics
+        self._writes = asyncio.Semaphore(writes)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        while True:
+            self._intake.changed.clear()
+            for _ in range(AT_A_STRETCH):
+                item = self._worklist.take(time.time())
+                if item is None:
+                    break
+                self._look(item)
+            else:
+                await asyncio.sleep(0)
+                continue
+            self.turned = time.monotonic()
+            self._metrics.waiting.set(len(self._worklist))
+            due = self._worklist.next_due()
+            pause = 30.0 if due is None else min(30.0, max(0.0, due - time.time()))
+            try:
+                await asyncio.wait_for(self._intake.changed.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for the plans in flight; whether all came to an end in time."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        return not self._tasks
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _look(self, item: Item) -> None:
+        name = item.controller.name
+        started = time.perf_counter()
+        try:
+            plan = item.controller.plan(item.key, time.time())
+        except Exception as error:  # whatever one object holds, the others go on
+            self._metrics.plan_errors.labels(name).inc()
+            log.exception("a controller failed", controller=name, object="/".join(item.key))
+            self._worklist.fail(item, None, f"{type(error).__name__}: {error}", time.time())
+            return
+        self._metrics.plan_seconds.labels(name).observe(time.perf_counter() - started)
+        if plan.stages:
+            task = asyncio.create_task(self._carry_out(item, plan))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._worklist.finish(item, plan, time.time())
+
+    async def _carry_out(self, item: Item, plan: Plan) -> None:
+        for stage in plan.stages:
+            outcomes = await asyncio.gather(*(self._do(item, effect) for effect in stage))
+            for effect, problem in zip(stage, outcomes, strict=True):
+                if problem:
+                    self._worklist.fail(item, effect, problem, time.time())
+                    self._intake.changed.set()
+                    return
+        self._worklist.finish(item, plan, time.time())
+        self._intake.changed.set()
+
+    async def _do(self, item: Item, effect: Effect) -> str:
+        """Why it failed, or ""."""
+        if isinstance(effect, Post):
+            await self._executor.carry_out(effect)
+            return ""
+        problem = ""
+        async with self._writes:
+            try:
+                await self._executor.carry_out(effect)
+            except ApiError as error:
+                problem = error.message or str(error)
+            except (TransportError, Fenced) as error:
+                problem = str(error)
+        verb = type(effect).__name__.lower()
+        result = "error" if problem else "done"
+        self._metrics.effects.labels(item.controller.name, verb, effect.kind.name, result).inc()
+        if problem:
+            log.warning(
+                "a write failed",
+                controller=item.controller.name,
+                verb=verb,
+                kind=effect.kind.name,
+                object="/".join(item.key),
+                problem=problem,
+            )
+        return problem

@@ -1,0 +1,178 @@
+"""The controllers as a long-running process: watches, leader election, looks, in good order."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from scheduler.api.kinds import COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULED_FROM, Kind
+from scheduler.cluster.kube.client import ApiClient
+from scheduler.cluster.kube.credentials import Credentials
+from scheduler.cluster.kube.events import Recorder
+from scheduler.cluster.kube.fence import Fence
+from scheduler.cluster.kube.informer import Informer
+from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.handlers import Handlers
+from scheduler.cluster.kube.operator.intake import Intake, KindSink
+from scheduler.cluster.kube.operator.looks import Looks
+from scheduler.cluster.kube.sources import Source
+from scheduler.cluster.kube.watching import Watching, unless
+from scheduler.cluster.kube.writer import make_lanes
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.store import Store
+from scheduler.controllers.worklist import Worklist
+from scheduler.observability.controller_metrics import ControllerMetrics
+from scheduler.observability.server import Server
+
+COMPONENT = "volcano-py-controllers"
+BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
+"""Kinds that change at the pace of people; kopf watches them."""
+STUCK = 120.0
+"""Seconds without a turn of the loop after which the process calls itself unwell."""
+FLUSH = 10.0
+"""Seconds given to plans in flight when stopping."""
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the role runs; seconds where times are meant."""
+
+    lease: LeaseSettings | None = None
+    """None: no leader election."""
+    qps: float = 2000
+    burst: int = 2000
+    writes: int = 64
+    """Writes in flight."""
+    metrics_address: str = ""
+    health_address: str = ""
+
+
+class Operator:
+    """One process of controllers. ``run`` once."""
+
+    def __init__(
+        self, settings: Settings, make_controllers: Callable[[Store], Sequence[Controller]], credentials: Credentials
+    ) -> None:
+        self._settings = settings
+        self._metrics = ControllerMetrics()
+        self._fence = Fence()
+        self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
+        self._lanes = make_lanes(settings.writes)
+        store = Store()
+        controllers = make_controllers(store)
+        self._worklist = Worklist(controllers)
+        self._intake = Intake(store, self._worklist)
+        recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
+        executor = Executor(self._client, self._fence, recorder, self._intake)
+        self._looks = Looks(self._worklist, self._intake, executor, self._metrics, writes=settings.writes)
+        wanted = sorted({kind for controller in controllers for kind in controller.kinds}, key=_first_others)
+        self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
+        self._watching = Watching(
+            [
+                Informer(self._client, Source(kind), KindSink(self._intake, kind), recorder.malformed, self._metrics)
+                for kind in self._busy_kinds
+            ]
+        )
+        by_hand = [kind for kind in wanted if kind in BY_HAND]
+        self._handlers = Handlers(by_hand, self._client, credentials, self._intake, recorder.malformed)
+        self._names = ", ".join(controller.name for controller in controllers)
+        self._stop = asyncio.Event()
+        self._leading = False
+        self.server = Server(
+            self._metrics,
+            self._health,
+            metrics_address=settings.metrics_address,
+            health_address=settings.health_address,
+        )
+
+    def stop(self) -> None:
+        """Begin to stop: no new look, finish the plans in flight, release the lease."""
+        self._stop.set()
+
+    def _health(self) -> str:
+        silent = time.monotonic() - self._looks.turned if self._leading else 0.0
+        return f"no turn of the worklist has ended for {silent:.0f} s" if silent > STUCK else ""
+
+    async def run(self) -> int:
+        """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self._client.start()
+        log.info("starting", server=self._client.host, controllers=self._names)
+        background: list[asyncio.Task[object]] = []
+        try:
+            await self.server.start()
+            self._watching.start()
+            background.append(asyncio.create_task(self._handlers.run()))
+            if not await self._synced():
+                return 0
+            return await self._lead(background)
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._looks.close()
+            await self._watching.close()
+            await self._lanes.close()
+            await self.server.stop()
+            await self._client.close()
+            log.info("stopped")
+
+    async def _synced(self) -> bool:
+        if not await self._watching.synced(self._stop):
+            return False
+        return await unless(self._stop, self._handlers.synced.wait()) is not None
+
+    async def _lead(self, background: list[asyncio.Task[object]]) -> int:
+        """Become the leader, control as one, and give it up in the end."""
+        elector = None
+        lost: asyncio.Task[object] = asyncio.create_task(asyncio.Event().wait())
+        background.append(lost)
+        if self._settings.lease is None:
+            self._fence.open_forever()
+            self._metrics.leading.set(1)
+        else:
+            elector = LeaderElector(
+                self._client,
+                self._settings.lease,
+                self._fence,
+                new_identity(),
+                on_change=lambda leading: self._metrics.leading.set(int(leading)),
+            )
+            waited = await unless(self._stop, elector.acquire())
+            if waited is None:
+                return 0
+            lost = asyncio.create_task(elector.hold())
+            background.append(lost)
+            # What the leader before us wrote last may not have reached us.
+            if waited and not await self._watching.list_again(self._busy_kinds, self._stop):
+                await elector.release()
+                return 0
+        self._intake.lead()
+        self._leading = True
+        work = asyncio.create_task(self._looks.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        background += [work, stopping]
+        await asyncio.wait((work, stopping, lost), return_when=asyncio.FIRST_COMPLETED)
+        if lost.done():
+            log.error("leadership lost: exiting", why=lost.result())
+            return 1
+        if work.done():
+            log.error("the worklist has ended: exiting", why=str(work.exception()))
+            return 1
+        work.cancel()
+        log.info("stopping", finished=await self._looks.drain(FLUSH))
+        lost.cancel()
+        if elector is not None:
+            await elector.release()
+        return 0
+
+
+def _first_others(kind: Kind) -> tuple[int, str]:
+    """Those first that others refer to."""
+    return (SCHEDULED_FROM.index(kind) if kind in SCHEDULED_FROM else len(SCHEDULED_FROM), str(kind))

@@ -1,0 +1,77 @@
+"""A set of informers as one thing: started together, waited for together, listed anew together."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Collection, Sequence
+from typing import TypeVar
+
+import structlog
+
+from scheduler.api.kinds import Kind
+from scheduler.cluster.kube.informer import Informer
+
+PATIENCE = 10.0
+"""Seconds after which it is said which lists are still missing."""
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+async def unless(stop: asyncio.Event, awaitable: Awaitable[T], timeout: float | None = None) -> T | None:
+    """The result, or None if ``stop`` is set before. Raises TimeoutError."""
+    work = asyncio.ensure_future(awaitable)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((work, stopping), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        if stopping.done():
+            return None
+        raise TimeoutError
+    finally:
+        for future in (work, stopping):
+            future.cancel()
+        await asyncio.gather(work, stopping, return_exceptions=True)
+
+
+class Watching:
+    """For one event loop."""
+
+    def __init__(self, informers: Sequence[Informer]) -> None:
+        self._informers = informers
+        self._tasks: dict[Informer, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        for informer in self._informers:
+            self._watch(informer)
+
+    def _watch(self, informer: Informer) -> None:
+        self._tasks[informer] = asyncio.create_task(informer.run())
+
+    async def synced(self, stop: asyncio.Event) -> bool:
+        """Wait until every first list is in; False if stopped before."""
+        waiting = list(self._informers)
+        while waiting:
+            done = asyncio.gather(*(informer.synced.wait() for informer in waiting))
+            with contextlib.suppress(TimeoutError):
+                if await unless(stop, done, timeout=PATIENCE) is None:
+                    return False
+            waiting = [informer for informer in waiting if not informer.synced.is_set()]
+            for informer in waiting:
+                log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
+        log.info("synced")
+        return True
+
+    async def list_again(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:
+        """List objects of some kinds anew, and wait for it; False if stopped before."""
+        for informer in self._informers:
+            if informer.source.kind in kinds:
+                self._tasks[informer].cancel()
+                await asyncio.gather(self._tasks[informer], return_exceptions=True)
+                informer.forget_version()
+                self._watch(informer)
+        return await self.synced(stop)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)

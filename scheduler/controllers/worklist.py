@@ -1,0 +1,123 @@
+"""Which objects are to be looked at, and when: the queue between what happens and what controllers plan.
+
+An object is in the list once however much happens to it, is never looked at twice at the same time, and comes back
+after growing pauses when something about it fails. Time is a number that callers pass.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.effects import Effect, Plan
+from scheduler.controllers.store import Key
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 60.0
+"""Seconds between two looks at an object about which something keeps failing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object of one controller."""
+
+    controller: Controller
+    key: Key
+
+
+class Worklist:
+    """For one thread."""
+
+    def __init__(self, controllers: Sequence[Controller]) -> None:
+        self._interested: dict[Kind, list[Controller]] = {}
+        for controller in controllers:
+            for kind in controller.kinds:
+                self._interested.setdefault(kind, []).append(controller)
+        self._ready: OrderedDict[Item, None] = OrderedDict()
+        self._busy: set[Item] = set()
+        self._missed: set[Item] = set()
+        """Those to which something happened while they were looked at."""
+        self._due: dict[Item, float] = {}
+        self._timers: list[tuple[float, int, Item]] = []
+        """A heap; entries that ``_due`` does not confirm are void."""
+        self._numbers = count()
+        self._failures: dict[Item, int] = {}
+
+    def __len__(self) -> int:
+        """Objects to look at now, or being looked at."""
+        return len(self._ready) + len(self._busy)
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
+        """Tell the controllers that want to know of the kind, and note what they want to look at."""
+        for controller in self._interested.get(kind, ()):
+            self.add(controller, controller.observe(kind, old, new, now))
+
+    def add(self, controller: Controller, keys: Iterable[Key]) -> None:
+        for key in keys:
+            item = Item(controller, key)
+            if item in self._busy:
+                self._missed.add(item)
+            else:
+                self._ready[item] = None
+
+    # --- out ----------------------------------------------------------------------------------------------------------
+    def take(self, now: float) -> Item | None:
+        """The next object to look at, or None if there is none now. It is busy until ``finish`` or ``fail``."""
+        while self._timers and self._timers[0][0] <= now:
+            due, _, item = heapq.heappop(self._timers)
+            if self._due.get(item) == due:
+                del self._due[item]
+                self.add(item.controller, (item.key,))
+        if not self._ready:
+            return None
+        item, _ = self._ready.popitem(last=False)
+        self._busy.add(item)
+        return item
+
+    def next_due(self) -> float | None:
+        """When the next object comes back by itself, or None."""
+        while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def finish(self, item: Item, plan: Plan, now: float) -> None:
+        """All effects of the plan came about."""
+        item.controller.done(item.key, now)
+        if plan.problem:
+            self._pause(item, now)
+        else:
+            self._failures.pop(item, None)
+            if plan.after is not None:
+                self._later(item, now + plan.after)
+        self._release(item)
+
+    def fail(self, item: Item, effect: Effect | None, error: str, now: float) -> None:
+        """An effect failed, or (None) planning itself did."""
+        if effect is not None:
+            item.controller.failed(item.key, effect, error, now)
+        self._pause(item, now)
+        self._missed.discard(item)  # it comes back after the pause; at once would be no pause
+        self._release(item)
+
+    def _release(self, item: Item) -> None:
+        self._busy.discard(item)
+        if item in self._missed:
+            self._missed.discard(item)
+            self._ready[item] = None
+
+    def _pause(self, item: Item, now: float) -> None:
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        self._later(item, now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
+
+    def _later(self, item: Item, due: float) -> None:
+        """Come back then, or earlier if that is arranged already."""
+        known = self._due.get(item)
+        if known is None or due < known:
+            self._due[item] = due
+            heapq.heappush(self._timers, (due, next(self._numbers), item))
