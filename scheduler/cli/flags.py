@@ -83,3 +83,21 @@ def boolean(name: str, *, default: bool, help: str) -> Callable[[Any], Any]:
     return click.option(
         name, type=click.BOOL, is_flag=False, flag_value="true", default=default, metavar="[true|false]", help=help
     )
+
+
+def without_effect(*names: str) -> Callable[[Any], Any]:
+    """Options of Volcano's programs that mean nothing here: taken, so that a command line written for Volcano works,
+    and said to have no effect. They are left out of the help."""
+
+    def say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            click.echo(f"{ctx.command_path}: {param.opts[0]} has no effect here", err=True)
+
+    def decorate(function: Any) -> Any:
+        for name in names:
+            function = click.option(
+                name, is_flag=False, flag_value="true", default=None, hidden=True, expose_value=False, callback=say
+            )(function)
+        return function
+
+    return decorate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean
+from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.credentials import Credentials
@@ -125,6 +125,7 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
             default="auto",
             help="auto: console on a terminal, else json.",
         ),
+        without_effect("--logtostderr", "--enable-pprof", "--feature-gates"),
     )
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME
-from scheduler.cli.flags import DURATION, KEY_VALUE
+from scheduler.cli.flags import DURATION, KEY_VALUE, without_effect
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
 
 
@@ -44,6 +44,20 @@ from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, s
     help="Nodes to choose from in any case.",
 )
 @click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings and evictions in flight.")
+@without_effect(
+    "--cache-dump-dir",
+    "--cache-dumper",
+    "--csi-storage",
+    "--disable-default-scheduler-config",
+    "--gate-removal-worker-num",
+    "--minimum-percentage-nodes-to-find",
+    "--node-worker-threads",
+    "--priority-class",
+    "--resource-sync-timeout",
+    "--resync-period",
+    "--scheduler-sharding-mode",
+    "--scheduler-sharding-name",
+)
 @role_flags(lease_name="the scheduler's name, or volcano-py if there are several", metrics=":8080")
 def scheduler_command(
     role: RoleFlags,

@@ -191,11 +191,12 @@ class ApiClient:
             self._metrics.api_requests.labels(priority.label, code).inc()
 
     async def lines(
-        self, path: str, params: Mapping[str, str], *, longest: float, silence: float
+        self, path: str, params: Mapping[str, str], *, longest: float, silence: float, unfinished: bool = False
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a streamed answer, as many at a time as have arrived.
 
         ``longest``: seconds after which the stream is broken off; ``silence``: the same after nothing was received.
+        ``unfinished``: whether a last line that no newline ends is handed out as well; of a watch, it is a torn one.
         Ends when the server ends it. Raises ApiError, TransportError. To be closed by the caller (``aclosing``).
         """
         await self._limiter.acquire(Priority.READ)
@@ -221,6 +222,8 @@ class ApiClient:
                     rest = found.pop()
                     if found:
                         yield found
+                if rest and unfinished:
+                    yield [rest]
         except TimeoutError:
             raise TransportError(f"watch {path}: the connection fell silent", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubernetes.client import Configuration as KubernetesConfiguration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME
+
+from scheduler.api.names import DEFAULT_NAMESPACE
+
+_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class CredentialsError(Exception):
@@ -43,10 +52,11 @@ class Files:
 class Credentials:
     """Loaded once by ``load``; ``authorization`` is asked again and again, and refreshes what has expired."""
 
-    def __init__(self, *, kubeconfig: str = "", master: str = "") -> None:
+    def __init__(self, *, kubeconfig: str = "", master: str = "", context: str = "") -> None:
         """``kubeconfig``: path of a file, or "" for the service account, else KUBECONFIG. ``master``: overrides the
-        server's address."""
+        server's address. ``context``: of the kubeconfig, or "" for its current one."""
         self._kubeconfig = kubeconfig
+        self._context = context
         self._master = master.rstrip("/")
         self._configuration: KubernetesConfiguration | None = None
 
@@ -74,15 +84,37 @@ class Credentials:
         if self._kubeconfig:
             if not Path(self._kubeconfig).is_file():
                 raise CredentialsError(f"--kubeconfig: no such file: {self._kubeconfig}")
-            load_kube_config(config_file=self._kubeconfig, client_configuration=configuration)  # type: ignore[no-untyped-call]
-        elif os.environ.get(SERVICE_HOST_ENV_NAME):
+            self._load_kubeconfig(configuration)
+        elif self._in_cluster():
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             try:
-                load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+                self._load_kubeconfig(configuration)
             except ConfigException:
                 if not self._master:
                     raise
+
+    def _in_cluster(self) -> bool:
+        return not self._kubeconfig and not self._context and bool(os.environ.get(SERVICE_HOST_ENV_NAME))
+
+    def _load_kubeconfig(self, configuration: KubernetesConfiguration) -> None:
+        load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=self._kubeconfig or None, context=self._context or None, client_configuration=configuration
+        )
+
+    def namespace(self) -> str:
+        """The namespace of the kubeconfig's context, or of the service account; where none is told, the default one.
+
+        Blocks (files).
+        """
+        try:
+            if self._in_cluster():
+                return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
+            contexts, current = list_kube_config_contexts(self._kubeconfig or None)  # type: ignore[no-untyped-call]
+            chosen = next((c for c in contexts if c["name"] == self._context), current)
+            return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)
+        except Exception:  # the package raises whatever the file made it raise; what matters of it is told by ``load``
+            return DEFAULT_NAMESPACE
 
     def files(self) -> Files:
         """Where what ``load`` read is kept. Raises CredentialsError. Blocks."""

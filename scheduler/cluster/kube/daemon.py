@@ -202,6 +202,7 @@ class Daemon:
         """Cycle after cycle, until stopped or no longer the leader."""
         stopping = asyncio.create_task(self._stop.wait())
         try:
+            log.info("Open Session: the first of this process")
             while not (self._stop.is_set() or lost.done()):
                 await self._turn_once()
                 self._turn = time.monotonic()

@@ -149,20 +149,20 @@ class Informer:
     async def _list(self) -> None:
         """One consistent state, page by page, into the cache."""
         found: list[tuple[Key, KubeObject | None]] = []
-        params = {"limit": str(self._page)}
+        first = params = {"limit": str(self._page), **self.source.selection}
         while True:
             try:
                 body = await self._client.request("GET", self.source.path, params=params, priority=Priority.READ)
             except ApiError as error:
                 if error.status == 410 and "continue" in params:  # took longer than the server keeps old versions
-                    found, params = [], {}
+                    found, params = [], self.source.selection
                     continue
                 raise
             answer = self._lists.decode(body)
             found += [self._read(raw) for raw in answer.items or ()]
             if not answer.metadata.continuation:
                 break
-            params = {"limit": str(self._page), "continue": answer.metadata.continuation}
+            params = {**first, "continue": answer.metadata.continuation}
         present = {key for key, _ in found}
         for namespace, name in self._keys - present:
             self._delete((namespace, name))
@@ -189,6 +189,7 @@ class Informer:
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": str(timeout),
+            **self.source.selection,
         }
         started = asyncio.get_running_loop().time()
         heard = False

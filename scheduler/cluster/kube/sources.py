@@ -15,6 +15,8 @@ class Source:
     """All namespaces if empty."""
     name_prefix: str = ""
     """Objects of other names are passed over."""
+    labels: str = ""
+    """A label selector in kubectl's notation, applied by the server; "" for all."""
 
     @property
     def path(self) -> str:
@@ -22,6 +24,11 @@ class Source:
             return self.kind.path
         prefix, _, plural = self.kind.path.rpartition("/")
         return f"{prefix}/namespaces/{self.namespace}/{plural}"
+
+    @property
+    def selection(self) -> dict[str, str]:
+        """The query parameters that restrict what the server sends."""
+        return {"labelSelector": self.labels} if self.labels else {}
 
     def __str__(self) -> str:
         return f"{self.kind.plural} in {self.namespace}" if self.namespace else self.kind.plural

@@ -1,0 +1,72 @@
+"""The controllers over a cluster in memory: the worklist is worked off until nothing is left to be done at the moment."""
+
+from collections.abc import Callable, Sequence
+
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.cluster.memory.manifests import ManifestError
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.store import Store
+from scheduler.controllers.worklist import Worklist
+
+MOST_LOOKS = 1_000_000
+"""After so many looks without an end two controllers are at odds with each other, which is a defect."""
+
+
+class MemoryOperator:
+    """Watches the cluster from the moment it is made."""
+
+    def __init__(self, cluster: MemoryCluster, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
+        self._cluster = cluster
+        self._store = Store()
+        self._worklist = Worklist(make_controllers(self._store))
+        cluster.server.watch(self._observe)
+
+    def _observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        if new is not None:
+            self._store.upsert(kind, new)
+        elif old is not None:
+            self._store.delete(kind, old.metadata.namespace, old.metadata.name)
+        self._worklist.observe(kind, old, new, self._cluster.now)
+
+    def run(self) -> bool:
+        """Look at all there is to look at now; whether anything was written."""
+        written = False
+        for _ in range(MOST_LOOKS):
+            item = self._worklist.take(self._cluster.now)
+            if item is None:
+                return written
+            plan = item.controller.plan(item.key, self._cluster.now)
+            for stage in plan.stages:
+                failure = next((f for effect in stage if (f := self._carry_out(effect))), None)
+                if failure is not None:
+                    self._worklist.fail(item, *failure, self._cluster.now)
+                    break
+                written |= any(not isinstance(effect, Post) for effect in stage)
+            else:
+                self._worklist.finish(item, plan, self._cluster.now)
+        raise RuntimeError(f"the controllers do not come to rest: {MOST_LOOKS} looks at one moment")
+
+    def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
+        """The effect and why it failed, or None."""
+        server = self._cluster.server
+        try:
+            match effect:
+                case Create():
+                    server.create(effect.kind, effect.manifest)
+                case Patch() if self._is_it(effect):
+                    server.patch(effect.kind, effect.namespace, effect.name, effect.body)
+                case Delete() if self._is_it(effect):
+                    server.delete(effect.kind, effect.namespace, effect.name)
+                case Post():
+                    self._cluster.post(effect.event)
+        except ManifestError as error:
+            return effect, str(error)
+        return None
+
+    def _is_it(self, effect: Patch | Delete) -> bool:
+        """Whether the object is still the one that was meant."""
+        raw = self._cluster.server.find(effect.kind, effect.namespace, effect.name)
+        return raw is not None and effect.uid in ("", raw["metadata"]["uid"])

@@ -1,0 +1,290 @@
+"""The objects of a cluster in memory, and what an API server with its garbage collector does to them.
+
+They are kept as they were written, so that they can be printed back; watchers are told of every change with the decoded
+objects.
+"""
+
+import copy
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scheduler.api.kinds import PRIORITY_CLASS, Kind
+from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.memory.manifests import Manifest, ManifestError, decode
+
+Json = dict[str, Any]
+Key = tuple[str, str, str]
+"""Group and kind, namespace, name."""
+Watcher = Callable[[Kind, KubeObject | None, KubeObject | None], None]
+"""Told the kind, the object before (None: it came) and after (None: it went)."""
+_EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Dates beyond are refused, so that the clock has room to go on."""
+_UIDS = uuid.UUID("6f1d1c5e-0b44-5a3c-9a53-1f7b3c6f2b10")
+
+
+def key_of(kind: Kind, namespace: str, name: str) -> Key:
+    return (f"{kind.group}/{kind.name}", namespace, name)
+
+
+def display(key: Key) -> str:
+    """namespace/name, or the name alone."""
+    return f"{key[1]}/{key[2]}" if key[1] else key[2]
+
+
+def stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class MemoryServer:
+    """For one thread. Time is simulated: objects are created a second apart, and ``tick`` lets a second pass."""
+
+    def __init__(self) -> None:
+        self.clock = _EPOCH
+        self.terminating: list[Key] = []
+        """Pods with a node that were deleted: the kubelet has the last word."""
+        self._objects: dict[Key, tuple[Kind | None, Json]] = {}
+        self._decoded: dict[Key, KubeObject] = {}
+        self._uids: dict[str, Key] = {}
+        self._lives: dict[Key, int] = {}
+        """How often an object of that name was created: a namesake gets another uid."""
+        self._owned: dict[str, list[Key]] = {}
+        self._watchers: list[Watcher] = []
+        self._created = _EPOCH
+        self._where: dict[Key, str] = {}
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the epoch."""
+        return self.clock.timestamp()
+
+    def tick(self) -> None:
+        """A second passes."""
+        self.clock += timedelta(seconds=1)
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        """An object as it is stored; not to be changed."""
+        entry = self._objects.get(key_of(kind, namespace, name))
+        return None if entry is None else entry[1]
+
+    def decoded(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
+        """The same, decoded; None also for kinds that are only carried through."""
+        return self._decoded.get(key_of(kind, namespace, name))
+
+    def of(self, kind: Kind) -> list[Json]:
+        """Every object of a kind, the oldest first."""
+        return [raw for known, raw in self._objects.values() if known is kind]
+
+    def structs(self, kind: Kind) -> list[KubeObject]:
+        """The same, decoded."""
+        return [self._decoded[key] for key, (known, _) in self._objects.items() if known is kind]
+
+    def __iter__(self) -> Iterator[tuple[Kind | None, Json]]:
+        return iter(list(self._objects.values()))
+
+    def where(self, key: Key) -> str:
+        """File and document an object was read from, or what made it."""
+        return self._where.get(key, "the cluster in memory")
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell of all changes from now on."""
+        self._watchers.append(watcher)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+    def read(self, manifest: Manifest) -> Key:
+        """Take an object as it was read. Raises ManifestError."""
+        raw = copy.deepcopy(manifest.raw)
+        meta, kind = raw["metadata"], manifest.kind
+        if kind is not None and kind.namespaced:
+            meta.setdefault("namespace", DEFAULT_NAMESPACE)
+        elif kind is not None:
+            meta.pop("namespace", None)
+        if kind is not None and kind.struct is not None:
+            decode(kind, raw, manifest.where)
+        key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
+        if key in self._objects:
+            raise ManifestError(f"{manifest.where}: {raw['kind']} {display(key)} was given before")
+        self._created += timedelta(seconds=1)
+        if meta.get("creationTimestamp"):
+            created = _date(meta["creationTimestamp"])
+            if created is None:
+                raise ManifestError(
+                    f"{manifest.where}: {raw['kind']}: metadata.creationTimestamp: not a date: "
+                    f"{meta['creationTimestamp'][:64]!r}"
+                )
+            self._created = created
+        else:
+            meta["creationTimestamp"] = stamp(self._created)
+        self.clock = max(self.clock, self._created)
+        self._identify(key, raw)
+        if meta["uid"] in self._uids:
+            raise ManifestError(f"{manifest.where}: {raw['kind']} {display(key)}: metadata.uid: another object has it")
+        self._where[key] = manifest.where
+        self._store(key, kind, raw)
+        return key
+
+    def create(self, kind: Kind, manifest: Json) -> bool:
+        """Create an object as a client would; False if it is there already. Raises ManifestError."""
+        raw = copy.deepcopy(manifest)
+        meta = raw["metadata"]
+        key = key_of(kind, meta.get("namespace") or "", meta["name"])
+        if key in self._objects:
+            return False
+        meta["creationTimestamp"] = stamp(self.clock)
+        self._identify(key, raw)
+        fill_in(kind, raw, self)
+        if kind.struct is not None:
+            self._decoded[key] = decode(kind, raw, f"{kind.name} {display(key)}")
+        self._store(key, kind, raw)
+        self._tell(kind, None, self._decoded.get(key))
+        return True
+
+    def patch(self, kind: Kind, namespace: str, name: str, body: Json) -> bool:
+        """Change an object by a JSON merge patch; whether it is there. Raises ManifestError."""
+        key = key_of(kind, namespace, name)
+        entry = self._objects.get(key)
+        if entry is None:
+            return False
+        self.update(kind, namespace, name, _merged(entry[1], body))
+        return True
+
+    def update(self, kind: Kind, namespace: str, name: str, raw: Json) -> None:
+        """Put a new version in place of an object. Raises ManifestError, KeyError."""
+        key = key_of(kind, namespace, name)
+        if self._objects[key][1] is not raw and self._objects[key][1] == raw:
+            return
+        old = self._decoded.get(key)
+        if kind.struct is not None:
+            self._decoded[key] = decode(kind, raw, self.where(key))
+        self._objects[key] = (kind, raw)
+        self._tell(kind, old, self._decoded.get(key))
+
+    def admit(self, key: Key) -> None:
+        """An object that was read becomes visible: completed as the API server would, decoded, told of."""
+        kind, raw = self._objects[key]
+        if kind is None or kind.struct is None:
+            return
+        fill_in(kind, raw, self)
+        self._decoded[key] = decode(kind, raw, self.where(key))
+        self._tell(kind, None, self._decoded[key])
+
+    def replace_raw(self, key: Key, raw: Json) -> None:
+        """Change what was read, before ``admit``."""
+        self._objects[key] = (self._objects[key][0], raw)
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> bool:
+        """Delete an object and what it owns; whether it was there. A Pod on a node terminates first."""
+        key = key_of(kind, namespace, name)
+        entry = self._objects.get(key)
+        if entry is None:
+            return False
+        if kind.name == "Pod" and entry[1]["spec"].get("nodeName"):
+            if not entry[1]["metadata"].get("deletionTimestamp"):
+                raw = copy.deepcopy(entry[1])
+                raw["metadata"]["deletionTimestamp"] = stamp(self.clock)
+                self.terminating.append(key)
+                self.update(kind, namespace, name, raw)
+        else:
+            self.remove(key)
+        return True
+
+    def remove(self, key: Key) -> None:
+        """An object is gone, and the garbage collector takes what it owned."""
+        kind, raw = self._objects.pop(key)
+        old = self._decoded.pop(key, None)
+        uid = raw["metadata"]["uid"]
+        self._uids.pop(uid, None)
+        if kind is not None:
+            self._tell(kind, old, None)
+        for owned in self._owned.pop(uid, []):
+            entry = self._objects.get(owned)
+            if entry is not None and entry[0] is not None:
+                self.delete(entry[0], owned[1], owned[2])
+
+    # --- within -------------------------------------------------------------------------------------------------------
+    def _identify(self, key: Key, raw: Json) -> None:
+        life = self._lives[key] = self._lives.get(key, 0) + 1
+        if not raw["metadata"].get("uid"):
+            raw["metadata"]["uid"] = str(uuid.uuid5(_UIDS, "/".join(key) + (f"#{life}" if life > 1 else "")))
+
+    def _store(self, key: Key, kind: Kind | None, raw: Json) -> None:
+        self._objects[key] = (kind, raw)
+        self._uids[raw["metadata"]["uid"]] = key
+        for owner in raw["metadata"].get("ownerReferences") or ():
+            if isinstance(owner, dict):
+                self._owned.setdefault(str(owner.get("uid")), []).append(key)
+
+    def _tell(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        for watcher in self._watchers:
+            watcher(kind, old, new)
+
+
+def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
+    """What the API server and the schemas of our kinds fill in, as far as it concerns scheduling."""
+    if kind.name == "Pod":
+        spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
+        status.setdefault("phase", "Pending")
+        if spec.get("priority") is None:
+            spec["priority"] = _priority(server, spec.get("priorityClassName") or "")
+        if spec.get("schedulingGates") and not spec.get("nodeName"):
+            message = "Scheduling is blocked due to non-empty scheduling gates"
+            set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
+        if spec.get("nodeName"):
+            set_condition(status, POD_SCHEDULED, "True", "", "")
+    elif kind.name == "PodGroup":
+        raw.setdefault("spec", {}).setdefault("queue", DEFAULT_QUEUE)
+    elif kind.name == "Queue":
+        spec = raw.setdefault("spec", {})
+        spec.setdefault("weight", 1)
+        spec.setdefault("reclaimable", True)
+        raw.setdefault("status", {}).setdefault("state", "Open")
+
+
+def _priority(server: MemoryServer, name: str) -> int:
+    default = 0
+    for raw in server.of(PRIORITY_CLASS):
+        if raw["metadata"]["name"] == name:
+            return int(raw.get("value", 0))
+        if raw.get("globalDefault"):
+            default = int(raw.get("value", 0))
+    return default if not name else 0
+
+
+def set_condition(status: Json, type_: str, value: str, reason: str, message: str) -> bool:
+    """Set a Pod condition; whether it changed."""
+    conditions = status.setdefault("conditions", [])
+    new = {"type": type_, "status": value, **({"reason": reason} if reason else {})}
+    if message:
+        new["message"] = message
+    for i, old in enumerate(conditions):
+        if isinstance(old, dict) and old.get("type") == type_:
+            conditions[i] = new
+            return bool(old != new)
+    conditions.append(new)
+    return True
+
+
+def _merged(target: Any, patch: Json) -> Json:
+    """RFC 7386."""
+    result: Json = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merged(result.get(key), value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def _date(text: str) -> datetime | None:
+    """The moment written, or None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment < _LATEST else None
