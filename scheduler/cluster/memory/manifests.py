@@ -60,7 +60,7 @@ def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
         raise ManifestError(f"{where}: {kind.name}: {field}: {problem}") from None
 
 
-def read_manifests(paths: Sequence[str]) -> list[Manifest]:
+def read_manifests(paths: Sequence[str], *, generated_names: bool = False) -> list[Manifest]:
     """All objects of the paths, in order. Raises ManifestError."""
     return [manifest for path in paths for manifest in _read(path)]
 

@@ -1,4 +1,4 @@
-"""The controllers over a cluster in memory: the worklist is worked off until nothing is left to be done at the moment."""
+"""The controllers over a cluster in memory: the worklist is worked off until nothing is left to do for now."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,5 +1,6 @@
-"""What kube-controller-manager makes of Deployments, ReplicaSets, StatefulSets and batch/v1 Jobs, for a simulation: their
-Pods, by name and owner. Rollouts, updates and completions are not simulated.
+"""What kube-controller-manager makes of Deployments, ReplicaSets, StatefulSets and batch/v1 Jobs, for a simulation.
+
+Their Pods are made, with names and owners; rollouts, updates and completions are not simulated.
 """
 
 import copy

@@ -80,7 +80,7 @@ class Executor:
         try:
             answer = await self._call("PATCH", path, _encode(body), MERGE_PATCH)
         except ApiError as error:
-            if error.status == 404 or (error.status in (409, 422) and effect.uid and "uid" in error.message):
+            if error.status == 404 or (error.status in (409, 422) and effect.uid and "uid" in error.message.lower()):
                 return
             raise
         self._read(effect.kind, answer)

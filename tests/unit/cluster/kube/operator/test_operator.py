@@ -1,0 +1,338 @@
+"""From a change to a write: the intake tells controllers, looks carry out their plans, the store knows the outcome."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
+from scheduler.api.objects import KubeObject, ObjectMeta, PodGroup, Queue
+from scheduler.cluster.kube.client import ApiClient, ApiError
+from scheduler.cluster.kube.fence import Fence
+from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.cluster.kube.operator.looks import Looks
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.store import Key, Store
+from scheduler.controllers.worklist import Worklist
+from scheduler.observability.controller_metrics import ControllerMetrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+EVENT = EventPost(ObjectRef("v1", "Pod", "ns", "p"), "Normal", "Why", "because")
+
+
+class Toy:
+    """A controller of Queues whose plans are given to it."""
+
+    name = "toy"
+    kinds: tuple[Kind, ...] = (QUEUE,)
+
+    def __init__(self) -> None:
+        self.plans: dict[str, list[Plan | Exception]] = {}
+        self.looks: list[str] = []
+        self.finished: list[str] = []
+        self.failures: list[tuple[str, str]] = []
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        obj = new or old
+        return [("", obj.metadata.name)] if obj else []
+
+    def plan(self, key: Key, now: float) -> Plan:
+        self.looks.append(key[1])
+        waiting = self.plans.get(key[1]) or [Plan()]
+        plan = waiting.pop(0)
+        if isinstance(plan, Exception):
+            raise plan
+        return plan
+
+    def done(self, key: Key, now: float) -> None:
+        self.finished.append(key[1])
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        self.failures.append((key[1], error))
+
+
+class World:
+    def __init__(self, api: FakeApi, client: ApiClient, writes: int) -> None:
+        self.api = api
+        self.toy = Toy()
+        self.store = Store()
+        self.metrics = ControllerMetrics()
+        self.posted: list[EventPost] = []
+        self.fence = Fence()
+        self.fence.open_forever()
+        worklist = Worklist([self.toy])
+        self.intake = Intake(self.store, worklist)
+        self.executor = Executor(client, self.fence, self, self.intake)
+        self.looks = Looks(worklist, self.intake, self.executor, self.metrics, writes=writes)
+
+    def post(self, event: EventPost) -> None:
+        self.posted.append(event)
+
+    def queue(self, name: str, *plans: Plan | Exception) -> None:
+        """A Queue comes, and these are the plans for it."""
+        self.toy.plans[name] = list(plans)
+        self.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=name, resource_version="1")))
+
+
+@asynccontextmanager
+async def world(writes: int = 8, leading: bool = True) -> AsyncIterator[World]:
+    async with serving() as (api, client):
+        made = World(api, client, writes)
+        if leading:
+            made.intake.lead()
+        running = asyncio.create_task(made.looks.run())
+        try:
+            yield made
+        finally:
+            running.cancel()
+            await made.looks.close()
+
+
+def group(name: str, version: str = "5") -> dict[str, Any]:
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version},
+    }
+
+
+# --- the executor -----------------------------------------------------------------------------------------------------
+def test_what_is_created_is_known_before_the_watch_tells_of_it():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("POST", GROUPS, group("g"), status=201)
+
+            await w.executor.carry_out(Create(POD_GROUP, group("g")))
+
+            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is not None
+
+    asyncio.run(story())
+
+
+def test_creating_what_is_there_already_counts_as_done():
+    async def story() -> None:
+        async with world() as w:
+            w.api.on("POST", GROUPS, _answering(409, "AlreadyExists"))
+
+            await w.executor.carry_out(Create(POD_GROUP, group("g")))
+
+            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("status", "reason"), [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid")])
+def test_creating_what_the_server_refuses_fails(status: int, reason: str):
+    async def story() -> None:
+        async with world() as w:
+            w.api.on("POST", GROUPS, _answering(status, reason))
+
+            with pytest.raises(ApiError):
+                await w.executor.carry_out(Create(POD_GROUP, group("g")))
+
+    asyncio.run(story())
+
+
+def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone():
+    async def story() -> None:
+        async with world() as w:
+            w.api.on("PATCH", f"{GROUPS}/g", _answering(409, "Conflict", "UID in precondition: u, UID in object: v"))
+
+            await w.executor.carry_out(Patch(POD_GROUP, "ns", "g", {"spec": {"minMember": 2}}, uid="u"))
+
+            (call,) = w.api.to("PATCH", f"{GROUPS}/g")
+            assert call.body == {"spec": {"minMember": 2}, "metadata": {"uid": "u"}}
+
+    asyncio.run(story())
+
+
+def test_a_status_goes_to_the_subresource():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
+
+            await w.executor.carry_out(Patch(QUEUE, "", "q", {"status": {"state": "Open"}}, subresource="status"))
+
+            assert w.store.get(QUEUE, Queue, "", "q").metadata.resource_version == "9"
+
+    asyncio.run(story())
+
+
+def test_patching_and_deleting_what_is_gone_counts_as_done():
+    async def story() -> None:
+        async with world() as w:
+            await w.executor.carry_out(Patch(POD_GROUP, "ns", "g", {}))
+            await w.executor.carry_out(Delete(POD_GROUP, "ns", "g", uid="u"))
+
+            assert len(w.api.calls) == 2
+
+    asyncio.run(story())
+
+
+def test_a_deletion_names_the_uid_and_how_what_is_owned_goes():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
+
+            await w.executor.carry_out(Delete(POD_GROUP, "ns", "g", uid="u", foreground=True))
+
+            (call,) = w.api.to("DELETE", f"{GROUPS}/g")
+            assert call.body["preconditions"] == {"uid": "u"}
+            assert call.body["propagationPolicy"] == "Foreground"
+
+    asyncio.run(story())
+
+
+def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store():
+    async def story() -> None:
+        async with world() as w:
+            w.intake.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
+            w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
+
+            await w.executor.carry_out(Delete(POD_GROUP, "ns", "g"))
+
+            assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
+
+    asyncio.run(story())
+
+
+def test_a_pod_that_terminates_is_known_as_terminating():
+    async def story() -> None:
+        async with world() as w:
+            terminating = {
+                "metadata": {
+                    "name": "p",
+                    "namespace": "ns",
+                    "resourceVersion": "4",
+                    "deletionTimestamp": "2026-01-01T00:00:00Z",
+                }
+            }
+            w.api.answer("DELETE", "/api/v1/namespaces/ns/pods/p", {"kind": "Pod", **terminating})
+
+            await w.executor.carry_out(Delete(POD, "ns", "p"))
+
+            assert w.store.get(POD, KubeObject, "ns", "p").metadata.deletion_timestamp
+
+    asyncio.run(story())
+
+
+def test_objects_that_are_only_carried_through_are_written_all_the_same():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("POST", "/api/v1/namespaces/ns/configmaps", status=201)
+            manifest = {"metadata": {"name": "c", "namespace": "ns"}, "data": {"a": "b"}}
+
+            await w.executor.carry_out(Create(CONFIG_MAP, manifest))
+
+            assert w.api.calls[0].body == manifest
+
+    asyncio.run(story())
+
+
+# --- looks ------------------------------------------------------------------------------------------------------------
+def test_stages_follow_each_other_and_events_are_posted():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("POST", GROUPS, group("g"), status=201)
+            w.api.answer("DELETE", f"{GROUPS}/old", {"kind": "Status"})
+            plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"), Post(EVENT))
+
+            w.queue("q", plan)
+            await until(lambda: w.toy.finished)
+
+            assert [call.method for call in w.api.calls] == ["POST", "DELETE"]
+            assert w.posted == [EVENT]
+
+    asyncio.run(story())
+
+
+def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back():
+    async def story() -> None:
+        async with world() as w:
+            w.api.on("POST", GROUPS, _answering(403, "Forbidden", "exceeded quota"))
+            plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"))
+
+            w.queue("q", plan, Plan())
+            await until(lambda: w.toy.finished)
+
+            assert w.toy.failures == [("q", "exceeded quota")]
+            assert w.api.to("DELETE", ".*") == []
+            assert w.toy.looks == ["q", "q"]
+
+    asyncio.run(story())
+
+
+def test_a_controller_that_raises_stops_nobody_else():
+    async def story() -> None:
+        async with world() as w:
+            w.queue("bad", ValueError("odd"), ValueError("odd"))
+            w.queue("good", Plan())
+
+            await until(lambda: "good" in w.toy.finished)
+            await until(lambda: w.toy.looks.count("bad") >= 2)
+
+            assert w.metrics.plan_errors.labels("toy")._value.get() >= 2
+
+    asyncio.run(story())
+
+
+def test_writes_in_flight_are_bounded():
+    async def story() -> None:
+        async with world(writes=3) as w:
+            now = most = 0
+
+            async def slowly(call: Call, request: web.Request) -> Answer:
+                nonlocal now, most
+                now += 1
+                most = max(most, now)
+                await asyncio.sleep(0.01)
+                now -= 1
+                return group(call.body["metadata"]["name"])
+
+            w.api.on("POST", GROUPS, slowly)
+            w.queue("q", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(20))))
+            await until(lambda: w.toy.finished)
+
+            assert most == 3
+            assert len(w.api.calls) == 20
+
+    asyncio.run(story())
+
+
+def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
+    async def story() -> None:
+        async with world(leading=False) as w:
+            w.queue("q")
+            await asyncio.sleep(0.05)
+            assert w.toy.looks == []
+
+            w.intake.lead()
+            await until(lambda: w.toy.looks == ["q"])
+
+    asyncio.run(story())
+
+
+def test_nothing_is_written_once_the_lease_is_lost():
+    async def story() -> None:
+        async with world() as w:
+            w.fence.close()
+            w.queue("q", Plan().then(Create(POD_GROUP, group("g"))))
+            await until(lambda: w.toy.failures)
+
+            assert w.api.calls == []
+
+    asyncio.run(story())
+
+
+def _answering(status: int, reason: str, message: str = "no") -> Any:
+    async def handler(call: Call, request: web.Request) -> Answer:
+        return refusal(status, reason, message)
+
+    return handler

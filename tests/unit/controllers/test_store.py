@@ -1,0 +1,99 @@
+"""The store holds the newest version of every object, whichever way it came."""
+
+from scheduler.api.kinds import POD, QUEUE
+from scheduler.api.names import GROUP_NAME
+from scheduler.api.objects import ObjectMeta, OwnerReference, Pod, Queue
+from scheduler.controllers.store import Store, controller_of
+
+
+def queue(version: str, uid: str = "u") -> Queue:
+    return Queue(metadata=ObjectMeta(name="q", uid=uid, resource_version=version))
+
+
+def pod(name: str, version: str = "1", owner: str = "", group: str = "") -> Pod:
+    owners = [OwnerReference(kind="Job", name="j", uid=owner, controller=True)] if owner else None
+    annotations = {GROUP_NAME: group} if group else None
+    meta = ObjectMeta(
+        name=name, namespace="a", uid=name, resource_version=version, owner_references=owners, annotations=annotations
+    )
+    return Pod(metadata=meta)
+
+
+def test_an_older_version_that_comes_late_is_no_news():
+    store = Store()
+    store.upsert(QUEUE, queue("7"))
+
+    fresh, old = store.upsert(QUEUE, queue("6"))
+
+    assert not fresh
+    assert old is store.get(QUEUE, Queue, "", "q")
+    assert store.get(QUEUE, Queue, "", "q").metadata.resource_version == "7"
+
+
+def test_the_same_version_seen_twice_is_no_news():
+    store = Store()
+    store.upsert(QUEUE, queue("7"))
+
+    assert store.upsert(QUEUE, queue("7"))[0] is False
+
+
+def test_a_newer_version_is_news_and_the_one_before_is_handed_back():
+    store = Store()
+    first = queue("9")
+    store.upsert(QUEUE, first)
+
+    fresh, old = store.upsert(QUEUE, queue("10"))
+
+    assert fresh
+    assert old is first
+
+
+def test_an_event_about_a_deleted_object_does_not_bring_it_back():
+    store = Store()
+    store.upsert(QUEUE, queue("7"))
+    store.delete(QUEUE, "", "q")
+
+    assert store.upsert(QUEUE, queue("7"))[0] is False
+    assert store.get(QUEUE, Queue, "", "q") is None
+
+
+def test_an_object_made_again_under_the_same_name_is_taken():
+    store = Store()
+    store.upsert(QUEUE, queue("7"))
+    store.delete(QUEUE, "", "q")
+
+    assert store.upsert(QUEUE, queue("12", uid="another"))[0] is True
+
+
+def test_deleting_what_was_never_seen_is_nothing():
+    assert Store().delete(QUEUE, "", "q") is None
+
+
+def test_pods_are_found_by_the_owner_that_manages_them_and_by_their_group():
+    store = Store()
+    store.upsert(POD, pod("p0", owner="job", group="g"))
+    store.upsert(POD, pod("p1", owner="job"))
+    store.upsert(POD, pod("p2", group="g"))
+
+    assert set(store.pods_of("job")) == {"p0", "p1"}
+    assert set(store.pods_in_group("a", "g")) == {"p0", "p2"}
+    assert store.pods_in_group("b", "g") == {}
+
+
+def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more():
+    store = Store()
+    store.upsert(POD, pod("p0", owner="job", group="g"))
+    store.upsert(POD, pod("p0", version="2", owner="job", group="h"))
+
+    assert store.pods_in_group("a", "g") == {}
+    assert set(store.pods_in_group("a", "h")) == {"p0"}
+
+    store.delete(POD, "a", "p0")
+    assert store.pods_of("job") == {}
+    assert store.pods_in_group("a", "h") == {}
+
+
+def test_an_owner_that_does_not_manage_is_no_controller():
+    meta = ObjectMeta(name="p", owner_references=[OwnerReference(kind="Job", name="j", uid="u")])
+
+    assert controller_of(Pod(metadata=meta)) is None

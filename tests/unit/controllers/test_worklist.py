@@ -1,0 +1,139 @@
+"""The worklist: once each, never twice at a time, again after growing pauses."""
+
+from scheduler.api.kinds import POD, QUEUE, Kind
+from scheduler.api.objects import KubeObject, ObjectMeta, Queue
+from scheduler.controllers.effects import Delete, Effect, Plan
+from scheduler.controllers.store import Key
+from scheduler.controllers.worklist import LONGEST_PAUSE, Item, Worklist
+
+
+class Recording:
+    """A controller of Queues that notes what it is told."""
+
+    name = "recording"
+    kinds: tuple[Kind, ...] = (QUEUE,)
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.finished: list[Key] = []
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        obj = new or old
+        return [("", obj.metadata.name)] if obj else []
+
+    def plan(self, key: Key, now: float) -> Plan:
+        return Plan()
+
+    def done(self, key: Key, now: float) -> None:
+        self.finished.append(key)
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        self.failures.append(error)
+
+
+def named(name: str) -> Queue:
+    return Queue(metadata=ObjectMeta(name=name))
+
+
+def worklist_with(*names: str) -> tuple[Worklist, Recording]:
+    controller = Recording()
+    worklist = Worklist([controller])
+    for name in names:
+        worklist.observe(QUEUE, None, named(name), 0.0)
+    return worklist, controller
+
+
+def test_an_object_that_changes_often_is_looked_at_once():
+    worklist, controller = worklist_with("q", "q", "q")
+
+    assert worklist.take(0.0) == Item(controller, ("", "q"))
+    assert worklist.take(0.0) is None
+
+
+def test_objects_come_in_the_order_in_which_they_changed():
+    worklist, _ = worklist_with("b", "a")
+
+    assert [worklist.take(0.0).key[1] for _ in range(2)] == ["b", "a"]
+
+
+def test_kinds_that_nobody_wants_to_know_of_are_passed_over():
+    worklist, _ = worklist_with()
+
+    worklist.observe(POD, None, named("p"), 0.0)
+
+    assert worklist.take(0.0) is None
+
+
+def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_before():
+    worklist, controller = worklist_with("q")
+    item = worklist.take(0.0)
+    worklist.observe(QUEUE, named("q"), named("q"), 0.0)
+    assert worklist.take(0.0) is None
+
+    worklist.finish(item, Plan(), 0.0)
+
+    assert worklist.take(0.0) == item
+    assert controller.finished == [("", "q")]
+
+
+def test_a_plan_can_ask_for_another_look_later():
+    worklist, _ = worklist_with("q")
+    item = worklist.take(100.0)
+    worklist.finish(item, Plan(after=5.0), 100.0)
+
+    assert worklist.next_due() == 105.0
+    assert worklist.take(104.9) is None
+    assert worklist.take(105.0) == item
+    assert worklist.next_due() is None
+
+
+def test_of_two_later_looks_the_earlier_counts():
+    worklist, _ = worklist_with("q")
+    item = worklist.take(0.0)
+    worklist.finish(item, Plan(after=50.0), 0.0)
+    worklist.observe(QUEUE, None, named("q"), 1.0)
+    worklist.take(1.0)
+    worklist.finish(item, Plan(after=2.0), 1.0)
+
+    assert worklist.next_due() == 3.0
+    assert worklist.take(3.0) == item
+
+
+def test_pauses_after_failures_double_up_to_a_minute_and_end_with_the_first_success():
+    worklist, controller = worklist_with("q")
+    effect = Delete(QUEUE, "", "q")
+    now, pauses = 0.0, []
+    for _ in range(12):
+        item = worklist.take(now)
+        worklist.fail(item, effect, "no", now)
+        pauses.append(worklist.next_due() - now)
+        now = worklist.next_due()
+
+    assert [round(pause, 3) for pause in pauses[:4]] == [0.2, 0.4, 0.8, 1.6]
+    assert pauses[-1] == LONGEST_PAUSE
+    assert controller.failures == ["no"] * 12
+
+    worklist.finish(worklist.take(now), Plan(), now)
+    worklist.observe(QUEUE, None, named("q"), now)
+    worklist.fail(worklist.take(now), effect, "no", now)
+    assert round(worklist.next_due() - now, 3) == 0.2
+
+
+def test_a_change_during_a_look_that_fails_does_not_cut_the_pause_short():
+    worklist, _ = worklist_with("q")
+    item = worklist.take(0.0)
+    worklist.observe(QUEUE, None, named("q"), 0.0)
+
+    worklist.fail(item, None, "raised", 0.0)
+
+    assert worklist.take(0.1) is None
+    assert worklist.take(0.3) == item
+
+
+def test_a_plan_with_a_problem_pauses_like_a_failure():
+    worklist, _ = worklist_with("q")
+
+    worklist.finish(worklist.take(0.0), Plan(problem="queue x is not there"), 0.0)
+
+    assert worklist.take(0.1) is None
+    assert worklist.take(0.21) is not None
