@@ -1,7 +1,7 @@
 """Compile the control plane's binaries once, and say where they are.
 
 A test against a real API server is worth having only if anybody can run it, so nothing has to be installed but Go: the
-two modules next to this file name every program and pin every dependency, and the result is kept in a cache directory
+modules next to this file name every program and pin every dependency, and the result is kept in a cache directory
 named after their contents. Only the standard library is used, so that this runs before any environment exists::
 
     python3 -m controlplane.build
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODULES = (HERE / "kubernetes", HERE / "kwok")
+MODULES = (HERE / "kubernetes", HERE / "kwok", HERE / "helm")
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE = "VOLCANO_PY_CONTROLPLANE"

@@ -1,0 +1,69 @@
+"""The job plugins: what a vcjob's ``spec.plugins`` may name, and how each is made for a job."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from scheduler.api import batch
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
+from scheduler.controllers.job.plugins.env import Env
+from scheduler.controllers.job.plugins.hcclrank import HcclRank
+from scheduler.controllers.job.plugins.mpi import Mpi
+from scheduler.controllers.job.plugins.pytorch import Pytorch
+from scheduler.controllers.job.plugins.ray import Ray
+from scheduler.controllers.job.plugins.ssh import Ssh
+from scheduler.controllers.job.plugins.svc import Svc
+from scheduler.controllers.job.plugins.tensorflow import Tensorflow
+
+_MAKERS: Final[dict[str, Callable[[batch.Job, Sequence[str]], JobPlugin]]] = {
+    "env": Env,
+    "hcclrank": HcclRank,
+    "mpi": Mpi,
+    "pytorch": Pytorch,
+    "ray": Ray,
+    "ssh": Ssh,
+    "svc": Svc,
+    "tensorflow": Tensorflow,
+}
+PLUGIN_NAMES: Final = frozenset(_MAKERS)
+
+
+def make_plugins(job: batch.Job) -> dict[str, JobPlugin]:
+    """The plugins that a job names, in the order of their names, in which they dress its Pods.
+
+    They are good for this version of the job: what they say of its hosts is computed once for all Pods. Raises
+    PluginError, which names the plugin and the argument that does not fit.
+    """
+    plugins = {}
+    for name, arguments in sorted((job.spec.plugins or {}).items()):
+        if name not in _MAKERS:
+            raise PluginError(f"plugin {name!r} is unknown; there are {', '.join(sorted(_MAKERS))}")
+        with _blamed(name):
+            plugins[name] = _MAKERS[name](job, arguments or ())
+    return plugins
+
+
+def dress_pod(plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    """Have every plugin add to the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
+    for name, plugin in plugins.items():
+        with _blamed(name):
+            plugin.dress(pod, task, index, job)
+
+
+def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[Wanted]:
+    """What all plugins bring. Raises PluginError, which names the plugin."""
+    objects: list[Wanted] = []
+    for name, plugin in plugins.items():
+        with _blamed(name):
+            objects += plugin.wanted(job)
+    return objects
+
+
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """Errors tell which plugin they are of."""
+    try:
+        yield
+    except PluginError as error:
+        raise PluginError(f"plugin {name}: {error}") from error

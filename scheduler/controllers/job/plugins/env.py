@@ -1,0 +1,31 @@
+"""Job plugin env: a Pod knows its index in its task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.api import batch
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import parse
+from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.podspec import add_env, all_containers
+
+NAMES = ("VK_TASK_INDEX", "VC_TASK_INDEX")
+"""The older name, and today's."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """It has none."""
+
+
+class Env:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        parse(Options, arguments)
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        entries = [{"name": name, "value": str(index)} for name in NAMES]
+        for container in all_containers(pod):
+            add_env(container, entries)
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        return []

@@ -1,0 +1,36 @@
+"""Job plugin hcclrank: the rank of a Pod among Ascend masters and workers, as annotation ``hccl/rankIndex``.
+
+A RANK that the template sets is taken as it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.api import batch
+from scheduler.api.names import HCCL_RANK_INDEX
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import parse
+from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.podspec import find_env
+from scheduler.controllers.job.plugins.ranks import rank
+
+
+@dataclass(frozen=True)
+class Options:
+    master: str = "master"
+    worker: str = "worker"
+
+
+class HcclRank:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        self._options = parse(Options, arguments)
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        given = find_env(pod, "RANK")
+        own = rank(job, self._options.master, self._options.worker, task, index)
+        if given or own is not None:
+            annotations = pod["metadata"].setdefault("annotations", {})
+            annotations.setdefault(HCCL_RANK_INDEX, given or str(own))
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        return []

@@ -1,0 +1,45 @@
+"""Job plugin mpi: the master knows the hosts of its workers as MPI_HOST; the port of sshd is open.
+
+It relies on plugins svc and ssh, which admission adds to a job that names mpi.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from scheduler.api import batch
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import option, parse
+from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.hosts import find_task, task_hosts
+from scheduler.controllers.job.plugins.podspec import add_env, all_containers, open_port
+
+
+@dataclass(frozen=True)
+class Options:
+    master: str = "master"
+    worker: str = "worker"
+    port: int = option(22)
+
+
+class Mpi:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        self._job = job
+        self._options = parse(Options, arguments)
+
+    @cached_property
+    def _env(self) -> list[Json]:
+        """Of the master; made when the first Pod needs it."""
+        workers = find_task(self._job, self._options.worker)
+        if workers is None:  # a master alone is a job, too
+            return []
+        return [{"name": "MPI_HOST", "value": ",".join(host.domain for host in task_hosts(self._job, workers))}]
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        for container in all_containers(pod):
+            open_port(container, "mpijob-port", self._options.port)
+            if task.name == self._options.master:
+                add_env(container, self._env)
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        return []

@@ -1,0 +1,76 @@
+"""Job plugin pytorch: the variables of torch.distributed, and workers that wait for their master if asked.
+
+It relies on plugin svc, which admission adds to a job that names pytorch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.api import batch
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import option, parse
+from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.hosts import find_task, first_host
+from scheduler.controllers.job.plugins.podspec import add_env, add_init_container, containers, open_port
+from scheduler.controllers.job.plugins.ranks import rank, replicas
+
+WAIT_SCRIPT = """\
+end=$(($(date +%s) + WAIT_SECONDS))
+until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT"; do
+  if [ "$(date +%s)" -ge "$end" ]; then
+    echo "master $MASTER_ADDR:$MASTER_PORT was not there within $WAIT_SECONDS s" >&2
+    exit 1
+  fi
+  sleep 2
+done
+"""
+"""Ends when the master listens; fails when the time is up."""
+
+
+@dataclass(frozen=True)
+class Options:
+    master: str = "master"
+    worker: str = "worker"
+    port: int = option(23456)
+    wait_master_enabled: bool = False
+    wait_master_timeout: int = option(300, among=range(1, 86_401))
+    """Seconds."""
+    wait_master_image: str = "busybox:1.36.1"
+
+
+class Pytorch:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        self._options = options = parse(Options, arguments)
+        master = find_task(job, options.master)
+        self._env: list[Json] | None = None
+        """Of every Pod; None without a master: nothing is distributed, as in Volcano."""
+        if master is not None:
+            world = replicas(job, options.master) + replicas(job, options.worker)
+            self._env = [
+                {"name": "MASTER_ADDR", "value": first_host(job, master).domain},
+                {"name": "MASTER_PORT", "value": str(options.port)},
+                {"name": "WORLD_SIZE", "value": str(world)},
+            ]
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        if self._env is None:
+            return
+        options = self._options
+        own = rank(job, options.master, options.worker, task, index)
+        env = self._env if own is None else [*self._env, {"name": "RANK", "value": str(own)}]
+        for container in containers(pod):
+            open_port(container, "pytorchjob-port", options.port)
+            add_env(container, env)
+        if options.wait_master_enabled and task.name == options.worker:
+            add_init_container(pod, self._wait(self._env))
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        return []
+
+    def _wait(self, env: list[Json]) -> Json:
+        return {
+            "name": "wait-for-master",
+            "image": self._options.wait_master_image,
+            "command": ["sh", "-c", WAIT_SCRIPT],
+            "env": [*env[:2], {"name": "WAIT_SECONDS", "value": str(self._options.wait_master_timeout)}],
+        }

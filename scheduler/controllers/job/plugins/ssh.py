@@ -1,0 +1,114 @@
+"""Job plugin ssh: the Pods of a job log in at each other without a password.
+
+One key pair per job, in a Secret that is mounted as the directory ``.ssh``. Like Volcano's, the Secret does not follow
+the job when that is scaled: Pods would not see it, since a ``subPath`` mount is not refreshed.
+"""
+
+import reprlib
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_ssh_private_key,
+)
+
+from scheduler.api import batch
+from scheduler.api.kinds import SECRET, VCJOB
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import option, parse
+from scheduler.controllers.job.plugins.contract import PluginError, Wanted
+from scheduler.controllers.job.plugins.hosts import task_hosts
+from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount
+from scheduler.controllers.owners import owned
+
+ROOT_DIRECTORY = "/root/.ssh"
+PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
+
+
+@dataclass(frozen=True)
+class Options:
+    directory: str = option(ROOT_DIRECTORY, "ssh-key-file-path")
+    private_key: str = option("", "ssh-private-key")
+    public_key: str = option("", "ssh-public-key")
+    port: int = option(22, "ssh-port")
+
+
+class Ssh:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        self._options = options = parse(Options, arguments)
+        if not options.directory.startswith("/") or ":" in options.directory:
+            raise PluginError(
+                f"argument --ssh-key-file-path={reprlib.repr(options.directory)} must be an absolute path without ':'"
+            )
+        if options.public_key and not options.private_key:
+            raise PluginError("argument --ssh-public-key needs the key that fits it: --ssh-private-key=...")
+        self._public_key = options.public_key
+        if options.private_key and not options.public_key:
+            self._public_key = _public_key_of(options.private_key)
+        self._secret = f"{job.metadata.name}-ssh"
+        self._volume = {
+            "name": self._secret,
+            "secret": {
+                "secretName": self._secret,
+                "items": [
+                    {"key": key, "path": f".ssh/{key}"} for key in (PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG)
+                ],
+                # Root is asked by ssh to keep its key to itself; other users could not read a file of root's at all.
+                "defaultMode": 0o600 if options.directory == ROOT_DIRECTORY else 0o644,
+            },
+        }
+        self._mount = {"name": self._secret, "mountPath": options.directory, "subPath": ".ssh"}
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        add_volume(pod, self._volume)
+        for container in all_containers(pod):
+            mount(container, self._mount)
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        config = client_config(job, self._options.port)
+
+        def build() -> Json:
+            private, public = (self._options.private_key, self._public_key) if self._public_key else new_key_pair()
+            data = {PRIVATE_KEY: private, PUBLIC_KEY: public, AUTHORIZED_KEYS: public, CONFIG: config}
+            encoded = {key: b64encode(text.encode()).decode() for key, text in data.items()}
+            return owned(SECRET, self._secret, VCJOB, job, type="Opaque", data=encoded)
+
+        return [Wanted(SECRET, self._secret, build)]
+
+
+def new_key_pair() -> tuple[str, str]:
+    """An RSA key of 2048 bits: the private key as PKCS#1 PEM, the public key as a line of authorized_keys."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return private.decode(), public.decode() + "\n"
+
+
+def client_config(job: batch.Job, port: int) -> str:
+    """What the ssh client is told: no questions about new hosts, and where each of the job is. Raises PluginError."""
+    lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+    for task in job.spec.tasks:
+        for host in task_hosts(job, task):
+            lines += [f"Host {host.name}", f"  HostName {host.domain}", f"  Port {port}"]
+    return "\n".join(lines) + "\n"
+
+
+def _public_key_of(private_key: str) -> str:
+    """The line of authorized_keys for a private key. Raises PluginError; the key itself is never told."""
+    text = private_key.encode()
+    try:
+        load = load_ssh_private_key if b"BEGIN OPENSSH" in text else load_pem_private_key
+        public = load(text, password=None).public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise PluginError(
+            "argument --ssh-private-key must be a private key in PEM without a password, or come with --ssh-public-key"
+        ) from error
+    return public.decode() + "\n"

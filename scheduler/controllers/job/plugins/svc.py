@@ -1,0 +1,99 @@
+"""Job plugin svc: the Pods of a job find each other by name.
+
+Each gets a hostname in the subdomain of a headless Service, lists of all hosts as files under /etc/volcano and as
+variables ``VC_<TASK>_HOSTS`` and ``VC_<TASK>_NUM``; a NetworkPolicy lets only the job's own Pods in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.api import batch
+from scheduler.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE, VCJOB
+from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.plugins.arguments import parse
+from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.hosts import pod_name, task_hosts
+from scheduler.controllers.job.plugins.podspec import add_env, add_volume, all_containers, mount, spec_of
+from scheduler.controllers.owners import owned
+
+MOUNT_PATH = "/etc/volcano"
+
+
+@dataclass(frozen=True)
+class Options:
+    publish_not_ready_addresses: bool = False
+    disable_network_policy: bool = False
+    inject_hosts_env: bool = True
+
+
+class Svc:
+    def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
+        self._options = parse(Options, arguments)
+        self._map = f"{job.metadata.name}-svc"
+        self._volume = {"name": self._map, "configMap": {"name": self._map, "defaultMode": 0o644}}
+        self._mount = {"name": self._map, "mountPath": MOUNT_PATH}
+        self._env = [
+            {"name": key, "valueFrom": {"configMapKeyRef": {"name": self._map, "key": key}}}
+            for key in dict.fromkeys(key for task in job.spec.tasks for key in _variables(task))
+        ]
+
+    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        spec = spec_of(pod)
+        spec["hostname"] = spec.get("hostname") or pod_name(job, task, index)
+        spec["subdomain"] = spec.get("subdomain") or job.metadata.name
+        add_volume(pod, self._volume)
+        for container in all_containers(pod):
+            mount(container, self._mount)
+            if self._options.inject_hosts_env:
+                add_env(container, self._env)
+
+    def wanted(self, job: batch.Job) -> list[Wanted]:
+        data = host_files(job)
+        name = job.metadata.name
+        objects = [
+            Wanted(CONFIG_MAP, self._map, lambda: owned(CONFIG_MAP, self._map, VCJOB, job, data=data), refresh=True),
+            Wanted(SERVICE, name, lambda: owned(SERVICE, name, VCJOB, job, spec=self._service(job))),
+        ]
+        if not self._options.disable_network_policy:
+            policy = _only_each_other(job)
+            objects.append(Wanted(NETWORK_POLICY, name, lambda: owned(NETWORK_POLICY, name, VCJOB, job, spec=policy)))
+        return objects
+
+    def _service(self, job: batch.Job) -> Json:
+        spec: Json = {"clusterIP": "None", "selector": _pods_of(job)}
+        if self._options.publish_not_ready_addresses:
+            spec["publishNotReadyAddresses"] = True
+        return spec
+
+
+def host_files(job: batch.Job) -> dict[str, str]:
+    """The ConfigMap's data: per task a file of hosts, and what the variables say. Raises PluginError."""
+    data = {}
+    for task in job.spec.tasks:
+        domains = [host.domain for host in task_hosts(job, task)]
+        hosts, number = _variables(task)
+        data[f"{_key(task)}.host"] = "\n".join(domains)
+        data[hosts] = ",".join(domains)
+        data[number] = str(len(domains))
+    return data
+
+
+def _variables(task: batch.TaskSpec) -> tuple[str, str]:
+    """The variables of a task: its hosts, and how many."""
+    key = _key(task).upper()
+    return f"VC_{key}_HOSTS", f"VC_{key}_NUM"
+
+
+def _key(task: batch.TaskSpec) -> str:
+    return task.name.replace("-", "_")
+
+
+def _pods_of(job: batch.Job) -> dict[str, str]:
+    return {JOB_NAME: job.metadata.name, JOB_NAMESPACE: job.metadata.namespace}
+
+
+def _only_each_other(job: batch.Job) -> Json:
+    """The spec of a NetworkPolicy."""
+    pods = {"matchLabels": _pods_of(job)}
+    return {"podSelector": pods, "ingress": [{"from": [{"podSelector": pods}]}], "policyTypes": ["Ingress"]}
