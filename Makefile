@@ -75,6 +75,10 @@ bench-cluster: controlplane ## Benchmark against a real API server on this machi
 controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)
 	$(PY) -m controlplane.build
 
+.PHONY: crds
+crds: controlplane ## Make the resource definitions in deploy/crds from those in controlplane/crds
+	$(PY) -m controlplane.crds.generate
+
 # One lock file serves every supported Python and both architectures: it carries the hashes of all files of a release
 # and environment markers where they differ. The runtime lock is the same set of pins without the dev extra. Neither
 # may name an index: where packages come from is the business of whoever installs them.
