@@ -234,21 +234,21 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                 await asyncio.wait_for(watcher, PATIENCE)
             finally:
                 if arguments.process is not None:
-                    result.cpu = _cpu_seconds(arguments.process)
-                    result.memory = _peak_memory(arguments.process)
+                    result.cpu = cpu_seconds(arguments.process)
+                    result.memory = peak_memory(arguments.process)
                 if arguments.started is not None:
                     arguments.started.terminate()
                     arguments.started.wait(10)
     return result
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_memory(pid: int) -> float:
+def peak_memory(pid: int) -> float:
     """The most memory a process has had, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))

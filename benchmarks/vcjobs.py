@@ -1,0 +1,256 @@
+"""Many vcjobs at once on a real API server: how long until all their Pods exist, beside a loop that only creates Pods.
+
+Each contender gets a fresh kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup
+as soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, which also binds
+the Pods meanwhile. What counts is the time from the creation of the first vcjob to the moment the last Pod is seen.
+Afterwards the controllers are left alone for a while, and what they cost then is measured. Prints a table; asserts
+nothing.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cluster import IN_FLIGHT, PATIENCE, PODS, Api, cpu_seconds, node_bodies, peak_memory
+from controlplane.run import ControlPlane
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+CONTROLLERS = "controllers"
+SCHEDULER = "scheduler"
+CONTENDERS: dict[str, Sequence[str]] = {
+    "bare loop": (),
+    "controllers": (CONTROLLERS,),
+    "controllers and scheduler": (CONTROLLERS, SCHEDULER),
+}
+
+
+@dataclass
+class Result:
+    """What one contender came to; seconds, and MiB of memory."""
+
+    name: str
+    pods: int = 0
+    jobs_created: float = 0.0
+    all_exist: float = 0.0
+    cpu: float = 0.0
+    memory: float = 0.0
+    idle_share: float = -1.0
+    """Of one core, once nothing happens any more; negative: not measured."""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Group(msgspec.Struct):
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _GroupEvent(msgspec.Struct):
+    type: str
+    object: _Group
+
+
+class _NameEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+def template() -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": "registry.example/train:1",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    }
+    return {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}}
+
+
+def job_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
+    for i in range(jobs):
+        job = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": f"job-{i:04d}"},
+            "spec": {
+                "schedulerName": "volcano-py",
+                "queue": "default",
+                "minAvailable": replicas,
+                "tasks": [{"name": "worker", "replicas": replicas, "template": template()}],
+            },
+        }
+        yield JOBS, msgspec.json.encode(job)
+
+
+def pod_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
+    """The Pods a controller would make of the jobs."""
+    for i in range(jobs):
+        for j in range(replicas):
+            name = f"job-{i:04d}"
+            own = {"volcano.sh/job-name": name, "volcano.sh/task-spec": "worker", "volcano.sh/task-index": str(j)}
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{name}-worker-{j}",
+                    "labels": {**own, "volcano.sh/job-namespace": "default", "volcano.sh/queue-name": "default"},
+                    "annotations": {**own, "scheduling.k8s.io/group-name": name, "volcano.sh/job-version": "0"},
+                },
+                "spec": {"schedulerName": "volcano-py", **template()["spec"]},  # type: ignore[dict-item]
+            }
+            yield PODS, msgspec.json.encode(pod)
+
+
+async def watch_pods(session: aiohttp.ClientSession, expected: int, ready: asyncio.Event) -> None:
+    """Return when so many Pods have been added."""
+    decoder = msgspec.json.Decoder(_NameEvent)
+    added = 0
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with session.get(PODS, params={"watch": "true", "resourceVersion": "0"}, timeout=timeout) as answer:
+        ready.set()
+        async for line in answer.content:
+            added += decoder.decode(line).type == "ADDED"
+            if added >= expected:
+                return
+
+
+async def open_groups(session: aiohttp.ClientSession) -> None:
+    """Set every PodGroup to Inqueue as soon as it is seen."""
+    decoder = msgspec.json.Decoder(_GroupEvent)
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    tasks = set()
+    body = msgspec.json.encode({"status": {"phase": "Inqueue"}})
+    headers = {"Content-Type": "application/merge-patch+json"}
+
+    async def enqueue(name: str) -> None:
+        async with slots, session.patch(f"{GROUPS}/{name}", data=body, headers=headers) as answer:
+            await answer.read()
+
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with session.get(GROUPS, params={"watch": "true"}, timeout=timeout) as answer:
+        async for line in answer.content:
+            event = decoder.decode(line)
+            if event.type in ("ADDED", "MODIFIED") and event.object.status.phase in ("", "Pending"):
+                tasks.add(asyncio.create_task(enqueue(event.object.metadata.name)))
+
+
+def start(role: str, plane: ControlPlane, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
+    command += ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false"]
+    command += ["--enable-healthz=false", "-v=1"]
+    with (folder / f"{role}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+async def run(name: str, arguments: argparse.Namespace) -> Result:
+    result = Result(name, arguments.jobs * arguments.replicas)
+    roles = CONTENDERS[name]
+    with tempfile.TemporaryDirectory() as temporary, ControlPlane(logs=Path(temporary)) as plane:
+        folder = Path(temporary)
+        plane.apply_crds()
+        for queue in ("root", "default"):
+            plane.admin.create("/apis/scheduling.volcano.sh/v1beta1/queues", {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
+        tls = plane.authority.client_context()
+        token = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
+        processes: list[subprocess.Popen[bytes]] = []
+        async with (
+            Api(plane.url, token, tls) as api,
+            aiohttp.ClientSession(plane.url, connector=connector, headers=headers, read_bufsize=2**22) as session,
+        ):
+            await api.post_all(node_bodies(arguments.nodes))
+            ready = asyncio.Event()
+            watcher = asyncio.create_task(watch_pods(session, result.pods, ready))
+            opener = asyncio.create_task(open_groups(session)) if roles and SCHEDULER not in roles else None
+            try:
+                processes = [start(role, plane, folder) for role in roles]
+                await ready.wait()
+                await asyncio.sleep(4)
+                begun = time.perf_counter()
+                if roles:
+                    await api.post_all(job_bodies(arguments.jobs, arguments.replicas))
+                    result.jobs_created = time.perf_counter() - begun
+                else:
+                    await api.post_all(pod_bodies(arguments.jobs, arguments.replicas))
+                await asyncio.wait_for(watcher, PATIENCE)
+                result.all_exist = time.perf_counter() - begun
+                if processes:
+                    result.cpu, result.memory = cpu_seconds(processes[0].pid), peak_memory(processes[0].pid)
+                    await asyncio.sleep(arguments.rest)
+                    before, moment = cpu_seconds(processes[0].pid), time.perf_counter()
+                    await asyncio.sleep(arguments.idle)
+                    spent = cpu_seconds(processes[0].pid) - before
+                    result.idle_share = spent / (time.perf_counter() - moment)
+            finally:
+                if opener is not None:
+                    opener.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await opener
+                for process in processes:
+                    process.terminate()
+                    process.wait(20)
+                if arguments.logs:
+                    for file in folder.glob("*.log"):
+                        if file.stem in roles:
+                            (Path(arguments.logs) / f"{name}.{file.name}".replace(" ", "-")).write_bytes(
+                                file.read_bytes()
+                            )
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--replicas", type=int, default=10)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--rest", type=float, default=15.0, help="seconds to let things settle afterwards")
+    parser.add_argument("--idle", type=float, default=30.0, help="seconds over which the cost at rest is measured")
+    parser.add_argument("--logs", default="", help="directory to keep the logs of our processes in")
+    parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    results = []
+    for name in arguments.only:
+        console.print(f"{name}: {arguments.jobs:,} vcjobs of {arguments.replicas} Pods ...")
+        results.append(uvloop.run(run(name, arguments)))
+        console.print(f"  {results[-1].all_exist:.1f} s")
+    bare = next((result.all_exist for result in results if result.name == "bare loop"), 0.0)
+    table = Table(title=f"{arguments.jobs:,} vcjobs of {arguments.replicas} Pods, {arguments.nodes:,} nodes")
+    for column in ("", "Pods", "jobs created", "all Pods exist", "of bare loop", "cpu", "peak memory", "cpu at rest"):
+        table.add_column(column, justify="right" if column else "left")
+    for result in results:
+        table.add_row(
+            result.name,
+            f"{result.pods:,}",
+            f"{result.jobs_created:.1f} s" if result.jobs_created else "",
+            f"{result.all_exist:.1f} s",
+            f"{result.all_exist / bare:.2f} ×" if bare else "",
+            f"{result.cpu:.1f} s" if result.cpu else "",
+            f"{result.memory:.0f} MiB" if result.memory else "",
+            f"{100 * result.idle_share:.1f} %" if result.idle_share >= 0 else "",
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

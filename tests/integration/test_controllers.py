@@ -1,0 +1,419 @@
+"""The controllers on a real API server with a scheduler and fake kubelets, killed, doubled and fed with nonsense."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import build
+from controlplane.client import ApiError
+from controlplane.run import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+BATCH = "/apis/batch.volcano.sh/v1alpha1"
+SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
+KILLS = 20
+JOBS = 100
+
+
+class Role:
+    """One process of ours."""
+
+    def __init__(self, plane: ControlPlane, name: str, log: Path, *options: str) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(plane.kubeconfig)]
+        command += ["--enable-metrics=false", "--enable-healthz=false", *options]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(20)
+
+
+class Cluster:
+    """A control plane of its own: everything in it concerns our controllers."""
+
+    def __init__(self, plane: ControlPlane, logs: Path) -> None:
+        self.plane = plane
+        self.api = plane.admin
+        self.logs = logs
+        self.roles = ExitStack()
+
+    @contextmanager
+    def running(self, role: str, *options: str) -> Iterator[Role]:
+        process = self.start(role, *options)
+        try:
+            yield process
+        finally:
+            process.stop()
+
+    def start(self, role: str, *options: str) -> Role:
+        return Role(self.plane, role, self.logs / f"{role}-{time.monotonic_ns()}.log", *options)
+
+    def namespace(self, name: str) -> str:
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    def job(
+        self, namespace: str, name: str, replicas: int, *, annotations: dict[str, str] | None = None, **spec: Any
+    ) -> None:
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "10m"}}}
+        task = {
+            "name": "w",
+            "replicas": replicas,
+            "template": {
+                "metadata": {"annotations": annotations or {}},
+                "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]},
+            },
+        }
+        body = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {"schedulerName": "volcano-py", "minAvailable": replicas, "tasks": [task], **spec},
+        }
+        self.api.create(f"{BATCH}/namespaces/{namespace}/jobs", body)
+
+    def jobs(self, namespace: str) -> dict[str, dict[str, Any]]:
+        items = self.api.get(f"{BATCH}/namespaces/{namespace}/jobs")["items"]
+        return {item["metadata"]["name"]: item for item in items}
+
+    def phase(self, namespace: str, name: str) -> str:
+        job = self.api.get(f"{BATCH}/namespaces/{namespace}/jobs/{name}")
+        return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
+
+    def listed(self, path: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.api.get(path)["items"]
+        return items
+
+    def events(self, namespace: str) -> list[tuple[str, str, str]]:
+        return [
+            (e["involvedObject"]["kind"], e["reason"], e["message"])
+            for e in self.listed(f"/api/v1/namespaces/{namespace}/events")
+        ]
+
+    def wait(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+        deadline = time.monotonic() + timeout
+        found = condition()
+        while not found:
+            assert time.monotonic() < deadline, f"not within {timeout:.0f} s"
+            time.sleep(0.1)
+            found = condition()
+        return found
+
+    def command(self, namespace: str, action: str, target: dict[str, Any], kind: str, api_version: str) -> None:
+        reference = {"apiVersion": api_version, "kind": kind, "controller": True}
+        reference |= {"name": target["metadata"]["name"], "uid": target["metadata"]["uid"]}
+        self.api.create(
+            f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands",
+            {
+                "apiVersion": "bus.volcano.sh/v1alpha1",
+                "kind": "Command",
+                "metadata": {"generateName": "order-"},
+                "action": action,
+                "target": reference,
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Nodes with room, Kubernetes' own controllers, and our scheduler. (`control_plane` decides whether to skip.)"""
+    del control_plane
+    logs = tmp_path_factory.mktemp("logs")
+    try:
+        plane = ControlPlane().start()
+    except build.BuildError as error:
+        pytest.fail(str(error), pytrace=False)
+    with ExitStack() as stack:
+        stack.callback(plane.stop)
+        plane.apply_crds()
+        plane.start_kwok()
+        plane.start_controller_manager()
+        made = Cluster(plane, logs)
+        for i in range(4):
+            amounts = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
+            meta = {"name": f"n{i}", "labels": {"kubernetes.io/hostname": f"n{i}"}}
+            plane.admin.create(
+                "/api/v1/nodes", {"metadata": meta, "status": {"allocatable": amounts, "capacity": amounts}}
+            )
+        stack.enter_context(made.running("scheduler", "--leader-elect=false", "--schedule-period=200ms"))
+        yield made
+
+
+@pytest.fixture
+def controlled(cluster: Cluster) -> Iterator[Cluster]:
+    with cluster.running("controllers", "--leader-elect=false"):
+        yield cluster
+
+
+def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Names of everything in a namespace that a job may have brought, by where it is."""
+    core, net = f"/api/v1/namespaces/{namespace}", f"/apis/networking.k8s.io/v1/namespaces/{namespace}"
+    places = paths or (
+        f"{core}/pods",
+        f"{core}/services",
+        f"{core}/secrets",
+        f"{core}/configmaps",
+        f"{core}/persistentvolumeclaims",
+        f"{net}/networkpolicies",
+        f"{SCHEDULING}/namespaces/{namespace}/podgroups",
+        f"{BATCH}/namespaces/{namespace}/jobs",
+    )
+    found = {}
+    for place in places:
+        names = [o["metadata"]["name"] for o in cluster.listed(place) if o["metadata"]["name"] != "kube-root-ca.crt"]
+        if names:
+            found[place.rpartition("/")[2]] = sorted(names)
+    return found
+
+
+def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Cluster) -> None:
+    namespace = controlled.namespace("completes")
+    controlled.job(
+        namespace, "train", 3, annotations={"volcano-py.test/outcome": "succeed", "volcano-py.test/runs-for": "2s"}
+    )
+
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
+    pods = {pod["metadata"]["name"] for pod in controlled.listed(f"/api/v1/namespaces/{namespace}/pods")}
+    (group,) = controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Completed")
+
+    assert pods == {"train-w-0", "train-w-1", "train-w-2"}
+    uid = controlled.jobs(namespace)["train"]["metadata"]["uid"]
+    assert group["metadata"]["name"] == f"train-{uid}"
+    assert group["spec"]["minResources"]["requests.cpu"] == "30m"
+    conditions = [c["status"] for c in controlled.jobs(namespace)["train"]["status"]["conditions"]]
+    assert conditions == ["Pending", "Running", "Completed"]
+
+
+def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
+    namespace = controlled.namespace("nothing-left")
+    volumes = [
+        {
+            "mountPath": "/data",
+            "volumeClaim": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    ]
+    plugins = {"svc": [], "ssh": [], "env": []}
+    controlled.job(namespace, "train", 2, plugins=plugins, volumes=volumes)
+    controlled.wait(lambda: len(owned_by_jobs(controlled, namespace).get("podgroups", ())) == 1)
+    controlled.wait(lambda: len(owned_by_jobs(controlled, namespace)) >= 7)
+
+    controlled.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/train")
+
+    controlled.wait(lambda: not owned_by_jobs(controlled, namespace), timeout=60)
+
+
+def test_a_finished_job_goes_when_its_time_to_live_is_over(controlled: Cluster) -> None:
+    namespace = controlled.namespace("time-to-live")
+    controlled.job(namespace, "short", 1, annotations={"volcano-py.test/outcome": "succeed"}, ttlSecondsAfterFinished=2)
+
+    controlled.wait(lambda: "short" in controlled.jobs(namespace))
+    controlled.wait(lambda: not owned_by_jobs(controlled, namespace), timeout=60)
+
+
+def test_a_job_is_aborted_and_resumed_by_commands(controlled: Cluster) -> None:
+    namespace = controlled.namespace("commands")
+    controlled.job(namespace, "train", 2)
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
+    job = controlled.jobs(namespace)["train"]
+
+    controlled.command(namespace, "AbortJob", job, "Job", "batch.volcano.sh/v1alpha1")
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Aborted")
+    assert controlled.listed(f"/api/v1/namespaces/{namespace}/pods") == []
+    controlled.command(namespace, "ResumeJob", job, "Job", "batch.volcano.sh/v1alpha1")
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
+
+    assert controlled.listed(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands") == []
+
+
+def deploy(cluster: Cluster, namespace: str, name: str, replicas: int, queue: str = "") -> None:
+    labels = {"app": name}
+    annotations = {"scheduling.volcano.sh/queue-name": queue} if queue else {}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "10m"}}}
+    template = {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"schedulerName": "volcano-py", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    cluster.api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", {"metadata": {"name": name}, "spec": spec})
+
+
+def scale(cluster: Cluster, namespace: str, name: str, replicas: int) -> None:
+    cluster.api.patch(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", {"spec": {"replicas": replicas}})
+
+
+def bound(cluster: Cluster, namespace: str, app: str) -> int:
+    """Pods of a Deployment that have a node and stay."""
+    return sum(
+        1
+        for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
+        if pod["metadata"]["labels"]["app"] == app
+        and pod["spec"].get("nodeName")
+        and not pod["metadata"].get("deletionTimestamp")
+    )
+
+
+def test_a_deployment_runs_through_a_podgroup_of_its_replica_set(controlled: Cluster) -> None:
+    namespace = controlled.namespace("deployment")
+    deploy(controlled, namespace, "serve", 3)
+
+    controlled.wait(lambda: bound(controlled, namespace, "serve") == 3)
+
+    (replica_set,) = controlled.listed(f"/apis/apps/v1/namespaces/{namespace}/replicasets")
+    (group,) = controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+    assert group["metadata"]["name"] == f"podgroup-{replica_set['metadata']['uid']}"
+    assert group["spec"]["minMember"] == 1
+
+
+def test_scaling_up_past_the_quota_is_refused_and_scaling_down_gives_quota_back(controlled: Cluster) -> None:
+    namespace = controlled.namespace("elastic")
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "elastic"}}
+    controlled.api.create(f"{SCHEDULING}/queues", {**queue, "spec": {"weight": 1, "capability": {"cpu": "30m"}}})
+    deploy(controlled, namespace, "serve", 2, "elastic")
+    controlled.wait(lambda: bound(controlled, namespace, "serve") == 2)
+
+    scale(controlled, namespace, "serve", 5)
+    controlled.wait(lambda: bound(controlled, namespace, "serve") == 3)
+    refusals = controlled.wait(
+        lambda: [
+            text
+            for kind, _, text in controlled.events(namespace)
+            if kind == "Pod" and "elastic" in text and "30m" in text
+        ]
+    )
+    assert refusals
+    assert bound(controlled, namespace, "serve") == 3
+
+    scale(controlled, namespace, "serve", 1)
+    controlled.wait(lambda: bound(controlled, namespace, "serve") == 1)
+    deploy(controlled, namespace, "other", 2, "elastic")
+    controlled.wait(lambda: bound(controlled, namespace, "other") == 2)
+
+
+def test_a_queue_closes_when_its_last_podgroup_is_gone_and_opens_again(controlled: Cluster) -> None:
+    namespace = controlled.namespace("queues")
+    queue = controlled.api.create(
+        f"{SCHEDULING}/queues",
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "closing"},
+            "spec": {"weight": 1},
+        },
+    )
+    controlled.job(namespace, "train", 1, queue="closing")
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
+
+    def state() -> str:
+        return str((controlled.api.get(f"{SCHEDULING}/queues/closing").get("status") or {}).get("state", ""))
+
+    controlled.command(namespace, "CloseQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1")
+    controlled.wait(lambda: state() == "Closing")
+    controlled.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/train")
+    controlled.wait(lambda: state() == "Closed")
+    controlled.command(namespace, "OpenQueue", queue, "Queue", "scheduling.volcano.sh/v1beta1")
+    controlled.wait(lambda: state() == "Open")
+
+
+def test_a_malformed_object_is_set_aside_with_a_warning_and_others_go_on(controlled: Cluster) -> None:
+    namespace = controlled.namespace("nonsense")
+    policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "soon"}]
+    try:
+        controlled.job(namespace, "odd", 1, policies=policies)
+    except ApiError as error:  # the schema may be strict enough
+        assert error.status == 422
+    controlled.job(namespace, "odd-plugin", 1, plugins={"no-such-plugin": []})
+    controlled.job(namespace, "good", 1)
+
+    controlled.wait(lambda: controlled.phase(namespace, "good") == "Running")
+    controlled.wait(
+        lambda: any(kind == "Job" and "no-such-plugin" in text for kind, _, text in controlled.events(namespace))
+    )
+
+
+def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster) -> None:
+    namespace = cluster.namespace("takeover")
+    options = ("--leader-elect-resource-namespace=default", "--leader-elect-lease-duration=3s")
+    options += ("--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
+    first = cluster.start("controllers", *options)
+    cluster.job(namespace, "before", 1)
+    cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
+    with cluster.running("controllers", *options):
+        time.sleep(2)
+        first.kill()
+        cluster.job(namespace, "after", 1)
+        cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
+
+
+def test_twenty_kills_at_work_leave_no_duplicate_no_orphan_and_nothing_stuck(cluster: Cluster) -> None:
+    namespace = cluster.namespace("kills")
+    chance = random.Random(20261121)
+    succeed = {"volcano-py.test/outcome": "succeed", "volcano-py.test/runs-for": "3s"}
+    fail = {"volcano-py.test/outcome": "fail", "volcano-py.test/runs-for": "1s"}
+    restart = [{"event": "PodFailed", "action": "RestartJob"}]
+    restart_task = [{"event": "PodFailed", "action": "RestartTask"}]
+    process = cluster.start("controllers", "--leader-elect=false")
+    sizes = {}
+    for i in range(JOBS):
+        name = f"j{i:03d}"
+        sizes[name] = 1 + i % 4
+        kind = i % 5
+        if kind == 0:
+            cluster.job(namespace, name, sizes[name], annotations=succeed, plugins={"svc": [], "env": []})
+        elif kind == 1:
+            cluster.job(namespace, name, sizes[name], annotations=fail, policies=restart, maxRetry=2)
+        elif kind == 2:
+            cluster.job(namespace, name, sizes[name], annotations=fail, policies=restart_task, maxRetry=2)
+        else:
+            cluster.job(namespace, name, sizes[name])
+        if i % (JOBS // KILLS) == JOBS // KILLS - 1:
+            time.sleep(chance.uniform(0.0, 1.5))
+            process.kill()
+            process = cluster.start("controllers", "--leader-elect=false")
+            time.sleep(chance.uniform(0.8, 2.0))
+    ends = {0: "Completed", 1: "Failed", 2: "Failed", 3: "Running", 4: "Running"}
+    wanted = {f"j{i:03d}": ends[i % 5] for i in range(JOBS)}
+
+    def settled() -> bool:
+        found = {
+            name: ((job.get("status") or {}).get("state") or {}).get("phase")
+            for name, job in cluster.jobs(namespace).items()
+        }
+        return found == wanted
+
+    try:
+        cluster.wait(settled, timeout=120)
+        groups = Counter(
+            owner["name"]
+            for group in cluster.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+            for owner in group["metadata"]["ownerReferences"]
+        )
+        running = {name for name, phase in wanted.items() if phase == "Running"}
+        assert groups == dict.fromkeys(running, 1)
+        pods = Counter(
+            pod["metadata"]["labels"]["volcano.sh/job-name"]
+            for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
+            if pod["status"]["phase"] == "Running"
+        )
+        assert pods == {name: sizes[name] for name in running}
+        for name in wanted:
+            cluster.api.delete(f"{BATCH}/namespaces/{namespace}/jobs/{name}")
+        cluster.wait(lambda: not owned_by_jobs(cluster, namespace), timeout=60)
+    finally:
+        process.stop()
