@@ -55,6 +55,10 @@ CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
 CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 
+RUN_LABEL: Final = "job.volcano.sh"
+"""On the Pods of a vcjob that was made on the command line; its value is the job's name."""
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
 # --- Queues ---
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"

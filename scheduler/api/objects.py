@@ -23,6 +23,7 @@ class OwnerReference(Wire):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+    block_owner_deletion: bool | None = None
 
 
 class ObjectMeta(Wire):

@@ -35,20 +35,26 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
 
     Raises QuantityError when the text is not a Kubernetes quantity.
     """
-    match = _PATTERN.fullmatch(str(text).strip())
-    if match is None:
-        raise QuantityError(f"not a quantity: {str(text)!r:.66}")
-    number, exponent, suffix = match.groups()
-    try:
-        value = _UP.multiply(_UP.multiply(Decimal(number + (exponent or "")), _SUFFIX[suffix or ""]), Decimal(scale))
-    except InvalidOperation:
-        raise QuantityError(f"not a quantity: {str(text)!r:.66}") from None
+    number, factor, _ = split_quantity(text)
+    value = _UP.multiply(_UP.multiply(number, factor), Decimal(scale))
     if value >= LARGEST:
         return LARGEST
     if value <= -LARGEST:
         return -LARGEST
     whole = int(value)
     return whole + 1 if value > whole else whole
+
+
+def split_quantity(text: str | int | float) -> tuple[Decimal, Decimal, str]:
+    """Number, what its suffix multiplies it with, and the suffix ("e" for an exponent). Raises QuantityError."""
+    match = _PATTERN.fullmatch(str(text).strip())
+    if match is None:
+        raise QuantityError(f"not a quantity: {str(text)!r:.66}")
+    number, exponent, suffix = match.groups()
+    try:
+        return Decimal(number + (exponent or "")), _SUFFIX[suffix or ""], "e" if exponent else suffix or ""
+    except InvalidOperation:
+        raise QuantityError(f"not a quantity: {str(text)!r:.66}") from None
 
 
 def format_milli(amount: float) -> str:

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from scheduler.api.resource import Vector
 
 OPEN = "Open"
+CLOSING = "Closing"
+"""It takes nothing new, and still has PodGroups."""
+CLOSED = "Closed"
+UNKNOWN = "Unknown"
 
 
 @dataclass(slots=True, eq=False)

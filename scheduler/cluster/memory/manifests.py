@@ -61,8 +61,13 @@ def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
 
 
 def read_manifests(paths: Sequence[str], *, generated_names: bool = False) -> list[Manifest]:
-    """All objects of the paths, in order. Raises ManifestError."""
-    return [manifest for path in paths for manifest in _read(path)]
+    """All objects of the paths, in order. ``generated_names``: whether ``generateName`` will do for a name. Raises
+    ManifestError."""
+    manifests = [manifest for path in paths for manifest in _read(path)]
+    for manifest in manifests:
+        if not manifest.raw["metadata"].get("name") and not generated_names:
+            raise _unnamed(manifest.raw, manifest.where)
+    return manifests
 
 
 def _read(path: str) -> Iterator[Manifest]:
@@ -145,9 +150,13 @@ def _objects(document: object, where: str) -> Iterator[Manifest]:
             yield from _objects(item, f"{where}, items[{i}]")
         return
     metadata = document.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise ManifestError(f"{where}: {document['kind']}: metadata.name: expected a string")
-    for field in ("namespace", "uid", "creationTimestamp", "deletionTimestamp"):
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        raise _unnamed(document, where)
+    for field in ("name", "generateName", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
         if not isinstance(metadata.get(field, ""), str):
             raise ManifestError(f"{where}: {document['kind']}: metadata.{field}: expected a string")
     yield Manifest(where, find_kind(document["apiVersion"], document["kind"]), document)
+
+
+def _unnamed(document: dict[str, Any], where: str) -> ManifestError:
+    return ManifestError(f"{where}: {document['kind']}: metadata.name: expected a string")

@@ -97,7 +97,10 @@ class Executor:
         try:
             answer = await self._call("DELETE", path, _encode(options))
         except ApiError as error:
-            if error.status == 404 or (error.status == 409 and effect.uid):
+            if error.status == 404:
+                self._outcome.removed(effect.kind, effect.namespace, effect.name)
+                return
+            if error.status == 409 and effect.uid:
                 return
             raise
         if msgspec.json.decode(answer, type=_Kinded).kind == "Status":

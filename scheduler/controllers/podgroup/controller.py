@@ -1,0 +1,193 @@
+"""pg-controller: every Pod of ours is in a PodGroup.
+
+A Pod that names no PodGroup gets the one of its owner, made when the first of them comes. A key is one such PodGroup:
+however many Pods an owner has, each is annotated once, and their PodGroup is thought about once for all that wait.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple, cast
+
+import msgspec
+
+from scheduler.api.batch import Workload
+from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, find_kind
+from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
+from scheduler.api.objects import KubeObject, Pod, PodGroup
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff
+from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
+from scheduler.controllers.store import Key, Store
+
+LINGER: Final = 2.0
+"""Seconds between two looks at the Pods that an owner scaled to zero still has."""
+_OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
+"""Kinds whose annotations count."""
+_FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
+"""Fields of the spec that are ours."""
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class PodGroupController:
+    """See Controller."""
+
+    name = "pg-controller"
+    kinds: tuple[Kind, ...] = (POD, POD_GROUP, *_OWNERS)
+
+    def __init__(self, store: Store, scheduler_names: Collection[str]) -> None:
+        """``scheduler_names``: whose Pods to look after."""
+        self._store = store
+        self._schedulers = frozenset(scheduler_names)
+        self._waiting: dict[Key, set[str]] = {}
+        """PodGroup -> names of the Pods that ought to be in it and do not name it."""
+
+    # --- what concerns whom -------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        if kind is POD:
+            return self._observe_pod(cast("Pod | None", old), cast("Pod | None", new))
+        if kind is not POD_GROUP:
+            return self._observe_owner(cast("Workload | None", old), cast("Workload | None", new))
+        if old is not None and new is None and old.metadata.name.startswith(PODGROUP_PREFIX):
+            return [(old.metadata.namespace, old.metadata.name)]
+        return []
+
+    def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
+        before = None if old is None else self._place(old)
+        after = None if new is None else self._place(new)
+        if before == after:
+            return []
+        if before is not None:
+            names = self._waiting[before.key]
+            names.discard(before.name)
+            if not names:
+                del self._waiting[before.key]
+        if after is None:
+            return []
+        self._waiting.setdefault(after.key, set()).add(after.name)
+        return [after.key]
+
+    def _place(self, pod: Pod) -> "_Place | None":
+        """Where a Pod waits to be put into a PodGroup, or None if it does not."""
+        meta = pod.metadata
+        if (
+            pod.spec.scheduler_name not in self._schedulers
+            or (meta.annotations and meta.annotations.get(GROUP_NAME))
+            or pod.status.phase in _ENDED
+            or meta.deletion_timestamp
+        ):
+            return None
+        return _Place((meta.namespace, group_name(pod)), meta.name, meta.uid)
+
+    def _observe_owner(self, old: Workload | None, new: Workload | None) -> list[Key]:
+        if new is None:
+            return []
+        key = (new.metadata.namespace, PODGROUP_PREFIX + new.metadata.uid)
+        if key in self._waiting:
+            return [key]
+        if old is not None and (_idle(old), inherited(old)) == (_idle(new), inherited(new)):
+            return []
+        return [key] if self._store.get(POD_GROUP, PodGroup, *key) is not None else []
+
+    # --- what to do ---------------------------------------------------------------------------------------------------
+    def plan(self, key: Key, now: float) -> Plan:
+        group = self._store.get(POD_GROUP, PodGroup, *key)
+        waiting = [self._store.get(POD, Pod, key[0], name) for name in self._waiting.get(key, ())]
+        pods = [pod for pod in waiting if pod is not None]
+        if pods:
+            return self._admit(key, group, pods)
+        pods = [pod for pod in self._store.pods_in_group(*key).values() if _lives(pod) and group_name(pod) == key[1]]
+        return self._keep(group, pods)
+
+    def _admit(self, key: Key, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
+        """Put Pods into their PodGroup, which is made or brought up to date before."""
+        model = _newest(pods)
+        owners, missing = self._owners(model)
+        plan = Plan()
+        if not missing:
+            want = wanted(model, owners)
+            plan.then(*_written(group, model, want))
+        elif group is None:
+            return Plan(problem=f"{missing}, so what its PodGroup should be is not known")
+        body: Json = {"metadata": {"annotations": {GROUP_NAME: key[1]}}}
+        return plan.then(*(Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods))
+
+    def _keep(self, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
+        """Let a PodGroup follow its owner: away when that is scaled to zero, changed with its annotations, made again
+        when somebody has deleted it under its Pods."""
+        some = _newest(pods) if pods else group
+        if some is None:
+            return Plan()
+        owners, missing = self._owners(some)
+        if missing:
+            return Plan()
+        idle = any(_idle(owner) for _, owner in owners)
+        if idle and pods:
+            return Plan(after=LINGER)
+        if idle and group is not None:
+            return Plan([[Delete(POD_GROUP, group.metadata.namespace, group.metadata.name, group.metadata.uid)]])
+        if not pods or any(owner.metadata.deletion_timestamp for _, owner in owners):
+            return Plan()
+        model = _newest(pods)
+        return Plan().then(*_written(group, model, wanted(model, owners)))
+
+    def _owners(self, obj: KubeObject) -> tuple[list[Owner], str]:
+        """The owners whose annotations count, and which of them is not there, or ""."""
+        owners: list[Owner] = []
+        for reference in obj.metadata.owner_references or ():
+            kind = find_kind(reference.api_version, reference.kind)
+            if kind not in _OWNERS:
+                continue
+            owner = self._store.get(kind, Workload, obj.metadata.namespace, reference.name)
+            if owner is None or owner.metadata.uid != reference.uid:
+                return owners, f"{reference.kind} {reference.name} ({reference.uid}) is not there"
+            owners.append((kind, owner))
+        return owners, ""
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        pass
+
+
+class _Place(NamedTuple):
+    """Of a Pod that waits."""
+
+    key: Key
+    name: str
+    uid: str
+
+
+def _written(group: PodGroup | None, model: Pod, want: Wanted) -> list[Effect]:
+    """What makes the PodGroup as it should be; nothing if it is. The queue stays if the Pod does not name one, and what
+    others wrote into annotations and labels stays in any case."""
+    if group is None:
+        return [Create(POD_GROUP, manifest(model, want)), *map(Post, want.problems)]
+    spec = msgspec.to_builtins(group.spec)
+    known = {field: spec[field] for field in _FIELDS if field in spec and (field != "queue" or field in want.spec)}
+    body: Json = {}
+    if changes := diff({"minMember": 0, **known}, want.spec):
+        body["spec"] = changes
+    for field, now, then in (
+        ("annotations", group.metadata.annotations or {}, want.annotations),
+        ("labels", group.metadata.labels or {}, want.labels),
+    ):
+        if news := {key: value for key, value in then.items() if now.get(key) != value}:
+            body.setdefault("metadata", {})[field] = news
+    if not body:
+        return []
+    meta = group.metadata
+    return [Patch(POD_GROUP, meta.namespace, meta.name, body, meta.uid), *map(Post, want.problems)]
+
+
+def _newest(pods: Sequence[Pod]) -> Pod:
+    """The Pod that shows what the template is now."""
+    return max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+
+
+def _idle(owner: KubeObject) -> bool:
+    """Scaled to zero."""
+    return isinstance(owner, Workload) and owner.spec.replicas == 0
+
+
+def _lives(pod: Pod) -> bool:
+    return not pod.metadata.deletion_timestamp and pod.status.phase not in _ENDED

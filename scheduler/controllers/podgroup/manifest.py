@@ -1,0 +1,164 @@
+"""What the PodGroup of a Pod and its like should be, from the Pod and its owners (as Volcano's PodGroup controller).
+
+It needs one Pod to run unless an owner's annotation says more, and asks for as much as these Pods do. What Pods have
+beyond that is elastic: the queue plugins decide about each of them, so that a Deployment that grows is held to the
+quota of its queue Pod by Pod, and gives back the quota of every Pod it loses.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from scheduler.api.batch import Workload
+from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.kinds import POD, POD_GROUP, Kind
+from scheduler.api.names import (
+    COOLDOWN_TIME,
+    EVENT_MALFORMED,
+    EVENT_WARNING,
+    GROUP_MIN_MEMBER,
+    JDB_MAX_UNAVAILABLE,
+    JDB_MIN_AVAILABLE,
+    NETWORK_TOPOLOGY_HIGHEST_TIER,
+    NETWORK_TOPOLOGY_MODE,
+    PODGROUP_PREFIX,
+    PREEMPTABLE,
+    QUEUE_NAME_ANNOTATION,
+    REVOCABLE_ZONE,
+    VOLCANO_PREFIX,
+)
+from scheduler.api.objects import KubeObject, Pod
+from scheduler.api.quantity import QuantityError
+from scheduler.api.reasons import Malformed
+from scheduler.controllers.effects import Json
+from scheduler.controllers.owners import owner_reference
+from scheduler.controllers.resources import pod_usage, printed, scaled
+from scheduler.controllers.store import controller_of
+
+Owner = tuple[Kind, Workload]
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_LARGEST: Final = 2**31 - 1
+_OWN_ANNOTATIONS: Final = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE)
+_OWN_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)
+_MODES: Final = ("hard", "soft")
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A PodGroup as it should be."""
+
+    spec: Json
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    problems: list[EventPost] = field(default_factory=list)
+    """What was set aside on the way."""
+
+
+def group_name(pod: Pod) -> str:
+    """The name of the PodGroup that a Pod without one gets: that of all Pods with the same controller."""
+    owner = controller_of(pod)
+    return PODGROUP_PREFIX + (owner.uid if owner is not None else pod.metadata.uid)
+
+
+def inherited(owner: KubeObject) -> dict[str, str]:
+    """The annotations of an owner that its PodGroup depends on."""
+    return {
+        key: value
+        for key, value in (owner.metadata.annotations or {}).items()
+        if key.startswith(VOLCANO_PREFIX) or key == GROUP_MIN_MEMBER
+    }
+
+
+def wanted(pod: Pod, owners: Iterable[Owner]) -> Wanted:
+    """The PodGroup of a Pod; where several owners write the same annotation, that of the first counts."""
+    result = Wanted({}, {}, {})
+    minimum = None
+    for kind, owner in owners:
+        annotations = inherited(owner)
+        text = annotations.pop(GROUP_MIN_MEMBER, None)
+        if text is not None and minimum is None:
+            minimum = _min_member(text, kind, owner, result.problems)
+        result.annotations = annotations | result.annotations
+    own = pod.metadata.annotations or {}
+    result.annotations |= {key: own[key] for key in _OWN_ANNOTATIONS if key in own}
+    for key in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE):
+        if key in own:
+            result.annotations[key] = own[key]
+            break
+    labels = pod.metadata.labels or {}
+    result.labels = {key: labels[key] for key in _OWN_LABELS if key in labels}
+    result.spec["minMember"] = count = 1 if minimum is None else minimum
+    try:
+        result.spec["minResources"] = printed(scaled(pod_usage(pod.spec), count))
+    except QuantityError as error:
+        result.problems.append(_malformed(POD, pod, "spec", str(error)))
+    if pod.spec.priority_class_name:
+        result.spec["priorityClassName"] = pod.spec.priority_class_name
+    if QUEUE_NAME_ANNOTATION in own:
+        result.spec["queue"] = own[QUEUE_NAME_ANNOTATION]
+    topology = _network_topology(own, pod, result.problems)
+    if topology is not None:
+        result.spec["networkTopology"] = topology
+    return result
+
+
+def manifest(pod: Pod, group: Wanted) -> Json:
+    """A new PodGroup; it goes with what manages the Pod or, where nothing does, with the Pod."""
+    metadata: Json = {"name": group_name(pod), "namespace": pod.metadata.namespace}
+    if controller_of(pod) is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references or ()]
+    else:
+        metadata["ownerReferences"] = [owner_reference(POD, pod)]
+    if group.annotations:
+        metadata["annotations"] = group.annotations
+    if group.labels:
+        metadata["labels"] = group.labels
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.name,
+        "metadata": metadata,
+        "spec": group.spec,
+        "status": {"phase": "Pending"},
+    }
+
+
+def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[EventPost]) -> int:
+    if _whole(text):
+        return int(text)
+    problem = f"{text[:64]!r} is not a whole number from 0 to {_LARGEST} (1 is used)"
+    problems.append(_malformed(kind, owner, f"metadata.annotations[{GROUP_MIN_MEMBER}]", problem))
+    return 1
+
+
+def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[EventPost]) -> Json | None:
+    mode, tier = own.get(NETWORK_TOPOLOGY_MODE), own.get(NETWORK_TOPOLOGY_HIGHEST_TIER)
+    if mode is None and tier is None:
+        return None
+    topology: Json = {"mode": "hard"}
+    if mode is not None:
+        if mode.lower() in _MODES:
+            topology["mode"] = mode.lower()
+        else:
+            problem = f"{mode[:64]!r} is not one of {', '.join(_MODES)} (hard is used)"
+            problems.append(_malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_MODE}]", problem))
+    if tier is not None:
+        if _whole(tier):
+            topology["highestTierAllowed"] = int(tier)
+        else:
+            problem = f"{tier[:64]!r} is not a whole number from 0 to {_LARGEST}"
+            problems.append(_malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_HIGHEST_TIER}]", problem))
+    return topology
+
+
+def _whole(text: str) -> bool:
+    return _WHOLE.fullmatch(text) is not None and 0 <= int(text) <= _LARGEST
+
+
+def _malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> EventPost:
+    meta = obj.metadata
+    about = ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)
+    message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message
+    return EventPost(about, EVENT_WARNING, EVENT_MALFORMED, message)

@@ -1,0 +1,52 @@
+"""Whether a Queue is open: the table of states, with what the Queue above has to say (as Volcano's queue controller).
+
+A Queue that is closed because the one above it is closed carries an annotation, and opens again with that one; a Queue
+that was closed for itself stays closed.
+"""
+
+from dataclasses import dataclass
+
+from scheduler.api.batch import Action
+from scheduler.api.names import CLOSED_BY_PARENT, ROOT_QUEUE
+from scheduler.api.objects import Queue
+from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
+
+SHUT = (CLOSING, CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a Queue should be."""
+
+    state: str
+    closed_by_parent: bool | None = None
+    """What its annotation should say; None: what it says."""
+    refusal: str = ""
+    """Why it was not done as asked, or ""."""
+
+
+def decide(queue: Queue, above: str, action: str, populated: bool) -> Verdict:
+    """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks, or "".
+    ``populated``: whether it has PodGroups."""
+    if queue.metadata.name == ROOT_QUEUE:
+        return Verdict(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")
+    state = queue.status.state or OPEN
+    inherited = (queue.metadata.annotations or {}).get(CLOSED_BY_PARENT) == "true"
+    shut = CLOSING if populated else CLOSED
+    refusal = ""
+    if action == Action.OPEN_QUEUE and above in SHUT:
+        refusal = (
+            f"Failed to open queue {queue.metadata.name} because its parent queue {queue.spec.parent} is closing or "
+            "closed. Open the parent queue first."
+        )
+    elif action == Action.OPEN_QUEUE and state != OPEN:
+        return Verdict(OPEN, False)
+    elif action == Action.CLOSE_QUEUE and state not in SHUT:
+        return Verdict(shut, False if inherited else None)
+    if state in SHUT:
+        if inherited and above == OPEN:
+            return Verdict(OPEN, False)
+        return Verdict(CLOSED if state == CLOSED else shut, refusal=refusal)
+    if above in SHUT:
+        return Verdict(shut, True, refusal)
+    return Verdict(OPEN if state == OPEN else UNKNOWN, False if inherited else None)

@@ -1,0 +1,87 @@
+"""The table of states."""
+
+import pytest
+
+from scheduler.api.objects import ObjectMeta, Queue, QueueSpec, QueueStatus
+from scheduler.controllers.queue.state import Verdict, decide
+
+REFUSAL = "Failed to open queue team because its parent queue dept is closing or closed. Open the parent queue first."
+
+
+def queue(state: str, name: str = "team", closed_by_parent: str = "", parent: str = "dept") -> Queue:
+    annotations = {"volcano.sh/closed-by-parent": closed_by_parent} if closed_by_parent else None
+    meta = ObjectMeta(name=name, annotations=annotations)
+    return Queue(metadata=meta, spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "empty", "populated"),
+    [
+        ("", "", "Open", "Open"),
+        ("", "SyncQueue", "Open", "Open"),
+        ("", "OpenQueue", "Open", "Open"),
+        ("", "CloseQueue", "Closed", "Closing"),
+        ("Open", "", "Open", "Open"),
+        ("Open", "OpenQueue", "Open", "Open"),
+        ("Open", "CloseQueue", "Closed", "Closing"),
+        ("Closing", "", "Closed", "Closing"),
+        ("Closing", "OpenQueue", "Open", "Open"),
+        ("Closing", "CloseQueue", "Closed", "Closing"),
+        ("Closed", "", "Closed", "Closed"),
+        ("Closed", "OpenQueue", "Open", "Open"),
+        ("Closed", "CloseQueue", "Closed", "Closed"),
+        ("Unknown", "", "Unknown", "Unknown"),
+        ("Unknown", "OpenQueue", "Open", "Open"),
+        ("Unknown", "CloseQueue", "Closed", "Closing"),
+        ("Ajar", "", "Unknown", "Unknown"),
+    ],
+)
+@pytest.mark.parametrize("above", ["Open", ""], ids=["below an open queue", "below a queue that is not there"])
+def test_the_next_state_depends_on_the_state_the_action_and_whether_there_are_pod_groups(
+    above: str, state: str, action: str, empty: str, populated: str
+) -> None:
+    assert decide(queue(state), above, action, False).state == empty
+    assert decide(queue(state), above, action, True).state == populated
+
+
+@pytest.mark.parametrize("above", ["Closing", "Closed"])
+@pytest.mark.parametrize("state", ["", "Open", "Unknown"])
+def test_a_queue_below_a_closed_one_closes_and_says_so(above: str, state: str) -> None:
+    assert decide(queue(state), above, "", False) == Verdict("Closed", True)
+    assert decide(queue(state), above, "", True) == Verdict("Closing", True)
+
+
+@pytest.mark.parametrize("state", ["Closing", "Closed"])
+def test_a_queue_closed_by_its_parent_opens_with_it(state: str) -> None:
+    child = queue(state, closed_by_parent="true")
+    assert decide(child, "Open", "", False) == Verdict("Open", False)
+    assert decide(child, "", "", False) == Verdict("Closed")
+    assert decide(child, "Closed", "", True) == Verdict(state)
+
+
+@pytest.mark.parametrize("annotation", ["", "false", "yes"])
+def test_a_queue_closed_for_itself_stays_closed_when_its_parent_opens(annotation: str) -> None:
+    assert decide(queue("Closed", closed_by_parent=annotation), "Open", "", False) == Verdict("Closed")
+
+
+@pytest.mark.parametrize("above", ["Closing", "Closed"])
+@pytest.mark.parametrize("annotation", ["", "true"])
+def test_a_queue_below_a_closed_one_cannot_be_opened(above: str, annotation: str) -> None:
+    child = queue("Closed", closed_by_parent=annotation)
+    assert decide(child, above, "OpenQueue", False) == Verdict("Closed", refusal=REFUSAL)
+
+
+def test_opening_clears_the_word_that_the_parent_closed_it() -> None:
+    assert decide(queue("Closed", closed_by_parent="true"), "Open", "OpenQueue", False) == Verdict("Open", False)
+    assert decide(queue("Open", closed_by_parent="true"), "Open", "", False) == Verdict("Open", False)
+
+
+def test_closing_for_itself_clears_the_word_that_the_parent_closed_it() -> None:
+    assert decide(queue("Open", closed_by_parent="true"), "Open", "CloseQueue", False) == Verdict("Closed", False)
+
+
+@pytest.mark.parametrize("state", ["", "Open", "Closed", "Unknown"])
+def test_the_root_is_always_open(state: str) -> None:
+    root = queue(state, "root", parent="")
+    assert decide(root, "Open", "", True) == Verdict("Open")
+    assert decide(root, "Open", "CloseQueue", True) == Verdict("Open", refusal="the root queue cannot be closed")
