@@ -1,0 +1,119 @@
+"""The API server of a cluster in memory: what is stored, what watchers are told, what goes with what."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.memory.manifests import ManifestError
+from scheduler.cluster.memory.server import MemoryServer
+
+
+def manifest(kind: Kind, name: str, owner: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, **({"namespace": "ns"} if kind.namespaced else {})}
+    if owner is not None:
+        metadata["ownerReferences"] = [
+            {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        ]
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **rest}
+
+
+def server_with_log() -> tuple[MemoryServer, list[tuple[str, str, str]]]:
+    server, log = MemoryServer(), []
+
+    def told(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        what = "came" if old is None else "went" if new is None else "changed"
+        log.append((what, kind.name, (new or old).metadata.name))
+
+    server.watch(told)
+    return server, log
+
+
+def test_what_is_created_is_completed_stored_and_told():
+    server, log = server_with_log()
+
+    assert server.create(POD_GROUP, manifest(POD_GROUP, "g"))
+
+    stored = server.find(POD_GROUP, "ns", "g")
+    assert stored["spec"]["queue"] == "default"
+    assert stored["metadata"]["uid"]
+    assert log == [("came", "PodGroup", "g")]
+
+
+def test_what_is_there_already_is_not_created_again():
+    server, _ = server_with_log()
+    server.create(POD_GROUP, manifest(POD_GROUP, "g"))
+
+    assert not server.create(POD_GROUP, manifest(POD_GROUP, "g", spec={"minMember": 5}))
+    assert server.find(POD_GROUP, "ns", "g")["spec"].get("minMember") is None
+
+
+def test_a_namesake_made_later_has_another_uid():
+    server, _ = server_with_log()
+    server.create(POD_GROUP, manifest(POD_GROUP, "g"))
+    first = server.find(POD_GROUP, "ns", "g")["metadata"]["uid"]
+    server.delete(POD_GROUP, "ns", "g")
+    server.create(POD_GROUP, manifest(POD_GROUP, "g"))
+
+    assert server.find(POD_GROUP, "ns", "g")["metadata"]["uid"] != first
+
+
+def test_a_merge_patch_changes_what_it_names_and_removes_what_it_nulls():
+    server, log = server_with_log()
+    server.create(QUEUE, manifest(QUEUE, "q", spec={"weight": 2, "parent": "root"}))
+
+    server.patch(QUEUE, "", "q", {"spec": {"weight": 3, "parent": None}, "status": {"state": "Closed"}})
+
+    stored = server.find(QUEUE, "", "q")
+    assert stored["spec"] == {"weight": 3, "reclaimable": True}
+    assert stored["status"] == {"state": "Closed"}
+    assert log[-1] == ("changed", "Queue", "q")
+
+
+def test_a_patch_that_changes_nothing_is_not_told():
+    server, log = server_with_log()
+    server.create(QUEUE, manifest(QUEUE, "q", spec={"weight": 2}))
+
+    server.patch(QUEUE, "", "q", {"spec": {"weight": 2}})
+
+    assert len(log) == 1
+
+
+def test_a_patch_that_makes_an_object_unreadable_is_refused():
+    server, _ = server_with_log()
+    server.create(QUEUE, manifest(QUEUE, "q"))
+
+    with pytest.raises(ManifestError, match="weight"):
+        server.patch(QUEUE, "", "q", {"spec": {"weight": "heavy"}})
+    assert server.find(QUEUE, "", "q")["spec"]["weight"] == 1
+
+
+def test_what_is_owned_goes_with_its_owner_down_to_the_last():
+    server, log = server_with_log()
+    server.create(VCJOB, manifest(VCJOB, "j"))
+    job = server.find(VCJOB, "ns", "j")
+    server.create(POD_GROUP, manifest(POD_GROUP, "g", owner=job))
+    server.create(POD, manifest(POD, "p", owner=server.find(POD_GROUP, "ns", "g"), spec={"containers": []}))
+
+    server.delete(VCJOB, "ns", "j")
+
+    assert [raw for _, raw in server] == []
+    assert [entry for entry in log if entry[0] == "went"] == [
+        ("went", "Job", "j"),
+        ("went", "PodGroup", "g"),
+        ("went", "Pod", "p"),
+    ]
+
+
+def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once():
+    server, _ = server_with_log()
+    server.create(POD, manifest(POD, "placed", spec={"containers": [], "nodeName": "n1"}))
+    server.create(POD, manifest(POD, "waiting", spec={"containers": []}))
+
+    server.delete(POD, "ns", "placed")
+    server.delete(POD, "ns", "waiting")
+
+    assert server.find(POD, "ns", "placed")["metadata"]["deletionTimestamp"]
+    assert server.find(POD, "ns", "waiting") is None
+    assert [key[2] for key in server.terminating] == ["placed"]
