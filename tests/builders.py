@@ -181,7 +181,7 @@ class World:
     """A cluster in memory, scheduled a cycle at a time without a kubelet."""
 
     def __init__(self, *objects: Raw | Sequence[Raw]) -> None:
-        self.cluster = MemoryCluster(ClusterCache([NAME]), NAME)
+        self.cluster = MemoryCluster(ClusterCache([NAME]), [NAME])
         self.cluster.load(manifests(*objects))
         self.outcome: Outcome | None = None
 

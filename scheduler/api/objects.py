@@ -292,6 +292,7 @@ class Guarantee(Wire):
 
 class QueueSpec(Wire):
     weight: int = 1
+    extend_clusters: list[dict[str, Any]] | None = None
     capability: ResourceList | None = None
     reclaimable: bool | None = None
     guarantee: Guarantee | None = None

@@ -17,7 +17,7 @@ _SUFFIX: Final[dict[str, Decimal]] = {
     "Ei": Decimal(2**60),
 }  # fmt: skip
 _PATTERN: Final = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)"
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)"
 )
 _UP: Final = Context(prec=40, rounding=ROUND_CEILING)
 """Digits beyond any amount that is kept are rounded up, as the amount itself is."""

@@ -1,35 +1,33 @@
 """``volcano-py``: the one entry point of all roles and tools. Sub-commands are loaded when they are called."""
 
-import importlib
-
 import click
 
 from scheduler import __version__
+from scheduler.cli.lazy import Lazy, LazyGroup
 
-_COMMANDS = {
-    "scheduler": ("scheduler.cli.scheduler", "scheduler_command"),
-    "simulate": ("scheduler.cli.simulate", "simulate_command"),
+_COMMANDS: dict[str, Lazy] = {
+    "completion": ("scheduler.cli.completion", "completion_command", "Print a shell's completion script."),
+    "controllers": ("scheduler.cli.controllers", "controllers_command", "Run the controllers of a cluster."),
+    "job": ("scheduler.cli.job", "job_group", "Run, watch and stop vcjobs."),
+    "jobflow": ("scheduler.cli.flow", "jobflow_group", "Create, show and delete JobFlows."),
+    "jobtemplate": ("scheduler.cli.flow", "jobtemplate_group", "Create, show and delete JobTemplates."),
+    "pod": ("scheduler.cli.pod", "pod_group", "Show the Pods of vcjobs."),
+    "queue": ("scheduler.cli.queue", "queue_group", "Create, show, open and close queues."),
+    "scheduler": ("scheduler.cli.scheduler", "scheduler_command", "Schedule the Pods of a cluster."),
+    "simulate": ("scheduler.cli.simulate", "simulate_command", "Run the scheduler over manifests."),
+    "webhooks": ("scheduler.cli.webhooks", "webhooks_command", "Admit, default and refuse objects of a cluster."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported on use, so that none pays for the libraries of another."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute = _COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
-        return command if isinstance(command, click.Command) else None
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="volcano-py")
 def main() -> None:
     """A batch scheduler for AI clusters on Kubernetes that speaks Volcano's API groups."""
+
+
+def kubectl_vc() -> None:
+    """The same as a plugin of kubectl, which finds it by its file name ``kubectl-vc``."""
+    main(prog_name="kubectl vc")
 
 
 if __name__ == "__main__":

@@ -88,23 +88,24 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
 
 
 def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
-    """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole."""
+    """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole.
+    Counts of zero are taken out, as Volcano leaves them out."""
     conditions = [
         {
             "type": c.type,
             "status": c.status,
             "transitionID": c.transition_id,
             **({"lastTransitionTime": c.last_transition_time} if c.last_transition_time else {}),
-            "reason": c.reason,
-            "message": c.message,
+            **({"reason": c.reason} if c.reason else {}),
+            **({"message": c.message} if c.message else {}),
         }
         for c in update.conditions
     ]
     status: dict[str, Any] = {
         "conditions": conditions,
-        "running": update.running,
-        "succeeded": update.succeeded,
-        "failed": update.failed,
+        "running": update.running or None,
+        "succeeded": update.succeeded or None,
+        "failed": update.failed or None,
     }
     if update.phase:
         status["phase"] = update.phase
@@ -112,13 +113,19 @@ def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
 
 
 def queue_allocated(update: QueueAllocated) -> bytes:
-    """JSON patch of a Queue's status: the whole of ``allocated`` is replaced, so no resource of before remains."""
-    return _encode([{"op": "add", "path": "/status/allocated", "value": update.allocated}])
+    """JSON patch of a Queue's status: the whole of ``allocated`` is replaced, so no resource of before remains.
+    ``reservation`` is written empty, as Volcano does: its Queues are read by programs that know it there."""
+    return _encode(
+        [
+            {"op": "add", "path": "/status/allocated", "value": update.allocated},
+            {"op": "add", "path": "/status/reservation", "value": {}},
+        ]
+    )
 
 
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
-    return _encode({"status": {"allocated": update.allocated}})
+    return _encode({"status": {"allocated": update.allocated, "reservation": {}}})
 
 
 def _uid(uid: str) -> dict[str, str]:

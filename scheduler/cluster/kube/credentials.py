@@ -71,7 +71,10 @@ class Credentials:
             source = self._kubeconfig or "the default kubeconfig or service account"
             raise CredentialsError(f"cannot load credentials from {source}: {error}") from error
         if self._master:
-            configuration.host = self._master if "://" in self._master else f"http://{self._master}"
+            try:
+                configuration.host = self._master if "://" in self._master else f"http://{self._master}"
+            except ValueError as error:
+                raise CredentialsError(f"--master: {self._master} is not an address: {error}") from None
         self._configuration = configuration
         return Access(
             host=str(configuration.host).rstrip("/"),

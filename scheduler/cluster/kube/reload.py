@@ -1,11 +1,12 @@
-"""The scheduler's configuration file, read again while the scheduler runs.
+"""Configuration files that are read again while the program runs.
 
-The file is looked at before every cycle, by content: an edit, a replaced file and the swapped symlinks of a mounted
-ConfigMap are all the same. A file that cannot be used leaves the last good configuration in force. What the text means
-is told in ``scheduler.framework.configuration``.
+A file is looked at by content: an edit, a replaced file and the swapped symlinks of a mounted ConfigMap are all the
+same. A file that cannot be used leaves the last good configuration in force. What a text means is told by its parser.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -15,25 +16,28 @@ from scheduler.framework.configuration import (
     ConfigurationError,
     parse_configuration,
 )
-from scheduler.observability.metrics import Metrics
+from scheduler.observability.role_metrics import RoleMetrics
 
 LARGEST = 1_000_000
 """Bytes of a configuration file; what is larger is none."""
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 
-class ConfigurationFile:
-    """One file, or the built-in configuration if no path is given."""
+class ReloadedFile(Generic[T]):
+    """One file, or a built-in text if no path is given."""
 
-    def __init__(self, path: str = "") -> None:
-        """Raises ConfigurationError, naming file, line and reason, when the file cannot be used."""
+    def __init__(self, path: str, parse: Callable[[str, str], T], built_in: str = "") -> None:
+        """``parse`` is given text and source. Raises ConfigurationError, naming file, line and reason, when the file
+        cannot be used."""
         self._path = Path(path) if path else None
-        self._text = DEFAULT_CONFIGURATION if self._path is None else self._read(self._path)
+        self._parse = parse
+        self._text = built_in if self._path is None else self._read(self._path)
         self._problem = ""
-        self.current = parse_configuration(self._text, path or "the built-in configuration")
+        self.current = parse(self._text, path or "the built-in configuration")
         """The last good configuration."""
 
-    def poll(self, metrics: Metrics) -> bool:
+    def poll(self, metrics: RoleMetrics) -> bool:
         """Read the file if it has changed; whether a new configuration is in force."""
         if self._path is None:
             return False
@@ -51,7 +55,7 @@ class ConfigurationFile:
             return False
         self._text, self._problem = text, ""
         metrics.config_reloads.labels("success").inc()
-        log.info("configuration reloaded", file=str(self._path), actions=", ".join(self.current.actions))
+        log.info("configuration reloaded", file=str(self._path))
         return True
 
     @staticmethod
@@ -66,9 +70,17 @@ class ConfigurationFile:
         except UnicodeDecodeError as error:
             raise ConfigurationError(f"{path}: not UTF-8 (byte {error.start})") from None
 
-    @staticmethod
-    def _parse(text: str, source: str) -> Configuration:
-        configuration = parse_configuration(text, source)
-        for warning in configuration.warnings:
+
+class ConfigurationFile(ReloadedFile[Configuration]):
+    """The scheduler's."""
+
+    def __init__(self, path: str = "") -> None:
+        """Raises ConfigurationError."""
+        super().__init__(path, parse_configuration, DEFAULT_CONFIGURATION)
+
+    def poll(self, metrics: RoleMetrics) -> bool:
+        if not super().poll(metrics):
+            return False
+        for warning in self.current.warnings:
             log.warning(warning)
-        return configuration
+        return True

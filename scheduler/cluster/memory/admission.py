@@ -1,14 +1,48 @@
 """Admission for a cluster in memory: the functions the webhooks serve, over the objects of the simulation."""
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
-from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE
+from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
 from scheduler.api.objects import Namespace, Pod, PodGroup, Queue
-from scheduler.cluster.memory.server import MemoryServer
+from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.controllers.job.plugins import PLUGIN_NAMES
+from scheduler.webhooks.contract import Operation, Request, Settings
+from scheduler.webhooks.routes import admit
 
+_MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
+_VALIDATING: Final = (
+    "/jobs/validate",
+    "/queues/validate",
+    "/hypernodes/validate",
+    "/cronjobs/validate",
+    "/jobflows/validate",
+)
+"""Not PodGroups and Pods: those of a simulation may be a copy of what a cluster holds, in a queue that is closed or
+gone, and why they wait is the very question."""
 _ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class Admission:
+    """Asked about every object that is read, as if it were created now; one that has a uid was admitted elsewhere."""
+
+    def __init__(self, server: MemoryServer, scheduler_names: Sequence[str]) -> None:
+        self._view = MemoryView(server)
+        self._settings = Settings(scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES)
+
+    def completed(self, kind: Kind, raw: Json) -> Json:
+        """The object with what the mutating webhooks fill in."""
+        return admit(_creation(kind, raw), self._view, self._settings, _MUTATING).object
+
+    def refusal(self, kind: Kind, raw: Json) -> str:
+        """Why the validating webhooks would refuse it, or "". To be asked when everything is there."""
+        return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING).refusal
+
+
+def _creation(kind: Kind, raw: Json) -> Request:
+    metadata = raw["metadata"]
+    return Request(Operation.CREATE, kind, metadata.get("namespace") or "", metadata["name"], raw)
 
 
 class MemoryView:

@@ -1,7 +1,7 @@
 """A cluster held in memory: an API server, its Events and a kubelet, around the cache of a scheduler."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from scheduler.api.decisions import Decisions, EventPost, ObjectRef, PodGroupStatusUpdate
 from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULED_FROM, Kind, find_kind
@@ -19,10 +19,11 @@ from scheduler.api.names import (
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cache import ClusterCache
+from scheduler.cluster.memory.admission import Admission
 from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.manifests import Manifest, ManifestError
-from scheduler.cluster.memory.server import Json, Key, MemoryServer, set_condition
+from scheduler.cluster.memory.server import Json, Key, MemoryServer, display, set_condition
 
 _CACHED = frozenset(SCHEDULED_FROM)
 
@@ -30,10 +31,11 @@ _CACHED = frozenset(SCHEDULED_FROM)
 class MemoryCluster:
     """Objects, Events and a simulated kubelet around one cache."""
 
-    def __init__(self, cache: ClusterCache, scheduler_name: str) -> None:
+    def __init__(self, cache: ClusterCache, scheduler_names: Sequence[str]) -> None:
         self.cache = cache
         self.server = MemoryServer()
-        self._component = scheduler_name
+        self._component = scheduler_names[0]
+        self._admission = Admission(self.server, scheduler_names)
         self._log = EventLog()
         self._kubelet = SimulatedKubelet(self.server)
         self.server.watch(self._feed)
@@ -41,14 +43,26 @@ class MemoryCluster:
     # --- manifests in ---
     def load(self, manifests: Iterable[Manifest]) -> None:
         """Take objects as if they were created one after the other, a second apart. Raises ManifestError."""
-        keys = [self.server.read(manifest) for manifest in manifests]
+        keys = []
+        fresh: dict[Key, Kind] = {}
+        for manifest in manifests:
+            key = self.server.read(manifest)
+            keys.append(key)
+            if manifest.kind is not None and not manifest.raw["metadata"].get("uid"):
+                fresh[key] = manifest.kind
         keys += self._ensure(NAMESPACE, DEFAULT_NAMESPACE, {})
         keys += self._ensure(QUEUE, ROOT_QUEUE, {"spec": {"weight": 1, "reclaimable": False}})
         keys += self._ensure(QUEUE, DEFAULT_QUEUE, {"spec": {"weight": 1, "reclaimable": True}})
         order = {f"{kind.group}/{kind.name}": i for i, kind in enumerate(KINDS)}
         for key in sorted(keys, key=lambda key: order.get(key[0], len(order))):
+            if key in fresh:
+                self.server.replace_raw(key, self._admission.completed(fresh[key], self.server.raw(key)))
             self.server.admit(key)
             self._refuse_malformed(key)
+        for key, kind in fresh.items():
+            refusal = self._admission.refusal(kind, self.server.raw(key))
+            if refusal:
+                raise ManifestError(f"{self.server.where(key)}: {kind.name} {display(key)}: {refusal}")
         self.tick()
 
     def _refuse_malformed(self, key: Key) -> None:

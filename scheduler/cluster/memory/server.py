@@ -71,6 +71,10 @@ class MemoryServer:
         entry = self._objects.get(key_of(kind, namespace, name))
         return None if entry is None else entry[1]
 
+    def raw(self, key: Key) -> Json:
+        """An object as it is stored, by its key; not to be changed. Raises KeyError."""
+        return self._objects[key][1]
+
     def decoded(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
         """The same, decoded; None also for kinds that are only carried through."""
         return self._decoded.get(key_of(kind, namespace, name))

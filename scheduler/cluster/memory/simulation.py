@@ -1,4 +1,4 @@
-"""Cycle after cycle over a cluster in memory: the same sessions as on a real one, in simulated time."""
+"""Cycle after cycle over a cluster in memory: the same sessions and controllers as on a real one, in simulated time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,9 @@ from enum import Enum
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.manifests import Manifest
+from scheduler.cluster.memory.operator import MemoryOperator
+from scheduler.cluster.memory.workloads import make_pods
+from scheduler.controllers.catalogue import make_controllers
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 
@@ -42,15 +45,18 @@ def simulate(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError."""
-    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names[0])
+    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names)
+    operator = MemoryOperator(cluster, lambda store: make_controllers(store, scheduler_names))
     cluster.load(manifests)
     outcome: Outcome | None = None
     done = 0
     while done < (MOST_CYCLES if cycles is None else cycles):
+        changed = make_pods(cluster.server)
+        changed |= operator.run()
         outcome = run_cycle(cluster.cache.snapshot(cluster.now), configuration)
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed
-        changed = cluster.carry_out(outcome.decisions, malformed)
+        changed |= cluster.carry_out(outcome.decisions, malformed)
         if kubelet is Kubelet.RUN:
             changed |= cluster.run_kubelet()
         cluster.tick()
@@ -59,4 +65,6 @@ def simulate(
             progress(done)
         if cycles is None and not changed:
             break
+    make_pods(cluster.server)
+    operator.run()
     return Report(cluster, outcome, done)

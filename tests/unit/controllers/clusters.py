@@ -19,7 +19,7 @@ class Controlled:
     """Controllers over a cluster in memory; every change is worked off at once."""
 
     def __init__(self, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
-        self.cluster = MemoryCluster(ClusterCache(["volcano"]), "volcano")
+        self.cluster = MemoryCluster(ClusterCache(["volcano"]), ["volcano"])
         self._operator = MemoryOperator(self.cluster, make_controllers)
         self.cluster.load([])
         self.settle()

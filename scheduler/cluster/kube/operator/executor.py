@@ -4,6 +4,7 @@ What the server answers is handed back, so that the store knows the outcome befo
 done, and what as failed, is part of each effect.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -25,6 +26,8 @@ class Outcome(Protocol):
     """Who is told what came of a write."""
 
     def written(self, kind: Kind, obj: KubeObject) -> None: ...
+
+    def terminating(self, kind: Kind, obj: KubeObject) -> None: ...
 
     def removed(self, kind: Kind, namespace: str, name: str) -> None: ...
 
@@ -68,7 +71,7 @@ class Executor:
             if error.status == 409 and error.reason == _ALREADY_EXISTS:
                 return
             raise
-        self._read(effect.kind, body)
+        self._read(effect.kind, body, self._outcome.written)
 
     async def _patch(self, effect: Patch) -> None:
         path = object_path(effect.kind, effect.namespace, effect.name)
@@ -83,7 +86,7 @@ class Executor:
             if error.status == 404 or (error.status in (409, 422) and effect.uid and "uid" in error.message.lower()):
                 return
             raise
-        self._read(effect.kind, answer)
+        self._read(effect.kind, answer, self._outcome.written)
 
     async def _delete(self, effect: Delete) -> None:
         options: dict[str, Any] = {
@@ -106,14 +109,14 @@ class Executor:
         if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
             self._outcome.removed(effect.kind, effect.namespace, effect.name)
         else:
-            self._read(effect.kind, answer)
+            self._read(effect.kind, answer, self._outcome.terminating)
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
         return await self._client.request(
             method, path, body=body, content_type=content_type, priority=Priority.WRITE, fence=self._fence
         )
 
-    def _read(self, kind: Kind, body: bytes) -> None:
+    def _read(self, kind: Kind, body: bytes, take: Callable[[Kind, KubeObject], None]) -> None:
         """Hand an answer back; one that cannot be read is left to the watch, which knows how to complain."""
         if kind.struct is None:
             return
@@ -124,4 +127,4 @@ class Executor:
             obj: KubeObject = decoder.decode(body)
         except msgspec.MsgspecError:
             return
-        self._outcome.written(kind, obj)
+        take(kind, obj)

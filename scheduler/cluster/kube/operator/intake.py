@@ -38,6 +38,13 @@ class Intake:
             self._worklist.observe(kind, old, obj, time.time())
             self.changed.set()
 
+    def terminating(self, kind: Kind, obj: KubeObject) -> None:
+        """The answer to a deletion. The watch may have told meanwhile that the object is gone; then it is old news, of
+        whatever version it may be."""
+        known = self._store.get(kind, KubeObject, obj.metadata.namespace, obj.metadata.name)
+        if known is not None and known.metadata.uid == obj.metadata.uid:
+            self.written(kind, obj)
+
     def removed(self, kind: Kind, namespace: str, name: str) -> None:
         """An object is gone."""
         old = self._store.delete(kind, namespace, name)

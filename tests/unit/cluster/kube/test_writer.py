@@ -289,7 +289,7 @@ def test_of_several_statuses_of_one_object_only_the_newest_is_sent_after_the_one
         for running in range(1, 6):
             world.writer.submit(Decisions(pod_groups=[group_status("Running", running)]))
         assert await world.writer.flush(2)
-        assert [c.body["status"]["running"] for c in world.api.to("PATCH", GROUP)] == [0, 5]
+        assert [c.body["status"]["running"] for c in world.api.to("PATCH", GROUP)] == [None, 5]
         assert world.api.to("PATCH", GROUP)[0].body["metadata"] == {"uid": "uid-g"}
 
     run(scenario)
@@ -315,7 +315,10 @@ def test_what_a_queue_no_longer_holds_does_not_remain_in_its_status() -> None:
         assert await world.writer.flush(2)
         (call,) = world.api.to("PATCH", QUEUE_STATUS)
         assert call.headers["Content-Type"] == "application/json-patch+json"
-        assert call.body == [{"op": "add", "path": "/status/allocated", "value": {"cpu": "1"}}]
+        assert call.body == [
+            {"op": "add", "path": "/status/allocated", "value": {"cpu": "1"}},
+            {"op": "add", "path": "/status/reservation", "value": {}},
+        ]
 
     run(scenario)
 
@@ -328,7 +331,7 @@ def test_a_queue_without_any_status_gets_one() -> None:
         world.api.on("PATCH", QUEUE_STATUS, handler)
         world.writer.submit(Decisions(queues=[QueueAllocated("q", {"cpu": "1"})]))
         assert await world.writer.flush(2)
-        assert world.api.to("PATCH", QUEUE_STATUS)[1].body == {"status": {"allocated": {"cpu": "1"}}}
+        assert world.api.to("PATCH", QUEUE_STATUS)[1].body == {"status": {"allocated": {"cpu": "1"}, "reservation": {}}}
 
     run(scenario)
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
-from scheduler.api.objects import KubeObject, ObjectMeta, PodGroup, Queue
+from scheduler.api.objects import KubeObject, ObjectMeta, Pod, PodGroup, Queue
 from scheduler.cluster.kube.client import ApiClient, ApiError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.operator.executor import Executor
@@ -214,11 +214,29 @@ def test_a_pod_that_terminates_is_known_as_terminating():
                     "deletionTimestamp": "2026-01-01T00:00:00Z",
                 }
             }
+            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
             w.api.answer("DELETE", "/api/v1/namespaces/ns/pods/p", {"kind": "Pod", **terminating})
 
             await w.executor.carry_out(Delete(POD, "ns", "p"))
 
             assert w.store.get(POD, KubeObject, "ns", "p").metadata.deletion_timestamp
+
+    asyncio.run(story())
+
+
+def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go():
+    async def story() -> None:
+        async with world() as w:
+            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
+
+            async def gone_meanwhile(call: Call, request: web.Request) -> Answer:
+                w.intake.removed(POD, "ns", "p")
+                return {"kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "resourceVersion": "9"}}
+
+            w.api.on("DELETE", "/api/v1/namespaces/ns/pods/p", gone_meanwhile)
+            await w.executor.carry_out(Delete(POD, "ns", "p"))
+
+            assert w.store.get(POD, KubeObject, "ns", "p") is None
 
     asyncio.run(story())
 

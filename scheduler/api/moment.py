@@ -1,0 +1,18 @@
+"""Moments as Kubernetes writes them, and as the program counts them: in seconds since the epoch."""
+
+from datetime import UTC, datetime
+
+
+def format_moment(seconds: float) -> str:
+    """``2026-01-31T09:00:00Z``; fractions of a second are dropped."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_moment(text: str | None) -> float | None:
+    """Seconds since the epoch; None where there is no moment, or one that cannot be read."""
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,70 @@
+"""``volcano-py controllers``: the controllers on a real cluster, with Volcano's flags."""
+
+from collections.abc import Sequence
+
+import click
+
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.cli.flags import without_effect
+from scheduler.cli.role_flags import RoleFlags, role_flags, serve
+
+LOCK = "volcano-py-controllers"
+
+
+@click.command("controllers", context_settings={"max_content_width": 120, "show_default": True})
+@click.option(
+    "--controllers",
+    "selection",
+    default="*",
+    help="Comma-separated: * for all, a name for one, -name for all but one.",
+)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=(DEFAULT_SCHEDULER_NAME,),
+    help="A schedulerName of Pods that get PodGroups. Repeatable.",
+)
+@click.option("--worker-threads", "writes", type=click.IntRange(1, 4096), default=64, help="Writes in flight.")
+@without_effect(
+    "--inherit-owner-annotations",
+    "--max-requeue-num",
+    "--worker-threads-for-cronjob",
+    "--worker-threads-for-gc",
+    "--worker-threads-for-podgroup",
+    "--worker-threads-for-queue",
+)
+@role_flags(lease_name=LOCK, metrics=":8081")
+def controllers_command(role: RoleFlags, selection: str, scheduler_names: Sequence[str], writes: int) -> None:
+    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, clean-up.
+
+    Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad flags.
+    """
+    from scheduler.cluster.kube.operator.role import Operator, Settings
+    from scheduler.controllers.catalogue import SelectionError, make_controllers
+    from scheduler.controllers.controller import Controller
+    from scheduler.controllers.store import Store
+
+    role.configure_logs()
+    names = tuple(dict.fromkeys(scheduler_names))
+
+    def make(store: Store) -> list[Controller]:
+        return make_controllers(store, names, selection.split(","))
+
+    try:
+        make(Store())
+    except SelectionError as error:
+        raise click.UsageError(f"--controllers: {error}") from None
+    settings = Settings(
+        lease=role.lease(LOCK),
+        qps=role.kube_api_qps,
+        burst=role.kube_api_burst,
+        writes=writes,
+        metrics_address=role.metrics_address,
+        health_address=role.health_address,
+    )
+
+    async def main() -> int:
+        return await Operator(settings, make, role.credentials()).run()
+
+    serve("controllers", main)

@@ -1,0 +1,21 @@
+"""``volcano-py jobflow`` and ``volcano-py jobtemplate``: the same verbs over two kinds."""
+
+import click
+
+from scheduler.cli.flow.create import create_command
+from scheduler.cli.flow.delete import delete_command
+from scheduler.cli.flow.describe import describe_command
+from scheduler.cli.flow.get import get_command
+from scheduler.cli.flow.kinds import JOB_FLOW, JOB_TEMPLATE, FlowKind
+from scheduler.cli.flow.list import list_command
+
+
+def _group(kind: FlowKind) -> click.Group:
+    group = click.Group(kind.command, help=f"Create, show and delete {kind.plural}.")
+    for build in (create_command, delete_command, describe_command, get_command, list_command):
+        group.add_command(build(kind))
+    return group
+
+
+jobflow_group = _group(JOB_FLOW)
+jobtemplate_group = _group(JOB_TEMPLATE)

@@ -1,0 +1,36 @@
+"""``jobflow delete`` and ``jobtemplate delete``: by name, or what manifests name."""
+
+import click
+
+from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.failure import Failed
+from scheduler.cli.flow.kinds import FlowKind
+from scheduler.cli.manifests import each, file_option
+from scheduler.cli.named import named
+from scheduler.cli.output import key_in
+
+
+def delete_command(flow: FlowKind) -> click.Command:
+    @click.command("delete", help=f"Delete {flow.plural}.")
+    @named(flow.constant, "-N", "--name", missing=None, many=True)
+    @file_option
+    @connected(namespaced=True)
+    def command(connection: Connection, names: tuple[str, ...], files: tuple[str, ...]) -> None:
+        if not names and not files:
+            raise Failed(f"{flow.spoken} name must be specified")
+
+        async def work(cluster: Cluster) -> None:
+            async def delete(namespace: str, item: dict[str, object]) -> str:
+                name = key_in(item)[1]
+                await cluster.delete(flow.kind, namespace, name)
+                return name
+
+            for name in names:
+                await cluster.delete(flow.kind, cluster.namespace, name)
+                click.echo(f"Deleted {flow.kind.name}: {cluster.namespace}/{name}")
+            if files:
+                await each(files, flow.kind, cluster, connection, delete, "Deleted")
+
+        connection.run(work)
+
+    return command

@@ -1,0 +1,31 @@
+"""``jobflow describe`` and ``jobtemplate describe``: whole objects, in YAML unless told otherwise."""
+
+import click
+
+from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.flow.kinds import FlowKind
+from scheduler.cli.named import named
+from scheduler.cli.output import JSON, YAML, nothing_found, output_option, print_list, print_object
+
+
+def describe_command(flow: FlowKind) -> click.Command:
+    @click.command("describe", help=f"Show one of the {flow.plural}, or all, as a whole.")
+    @named(flow.constant, "-N", "--name", missing=None)
+    @output_option(YAML, JSON, default=YAML)
+    @connected(namespaced=True)
+    def command(connection: Connection, name: str, output: str) -> None:
+        from scheduler.cluster.kube.sources import Source
+
+        async def work(cluster: Cluster) -> None:
+            if name:
+                print_object(await cluster.get(flow.kind, cluster.namespace, name), output)
+                return
+            found = await cluster.fetch(Source(flow.kind, cluster.namespace))
+            if found:
+                print_list(found, output, flow.kind)
+            else:
+                nothing_found()
+
+        connection.run(work)
+
+    return command

@@ -1,0 +1,67 @@
+"""What the verbs have to know of the kinds they work on."""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scheduler.cli.output import Column
+from scheduler.cli.text import age
+
+if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
+
+_GAP = 4
+
+
+@dataclass(frozen=True)
+class FlowKind:
+    constant: str
+    """Its name in ``scheduler.api.kinds``."""
+    command: str
+    plural: str
+    spoken: str
+    """What vcctl calls it in its messages."""
+    columns: tuple[Column[Any], ...]
+
+    @property
+    def kind(self) -> "Kind":
+        from scheduler.api import kinds
+
+        kind: Kind = getattr(kinds, self.constant)
+        return kind
+
+
+def _phase(flow: Any) -> str:
+    state = flow.status.get("state")
+    return str(state.get("phase", "")) if isinstance(state, dict) else ""
+
+
+def _jobs(field: str) -> Column[Any]:
+    """How many jobs a list of a JobFlow's status has; vcctl's API writes ``unKnowJobs``."""
+
+    def cell(flow: Any) -> int:
+        jobs = flow.status.get(f"{field}Jobs")
+        return len(jobs) if isinstance(jobs, list) else 0
+
+    return Column(field.capitalize(), cell, wide=True)
+
+
+_NAMES: tuple[Column[Any], ...] = (
+    Column("Name", lambda item: item.metadata.name, gap=_GAP),
+    Column("Namespace", lambda item: item.metadata.namespace, gap=_GAP),
+)
+_AGE: Column[Any] = Column("Age", lambda item: age(item.metadata.creation_timestamp, time.time()), gap=_GAP)
+
+JOB_FLOW = FlowKind(
+    "JOB_FLOW",
+    "jobflow",
+    "JobFlows",
+    "jobflow",
+    (
+        *_NAMES,
+        Column("Phase", _phase, gap=_GAP, phase=True),
+        _AGE,
+        *(_jobs(field) for field in ("pending", "running", "completed", "failed", "terminated")),
+    ),
+)
+JOB_TEMPLATE = FlowKind("JOB_TEMPLATE", "jobtemplate", "JobTemplates", "job template", _NAMES)

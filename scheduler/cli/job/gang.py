@@ -1,0 +1,71 @@
+"""A vcjob together with its PodGroup: how far the gang is, and why it waits."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.api.batch import FINISHED_PHASES, JobPhase
+from scheduler.api.names import CONDITION_UNSCHEDULABLE
+from scheduler.cli.job.list import replicas
+
+if TYPE_CHECKING:
+    from scheduler.api.batch import Job
+    from scheduler.api.objects import PodGroup
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Counts are of Pods."""
+
+    job: "Job"
+    group: "PodGroup | None"
+    """None while the job controller has not made it, or after it took it away."""
+
+    @property
+    def ready(self) -> int:
+        """Those that run or have done their work."""
+        return self.job.status.running + self.job.status.succeeded
+
+    @property
+    def needed(self) -> int:
+        """Those that must run at once."""
+        return self.job.status.min_available or self.job.spec.min_available
+
+    @property
+    def total(self) -> int:
+        return replicas(self.job)
+
+    @property
+    def phase(self) -> str:
+        return self.job.status.state.phase or JobPhase.PENDING.value
+
+    @property
+    def reason(self) -> str:
+        """Why it waits or has ended badly, or ""."""
+        state = self.job.status.state
+        if state.phase == JobPhase.PENDING or not state.phase:
+            waiting = self.waiting_for
+            if waiting:
+                return waiting
+        return "" if state.phase == JobPhase.COMPLETED else state.message or state.reason
+
+    @property
+    def waiting_for(self) -> str:
+        """What the scheduler says of the PodGroup, or ""."""
+        if self.job.status.state.phase in FINISHED_PHASES or self.group is None:
+            return ""
+        for condition in self.group.status.conditions or ():
+            if condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
+                return condition.message or condition.reason
+        return ""
+
+
+def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
+    """The jobs, each with the PodGroup that it owns."""
+    owned = {
+        owner.uid: group
+        for group in groups
+        for owner in group.metadata.owner_references or ()
+        if owner.controller
+    }  # fmt: skip
+    return [Gang(job, owned.get(job.metadata.uid) if job.metadata.uid else None) for job in jobs]

@@ -1,0 +1,68 @@
+"""``job list``: vcctl's table of vcjobs."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.api.names import JOB_TYPE
+from scheduler.cli.complete import names_of
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.listing import ListFlags, View, list_flags, show_list
+from scheduler.cli.output import Column
+
+if TYPE_CHECKING:
+    from scheduler.api.batch import Job
+
+_BATCH = "Batch"
+
+
+def replicas(job: "Job") -> int:
+    """The Pods that a vcjob asks for."""
+    return sum(task.replicas for task in job.spec.tasks)
+
+
+_COLUMNS: "tuple[Column[Job], ...]" = (
+    Column("Name", lambda job: job.metadata.name, gap=3),
+    Column("Creation", lambda job: (job.metadata.creation_timestamp or "").partition("T")[0], 15),
+    Column("Phase", lambda job: job.status.state.phase, 12, phase=True),
+    Column("JobType", lambda job: (job.metadata.labels or {}).get(JOB_TYPE) or _BATCH, 12),
+    Column("Replicas", replicas, 12),
+    Column("Min", lambda job: job.status.min_available, 6),
+    Column("Pending", lambda job: job.status.pending, 10),
+    Column("Running", lambda job: job.status.running, 10),
+    Column("Succeeded", lambda job: job.status.succeeded, 12),
+    Column("Failed", lambda job: job.status.failed, 10),
+    Column("Unknown", lambda job: job.status.unknown, 12),
+    Column("RetryCount", lambda job: job.status.retry_count, 10),
+    Column("Queue", lambda job: job.spec.queue, wide=True),
+    Column("Scheduler", lambda job: job.spec.scheduler_name, wide=True),
+    Column("Message", lambda job: job.status.state.message, wide=True, elastic=True),
+)
+_NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespace, gap=3)
+
+
+@click.command("list")
+@click.option("-q", "--queue", default="", help="Only those of this queue.", shell_complete=names_of("QUEUE"))
+@click.option("-S", "--scheduler", default="", help="Only those of this scheduler.")
+@click.option("--selector", default="", help="Only those whose name contains this.")
+@list_flags()
+def list_command(connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str) -> None:
+    """List vcjobs."""
+    from scheduler.api.kinds import VCJOB
+    from scheduler.cluster.kube.sources import Source
+
+    def wanted(job: "Job") -> bool:
+        return (
+            selector in job.metadata.name
+            and queue in ("", job.spec.queue)
+            and scheduler in ("", job.spec.scheduler_name)
+        )  # fmt: skip
+
+    def view(cluster: Cluster) -> "View[Job]":
+        return View(
+            (Source(VCJOB, cluster.scope, labels=flags.labels),),
+            lambda objects: [job for job in objects[VCJOB.name] if wanted(job)],
+            _COLUMNS if cluster.scope else (_NAMESPACE, *_COLUMNS),
+        )
+
+    show_list(connection, flags, view)

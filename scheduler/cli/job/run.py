@@ -1,0 +1,89 @@
+"""``job run``: a vcjob from a manifest, or from flags as vcctl has them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME, RUN_LABEL
+from scheduler.cli.complete import names_of
+from scheduler.cli.connection import Cluster, Connection, Raw, connected
+from scheduler.cli.failure import Failed
+from scheduler.cli.manifests import file_option, read
+from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
+from scheduler.cli.resource_list import RESOURCE_LIST
+from scheduler.cli.text import pairs
+
+_ENOUGH_TO_TRY = {"cpu": "1000m", "memory": "100Mi"}
+
+
+@click.command("run")
+@file_option
+@click.option("-N", "--name", default="", help="Name of the job.")
+@click.option("-i", "--image", default="busybox", show_default=True, help="Image of the container.")
+@click.option(
+    "-m", "--min", "min_available", type=int, default=1, show_default=True, help="Pods that must run at once."
+)
+@click.option("-r", "--replicas", type=int, default=1, show_default=True, help="Pods.")
+@click.option(
+    "-R",
+    "--requests",
+    type=RESOURCE_LIST,
+    show_default=f"the limits, else {pairs(_ENOUGH_TO_TRY.items())}",
+    help="What each Pod asks for.",
+)
+@click.option("-L", "--limits", type=RESOURCE_LIST, show_default="the requests", help="What each Pod may use.")
+@click.option(
+    "-S", "--scheduler", default=DEFAULT_SCHEDULER_NAME, show_default=True,
+    envvar="VOLCANO_SCHEDULER_NAME", show_envvar=True, help="schedulerName of the job.",
+)  # fmt: skip
+@click.option("-q", "--queue", default="", help="Queue of the job.", shell_complete=names_of("QUEUE"))
+@output_option(TABLE, JSON, YAML, NAME)
+@connected(namespaced=True)
+@click.argument("command", nargs=-1, metavar="[-- COMMAND [ARGUMENT]...]")
+def run_command(connection: Connection, files: Sequence[str], output: str, **flags: Any) -> None:
+    """Create a vcjob from a manifest or from flags."""
+    from scheduler.api.kinds import VCJOB
+
+    if not files and not flags["name"]:
+        raise Failed("job name cannot be left blank")
+
+    async def work(cluster: Cluster) -> None:
+        jobs = read(files, VCJOB, cluster, connection) if files else [(cluster.namespace, _job(**flags))]
+        for namespace, job in jobs:
+            made = await cluster.create(VCJOB, namespace, job)
+            if output == TABLE:
+                click.echo(f"run job {key_in(made)[1]} successfully")
+            else:
+                print_object(made, output, VCJOB)
+
+    connection.run(work)
+
+
+def _job(
+    *, name: str, image: str, min_available: int, replicas: int, requests: dict[str, str] | None,
+    limits: dict[str, str] | None, scheduler: str, queue: str, command: Sequence[str],
+) -> Raw:  # fmt: skip
+    """One task of one container, never restarted in place: restarting is the job controller's business."""
+    from scheduler.api.kinds import VCJOB
+
+    container: Raw = {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": requests or limits or _ENOUGH_TO_TRY, "limits": limits or requests or _ENOUGH_TO_TRY},
+    }
+    if command:
+        container["command"] = list(command)
+    template = {
+        "metadata": {"name": name, "labels": {RUN_LABEL: name}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    spec: Raw = {
+        "minAvailable": min_available,
+        "schedulerName": scheduler,
+        "tasks": [{"name": "default0", "replicas": replicas, "template": template}],
+    }
+    if queue:
+        spec["queue"] = queue
+    return {"apiVersion": VCJOB.api_version, "kind": VCJOB.name, "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,49 @@
+"""``job suspend`` and ``job resume``: Commands that the job controller carries out."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.named import named
+from scheduler.cli.orders import order
+
+if TYPE_CHECKING:
+    from scheduler.api.batch import Action
+
+
+def _order(connection: Connection, name: str, action: "Action", done: str) -> None:
+    from scheduler.api.kinds import VCJOB
+
+    async def work(cluster: Cluster) -> None:
+        namespace = cluster.namespace
+        command = await order(cluster, VCJOB, name, action, namespace)
+        click.echo(f"{done} job {name}: Command {command} created in namespace {namespace}")
+
+    connection.run(work)
+
+
+@click.command("suspend")
+@named("VCJOB", "-N", "--name", missing="job name is mandatory to suspend a particular job")
+@connected(namespaced=True)
+def suspend_command(connection: Connection, name: str) -> None:
+    """Stop a vcjob until it is resumed.
+
+    By a Command AbortJob to the job controller.
+    """
+    from scheduler.api.batch import Action
+
+    _order(connection, name, Action.ABORT_JOB, "suspend")
+
+
+@click.command("resume")
+@named("VCJOB", "-N", "--name", missing="job name is mandatory to resume a particular job")
+@connected(namespaced=True)
+def resume_command(connection: Connection, name: str) -> None:
+    """Go on with a suspended vcjob.
+
+    By a Command ResumeJob to the job controller.
+    """
+    from scheduler.api.batch import Action
+
+    _order(connection, name, Action.RESUME_JOB, "resume")

@@ -1,0 +1,174 @@
+"""What commands print: tables for people, objects for programs.
+
+A column is as wide as its longest cell, and at least as wide as vcctl makes it, so that scripts written for vcctl go on
+reading. On a terminal that is too narrow, gaps shrink first and then the cells of elastic columns; names never do.
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import click
+
+from scheduler.cli.text import in_colour_of, printable
+
+if TYPE_CHECKING:
+    from scheduler.api.kinds import Kind
+
+T = TypeVar("T")
+Raw = dict[str, Any]
+TABLE: Final = "table"
+WIDE: Final = "wide"
+JSON: Final = "json"
+YAML: Final = "yaml"
+NAME: Final = "name"
+_GAP: Final = 2
+_LEAST_ELASTIC: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column over rows of type T."""
+
+    title: str
+    cell: Callable[[T], object]
+    width: int = 0
+    """Least width, the gap to the next column included."""
+    gap: int = _GAP
+    """Blanks after the longest cell."""
+    wide: bool = False
+    """Only with ``-o wide``."""
+    phase: bool = False
+    """Whether it is shown in the colour of the phase that it names."""
+    elastic: bool = False
+    """Whether its cells may be cut off on a narrow terminal."""
+
+
+def output_option(*formats: str, default: str = TABLE) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """``-o``; passed on as ``output``."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats or (TABLE, WIDE, JSON, YAML, NAME)), default=default,
+        show_default=True, help="Form of the output."
+    )  # fmt: skip
+
+
+class Table(Generic[T]):
+    """Columns over rows. Rows that are printed later, while watching, keep the widths of the first ones."""
+
+    def __init__(self, columns: Sequence[Column[T]], output: str = TABLE, *, columns_of_terminal: int | None = None):
+        """``columns_of_terminal``: None to ask the terminal; where there is none, nothing is cut off."""
+        self._columns = [column for column in columns if output == WIDE or not column.wide]
+        self._limit = columns_of_terminal or _columns_of_terminal()
+        self._widths: list[int] = []
+
+    def lines(self, rows: Sequence[T]) -> list[str]:
+        """The rows as text; the first time, a line of titles before them."""
+        cells = [[printable(column.cell(row)) for column in self._columns] for row in rows]
+        lines = []
+        if not self._widths:
+            self._widths = self._measure(cells)
+            lines.append(self._line([column.title for column in self._columns], titles=True))
+        return lines + [self._line(row) for row in cells]
+
+    def _measure(self, cells: list[list[str]]) -> list[int]:
+        longest = [
+            max(len(text) for text in (column.title, *(row[i] for row in cells)))
+            for i, column in enumerate(self._columns)
+        ]
+        widths = [max(c.width, length + c.gap) for c, length in zip(self._columns, longest, strict=True)]
+        over = sum(widths) - _GAP - self._limit if self._limit else 0  # nothing follows the last column
+        for spare in (
+            [width - length - _GAP for width, length in zip(widths, longest, strict=True)],
+            [length - _LEAST_ELASTIC if c.elastic else 0 for c, length in zip(self._columns, longest, strict=True)],
+        ):
+            for i, amount in enumerate(spare):
+                cut = max(0, min(over, amount))
+                widths[i] -= cut
+                over -= cut
+        return widths
+
+    def _line(self, cells: Sequence[str], *, titles: bool = False) -> str:
+        shown = []
+        for column, text, width in zip(self._columns, cells, self._widths, strict=True):
+            room = width - _GAP
+            cut = f"{text[: room - 1]}…" if column.elastic and self._limit and len(text) > room else text
+            padding = " " * max(1, width - len(cut))
+            shown.append((in_colour_of(text, cut) if column.phase and not titles else cut) + padding)
+        return "".join(shown).rstrip()
+
+
+def _columns_of_terminal() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def nothing_found() -> None:
+    """On stderr, as kubectl does it, so that a pipe gets nothing."""
+    click.echo("No resources found", err=True)
+
+
+def print_list(items: Sequence[Raw], output: str, kind: "Kind") -> None:
+    """Objects as one List, or as their names."""
+    if output == NAME:
+        for item in items:
+            click.echo(name_of(item, kind))
+        if not items:
+            nothing_found()
+        return
+    shown = [_without_managed_fields(item) for item in items]
+    print_object({"apiVersion": "v1", "items": shown, "kind": "List", "metadata": {"resourceVersion": ""}}, output)
+
+
+def print_object(item: Raw, output: str, kind: "Kind | None" = None) -> None:
+    """One object; ``kind`` is needed for its name."""
+    if output == NAME and kind is not None:
+        click.echo(name_of(item, kind))
+        return
+    item = _without_managed_fields(item)
+    if output == JSON:
+        import json
+
+        click.echo(json.dumps(item, indent=4, ensure_ascii=False))
+    else:
+        click.echo(_yaml(item), nl=False)
+
+
+def name_of(item: Raw, kind: "Kind") -> str:
+    """``job.batch.volcano.sh/train``, as kubectl names it."""
+    group = f".{kind.group}" if kind.group else ""
+    return printable(f"{kind.name.lower()}{group}/{key_in(item)[1]}")
+
+
+def key_in(item: Raw) -> tuple[str, str]:
+    """Namespace and name; "" for what is not there."""
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict):
+        return "", ""
+    return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+
+
+def _without_managed_fields(item: Raw) -> Raw:
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return item
+    return item | {"metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _yaml(item: Raw) -> str:
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(base):  # type: ignore[misc]
+        """Quotes what other readers than PyYAML take for a number, such as the commit 12e4567."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    Dumper.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
+    )
+    text: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    return text

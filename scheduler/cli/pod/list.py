@@ -1,0 +1,77 @@
+"""``pod list``: the Pods of vcjobs, or all Pods of one queue."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.api.names import JOB_NAME, QUEUE_NAME, QUEUE_NAME_ANNOTATION
+from scheduler.cli.complete import names_of
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.listing import ListFlags, View, list_flags, show_list
+from scheduler.cli.output import Column
+from scheduler.cli.text import age
+
+if TYPE_CHECKING:
+    from scheduler.cli.pod.state import ListedPod, PodState
+
+_GAP = 8
+
+
+def _queue(pod: "ListedPod") -> str:
+    """A vcjob's Pods carry it as a label, others that are queued as an annotation."""
+    metadata = pod.metadata
+    return (metadata.labels or {}).get(QUEUE_NAME) or (metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) or ""
+
+
+def _state(pod: "ListedPod") -> "PodState":
+    from scheduler.cli.pod.state import pod_state
+
+    return pod_state(pod)
+
+
+def _ready(pod: "ListedPod") -> str:
+    state = _state(pod)
+    return f"{state.ready}/{state.containers}"
+
+
+_COLUMNS: "tuple[Column[ListedPod], ...]" = (
+    Column("Namespace", lambda pod: pod.metadata.namespace, gap=_GAP),
+    Column("Name", lambda pod: pod.metadata.name, gap=_GAP),
+    Column("Ready", _ready, gap=_GAP),
+    Column("Status", lambda pod: _state(pod).status, gap=_GAP, phase=True),
+    Column("Restart", lambda pod: _state(pod).restarts, gap=_GAP),
+    Column("Age", lambda pod: age(pod.metadata.creation_timestamp, time.time()), gap=_GAP),
+    Column("Node", lambda pod: pod.spec.node_name or "<none>", wide=True),
+    Column("Job", lambda pod: (pod.metadata.labels or {}).get(JOB_NAME, "<none>"), wide=True),
+    Column("Queue", lambda pod: _queue(pod) or "<none>", wide=True),
+)
+
+
+@click.command("list")
+@click.option("-j", "--job", default="", help="Only those of this vcjob.", shell_complete=names_of("VCJOB"))
+@click.option("-q", "--queue", default="", help="All of this queue.", shell_complete=names_of("QUEUE"))
+@list_flags()
+def list_command(connection: Connection, flags: ListFlags, job: str, queue: str) -> None:
+    """List the Pods of vcjobs, or of a queue.
+
+    With -q, Pods that no vcjob made are listed as well.
+    """
+    from dataclasses import replace
+
+    from scheduler.api.kinds import POD
+    from scheduler.cli.pod.state import ListedPod
+    from scheduler.cluster.kube.sources import Source
+
+    kind = replace(POD, struct=ListedPod)
+    of_jobs = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME
+    labels = ",".join(selector for selector in (of_jobs, flags.labels) if selector)
+
+    def view(cluster: Cluster) -> View[ListedPod]:
+        return View(
+            (Source(kind, cluster.scope, labels=labels),),
+            lambda objects: [pod for pod in objects[POD.name] if queue in ("", _queue(pod))],
+            _COLUMNS,
+        )
+
+    show_list(connection, flags, view)

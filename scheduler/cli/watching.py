@@ -1,0 +1,89 @@
+"""The verb ``list`` with ``--watch``, and whatever else is drawn anew as the cluster changes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import click
+
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject
+from scheduler.api.reasons import Malformed
+from scheduler.cli.connection import Cluster
+from scheduler.cli.failure import NOT_FOUND, Failed
+from scheduler.cli.listing import Key, Objects, View, key_of, warn
+from scheduler.cli.output import TABLE, WIDE, Table, print_object
+from scheduler.cluster.kube.informer import Informer
+from scheduler.cluster.kube.sources import Source
+from scheduler.observability.role_metrics import RoleMetrics
+
+T = TypeVar("T")
+
+
+class Mirror:
+    """The objects of some sources as their watches tell them; a ``Sink`` of informers."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self._objects: dict[str, dict[Key, Any]] = {}
+
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        self._objects.setdefault(kind, {})[key_of(obj)] = obj
+        self.changed.set()
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self._objects.get(kind, {}).pop((namespace, name), None)
+        self.changed.set()
+
+    def objects(self, sources: Sequence[Source]) -> Objects:
+        return {source.kind.name: list(self._objects.get(source.kind.name, {}).values()) for source in sources}
+
+
+@asynccontextmanager
+async def mirrored(cluster: Cluster, sources: Sequence[Source]) -> AsyncIterator[Mirror]:
+    """A mirror that holds the first lists. What the server refuses is Failed at once, what breaks later is retried."""
+    await asyncio.gather(*(cluster.fetch(source, at_most=1) for source in sources))
+    mirror = Mirror()
+    metrics = RoleMetrics()
+    informers = [Informer(cluster.client, source, mirror, _report, metrics) for source in sources]
+    tasks = [asyncio.create_task(informer.run()) for informer in informers]
+    try:
+        await asyncio.gather(*(informer.synced.wait() for informer in informers))
+        yield mirror
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _report(malformed: Malformed, _: object) -> None:
+    warn(malformed.kind, malformed.namespace, malformed.name, malformed.field, malformed.problem)
+
+
+async def watch(cluster: Cluster, view: View[T], output: str) -> None:
+    """Print the rows, and each again when it changes, until cancelled. Raises Failed."""
+    table = Table(view.columns, output)
+    shown: dict[Key, T] = {}
+    async with mirrored(cluster, view.sources) as mirror:
+        while True:
+            mirror.changed.clear()
+            rows = {view.key(row): row for row in view.rows(mirror.objects(view.sources))}
+            changed = [key for key, row in rows.items() if row != shown.get(key)]
+            shown = rows
+            if changed and output in (TABLE, WIDE):
+                for line in table.lines([rows[key] for key in changed]):
+                    click.echo(line)
+            elif changed:
+                await _print_each(cluster, view.kind, changed, output)
+            await mirror.changed.wait()
+
+
+async def _print_each(cluster: Cluster, kind: Kind, keys: Sequence[Key], output: str) -> None:
+    """Whole objects, of which a watch keeps only the fields that tables show."""
+    for namespace, name in keys:
+        try:
+            print_object(await cluster.get(kind, namespace, name), output, kind)
+        except Failed as failed:
+            if failed.status != NOT_FOUND:
+                raise

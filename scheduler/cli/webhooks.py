@@ -1,0 +1,170 @@
+"""``volcano-py webhooks``: the admission server on a real cluster, with Volcano's flags."""
+
+import sys
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import click
+
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
+from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
+from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
+
+SECRET = "volcano-py-admission-certificate"
+
+
+class Paths(click.ParamType[tuple[Route, ...]]):
+    """Comma-separated paths of webhooks."""
+
+    name = "paths"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Route, ...]:
+        if isinstance(value, tuple):
+            return value
+        known = routes()
+        wanted = dict.fromkeys(path.strip() for path in str(value).split(",") if path.strip())
+        for path in wanted:
+            if path not in known:
+                self.fail(f"there is no admission {path!r}; there are {', '.join(known)}", param, ctx)
+        return tuple(known[path] for path in wanted)
+
+
+@click.command("webhooks", context_settings={"max_content_width": 120, "show_default": True})
+@click.option(
+    "--enabled-admission", "served", type=Paths(), default=",".join(BINARY_DEFAULT), help="Paths that are answered."
+)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=(DEFAULT_SCHEDULER_NAME,),
+    help="A schedulerName of Pods that are checked; the first is that of vcjobs that name none. Repeatable.",
+)
+@click.option("--admission-conf", metavar="FILE", default="", help="Resource groups of Pods; read again on change.")
+@click.option("--listen-address", "host", default="", show_default="all", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8443, help="Port to listen on; 0 for a free one.")
+@click.option("--webhook-namespace", "namespace", default="volcano-system", help="Namespace of the program.")
+@click.option("--webhook-service-name", "service", default="", help="Service through which API servers reach it.")
+@click.option(
+    "--webhook-url", "url", default="", help="URL under which they reach it; missing webhook configurations are made."
+)
+@click.option("--tls-cert-file", metavar="FILE", default="", show_default="made", help="Certificate chain to serve.")
+@click.option("--tls-private-key-file", metavar="FILE", default="", show_default="made", help="Its key.")
+@click.option("--ca-cert-file", metavar="FILE", default="", help="What API servers are to trust; with --tls-cert-file.")
+@click.option("--certificate-secret", default=SECRET, help="Secret of the certificate that is made without files.")
+@boolean("--enable-root-queue-protection", default=True, help="Refuse to change the amounts of the root queue.")
+@boolean("--enable-queue-allocated-pods-check", default=False, help="Refuse to delete queues with allocated Pods.")
+@click.option("--max-queue-depth", type=click.IntRange(1), default=5, help="Levels of queues below the root.")
+@click.option(
+    "--graceful-shutdown-time", "graceful", type=DURATION, default="30s", help="For requests in flight when stopping."
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    default="",
+    show_default="the service account, else KUBECONFIG",
+    help="Credentials for the API server.",
+)
+@click.option("--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server.")
+@click.option("--kube-api-qps", "qps", type=float, default=50, help="Requests per second; 0 for no limit.")
+@click.option("--kube-api-burst", "burst", type=click.IntRange(1), default=100, help="Requests that may come at once.")
+@boolean("--enable-healthz", default=True, help="Serve /healthz, /readyz and /metrics.")
+@click.option("--healthz-address", type=ADDRESS, default=":11251", help="Where they are served.")
+@click.option("-v", "--v", "verbosity", type=VERBOSITY, default="2", help="0: warnings; 1 to 3: what happens; 4: all.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "json", "console"]),
+    default="auto",
+    help="auto: console on a terminal, else json.",
+)
+@without_effect("--logtostderr", "--feature-gates")
+def webhooks_command(
+    served: tuple[Route, ...],
+    scheduler_names: Sequence[str],
+    admission_conf: str,
+    host: str,
+    port: int,
+    namespace: str,
+    service: str,
+    url: str,
+    tls_cert_file: str,
+    tls_private_key_file: str,
+    ca_cert_file: str,
+    certificate_secret: str,
+    enable_root_queue_protection: bool,
+    enable_queue_allocated_pods_check: bool,
+    max_queue_depth: int,
+    graceful: float,
+    kubeconfig: str,
+    master: str,
+    qps: float,
+    burst: int,
+    enable_healthz: bool,
+    healthz_address: str,
+    verbosity: int,
+    log_format: str,
+) -> None:
+    """Answer admission reviews: fill in defaults, refuse what cannot be.
+
+    Without --tls-cert-file a certificate is made, kept in a Secret, renewed, and API servers are told to trust it.
+
+    Exit codes: 0 stopped, 1 no way to the API server or no address to listen on, 2 bad flags or configuration.
+    """
+    from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, CertificateSecret, RoleSettings
+    from scheduler.cluster.kube.credentials import Credentials
+    from scheduler.cluster.kube.reload import ReloadedFile
+    from scheduler.controllers.job.plugins import PLUGIN_NAMES
+    from scheduler.framework.configuration import ConfigurationError
+    from scheduler.observability import logs
+    from scheduler.webhooks.contract import Settings
+    from scheduler.webhooks.resource_groups import parse_resource_groups
+
+    logs.configure(verbosity, log_format)
+    if not service and not url:
+        raise click.UsageError("one of --webhook-service-name and --webhook-url has to be given")
+    if bool(tls_cert_file) != bool(tls_private_key_file) or (ca_cert_file and not tls_cert_file):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together, and --ca-cert-file with them")
+    url_host = urlsplit(url).hostname or "" if url else ""
+    if url and not (url.startswith("https://") and url_host):
+        raise click.UsageError(f"--webhook-url: {url!r} is not a URL like https://host:port")
+    try:
+        groups = ReloadedFile(admission_conf, parse_resource_groups)
+    except ConfigurationError as error:
+        click.echo(f"volcano-py webhooks: {error}", err=True)
+        sys.exit(BAD_CONFIGURATION)
+    certificates: CertificateFiles | CertificateSecret
+    if tls_cert_file:
+        certificates = CertificateFiles(tls_cert_file, tls_private_key_file, ca_cert_file)
+    else:
+        certificates = CertificateSecret(certificate_secret, _hosts(service, namespace, url_host))
+    rules = Settings(
+        scheduler_names=tuple(dict.fromkeys(scheduler_names)),
+        job_plugins=PLUGIN_NAMES,
+        queue_allocated_pods_check=enable_queue_allocated_pods_check,
+        root_queue_protection=enable_root_queue_protection,
+        max_queue_depth=max_queue_depth,
+    )
+    settings = RoleSettings(
+        routes=served,
+        certificates=certificates,
+        namespace=namespace,
+        url=url.rstrip("/"),
+        host=host,
+        port=port,
+        health_address=healthz_address if enable_healthz else "",
+        qps=qps,
+        burst=burst,
+        graceful_shutdown=graceful,
+    )
+
+    async def main() -> int:
+        return await Admission(settings, rules, groups, Credentials(kubeconfig=kubeconfig, master=master)).run()
+
+    serve("webhooks", main)
+
+
+def _hosts(service: str, namespace: str, url_host: str) -> tuple[str, ...]:
+    """What the certificate is to be good for."""
+    of_service = (f"{service}.{namespace}", f"{service}.{namespace}.svc") if service else ()
+    return (*of_service, url_host) if url_host else of_service

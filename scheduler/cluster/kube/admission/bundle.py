@@ -1,0 +1,105 @@
+"""Has API servers trust us: our certificate authorities in the webhook configurations, put back when somebody takes
+them out.
+
+Configurations that name a Service are the chart's, and only given the authorities. Where we are known by a URL there is
+no chart: configurations that lack are made, and one with another URL is given ours.
+"""
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import structlog
+
+from scheduler.cluster.kube.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
+from scheduler.webhooks.contract import Json
+from scheduler.webhooks.routes import Route
+
+_encode = msgspec.json.Encoder().encode
+log = structlog.get_logger(__name__)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Configuration(msgspec.Struct):
+    metadata: _Metadata
+    webhooks: list[dict[str, Any]] = []
+
+
+class BundleKeeper:
+    """For one event loop."""
+
+    def __init__(
+        self, client: ApiClient, routes: Iterable[Route], url: str, release_namespace: str, metrics: AdmissionMetrics
+    ) -> None:
+        """``url``: "" when configurations name a Service."""
+        self._client = client
+        self._routes = list(routes)
+        self._url = url
+        self._namespace = release_namespace
+        self._metrics = metrics
+        self._problems: dict[str, str] = {}
+
+    async def ensure(self, bundle: bytes) -> bool:
+        """Look at every configuration and mend it; whether all are right. ``bundle``: PEM."""
+        encoded = base64.b64encode(bundle).decode()
+        for route in self._routes:
+            try:
+                problem = await self._ensure_one(route, encoded)
+            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+                problem = str(error)
+            self._tell(route, problem)
+        return not any(self._problems.values())
+
+    async def _ensure_one(self, route: Route, bundle: str) -> str:
+        path = f"{collection_of(route)}/{name_of(route)}"
+        try:
+            body = await self._client.request("GET", path, priority=Priority.CONTROL)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            if not self._url:
+                return f"there is no {kind_of(route)} {name_of(route)}"
+            manifest = configuration(route, self._url, bundle, self._namespace)
+            await self._write("POST", collection_of(route), manifest)
+            return ""
+        found = msgspec.json.decode(body, type=_Configuration)
+        changes = list(self._changes(route, found.webhooks, bundle))
+        if changes:
+            unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version}
+            await self._write("PATCH", path, [unchanged, *changes])
+        return ""
+
+    def _changes(self, route: Route, webhooks: list[dict[str, Any]], bundle: str) -> Iterable[Json]:
+        for index, webhook in enumerate(webhooks):
+            client = webhook.get("clientConfig") or {}
+            wanted = {"caBundle": bundle}
+            if self._url and "url" in client:
+                wanted["url"] = f"{self._url}{route.path}"
+            for key, value in wanted.items():
+                if client.get(key) != value:
+                    yield {"op": "add", "path": f"/webhooks/{index}/clientConfig/{key}", "value": value}
+
+    async def _write(self, method: str, path: str, body: Any) -> None:
+        content_type = JSON_PATCH if method == "PATCH" else JSON
+        try:
+            await self._client.request(
+                method, path, body=_encode(body), content_type=content_type, priority=Priority.CONTROL
+            )
+        except (ApiError, TransportError):
+            self._metrics.bundle_writes.labels("error").inc()
+            raise
+        self._metrics.bundle_writes.labels("success").inc()
+        log.info("certificate authorities given", path=path)
+
+    def _tell(self, route: Route, problem: str) -> None:
+        """Say what is wrong, once."""
+        if problem and problem != self._problems.get(route.path):
+            log.warning("API servers may not trust us", path=route.path, problem=problem)
+        self._problems[route.path] = problem

@@ -1,0 +1,153 @@
+"""Where the serving certificate comes from: files that somebody else keeps, or a Secret that our replicas share."""
+
+import base64
+import binascii
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from scheduler.api.kinds import SECRET
+from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.cluster.kube.admission.certificates import (
+    AUTHORITY_CERTIFICATES,
+    SERVING_CERTIFICATE,
+    SERVING_KEY,
+    CertificateError,
+    from_pem,
+    renewed,
+    to_pem,
+)
+from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError
+from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.sources import Source, object_path
+
+ATTEMPTS: Final = 5
+"""Writes that others may get in before."""
+_encode = msgspec.json.Encoder().encode
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """PEM."""
+
+    certificate: bytes
+    """The chain to serve."""
+    key: bytes
+    bundle: bytes
+    """What clients are to trust; empty: they are told by somebody else."""
+
+
+class CertificateSource(Protocol):
+    async def read(self) -> Pair:
+        """What is to be in force now. Raises CertificateError, ApiError, TransportError."""
+
+
+class FileSource:
+    """Three files, of which the last may be absent ("")."""
+
+    def __init__(self, certificate: str, key: str, bundle: str) -> None:
+        self._certificate = Path(certificate)
+        self._key = Path(key)
+        self._bundle = Path(bundle) if bundle else None
+
+    async def read(self) -> Pair:
+        bundle = _contents(self._bundle) if self._bundle else b""
+        return Pair(_contents(self._certificate), _contents(self._key), bundle)
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror or error}") from None
+
+
+class _Secret(Wire):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    data: dict[str, str] | None = None
+
+
+class SecretSource:
+    """A Secret; what is due is made and written by whichever replica comes first.
+
+    An empty Secret is filled, so that its maker (the chart) spares us the right to create any. One that cannot be read
+    is written anew, and one that somebody deleted is made anew with another authority: that is how to get rid of a key.
+    """
+
+    def __init__(
+        self, client: ApiClient, namespace: str, name: str, hosts: Collection[str], clock: Callable[[], datetime]
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._hosts = hosts
+        self._clock = clock
+
+    async def read(self) -> Pair:
+        for _ in range(ATTEMPTS):
+            stored = await self._stored()
+            try:
+                material = from_pem(_decoded(stored.data)) if stored and stored.data else None
+            except CertificateError as error:
+                log.warning("the certificates in the Secret cannot be used: making others", error=str(error))
+                material = None
+            wanted = renewed(material, self._hosts, self._clock())
+            if wanted is material or await self._write(stored, to_pem(wanted)):
+                pem = to_pem(wanted)
+                return Pair(pem[SERVING_CERTIFICATE], pem[SERVING_KEY], pem[AUTHORITY_CERTIFICATES])
+        raise CertificateError(f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times")
+
+    async def _stored(self) -> _Secret | None:
+        path = object_path(SECRET, self._namespace, self._name)
+        try:
+            body = await self._client.request("GET", path, priority=Priority.CONTROL)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        try:
+            return msgspec.json.decode(body, type=_Secret)
+        except msgspec.MsgspecError as error:
+            raise CertificateError(f"Secret {self._namespace}/{self._name}: {error}") from None
+
+    async def _write(self, stored: _Secret | None, data: dict[str, bytes]) -> bool:
+        """Whether it was written; False if another was faster."""
+        metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        try:
+            if stored is None:
+                manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+                body = _encode({**manifest, "data": encoded})
+                await self._client.request(
+                    "POST", Source(SECRET, self._namespace).path, body=body, priority=Priority.CONTROL
+                )
+            else:
+                # A patch keeps the labels and annotations of whoever made the Secret.
+                metadata = {"resourceVersion": stored.metadata.resource_version}
+                await self._client.request(
+                    "PATCH",
+                    object_path(SECRET, self._namespace, self._name),
+                    body=_encode({"metadata": metadata, "data": encoded}),
+                    content_type=MERGE_PATCH,
+                    priority=Priority.CONTROL,
+                )
+        except ApiError as error:
+            if error.status in (404, 409):
+                return False
+            raise
+        log.info("certificates written", secret=f"{self._namespace}/{self._name}")
+        return True
+
+
+def _decoded(data: dict[str, str]) -> dict[str, bytes]:
+    """Raises CertificateError."""
+    try:
+        return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+    except binascii.Error as error:
+        raise CertificateError(str(error)) from None

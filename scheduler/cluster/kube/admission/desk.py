@@ -1,0 +1,86 @@
+"""Answers reviews: has the function of a path decide, and sees to it that there is an answer whatever happens."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from scheduler.api.objects import Queue
+from scheduler.cluster.kube.admission.review import FAILED, Asked, allowed, read_review, refused
+from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
+from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.routes import Route
+
+READ_SECONDS = 3.0
+"""For reading the queues that a decision lacks; the API server waits for ten."""
+MOST_READS = 8
+"""Queues read for one decision: one chain of ancestors."""
+log = structlog.get_logger(__name__)
+
+
+class Desk:
+    """For one event loop."""
+
+    def __init__(
+        self, view: WatchedView, reader: Reader, settings: Callable[[], Settings], metrics: AdmissionMetrics
+    ) -> None:
+        """``settings``: those in force."""
+        self._view = view
+        self._reader = reader
+        self._settings = settings
+        self._metrics = metrics
+
+    async def answer(self, route: Route, body: bytes) -> bytes:
+        """The AdmissionReview to send back. Raises ReviewError when ``body`` is none that can be answered."""
+        started = time.perf_counter()
+        result = "malformed"
+        try:
+            asked = read_review(body, route)
+            result, answer = await self._decided(route, asked)
+            return answer
+        finally:
+            self._metrics.requests.labels(route.path, result).inc()
+            self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
+
+    async def _decided(self, route: Route, asked: Asked) -> tuple[str, bytes]:
+        request = asked.request
+        where = {"path": route.path, "namespace": request.namespace, "name": request.name}
+        try:
+            new, refusal = await self._decide(route, asked)
+        except Exception as error:  # a bug: the write must not hang or pass for it
+            log.exception("a review could not be decided", **where)
+            text = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
+            return "error", refused(asked.uid, text, FAILED)
+        if refusal:
+            log.info("refused", operation=str(request.operation), reason=refusal[:1024], **where)
+            return "denied", refused(asked.uid, refusal)
+        return "allowed", allowed(asked.uid, request.object, new)
+
+    async def _decide(self, route: Route, asked: Asked) -> tuple[Json, str]:
+        """The object as it should be stored, and why it is refused."""
+        settings = self._settings()
+        view = CompletedView(self._view, {})
+        new, refusal = _ask(route, asked, view, settings)
+        if not refusal or not view.missed:
+            return new, refusal
+        known: dict[str, Queue] = {}
+        deadline = asyncio.get_running_loop().time() + READ_SECONDS
+        for _ in range(MOST_READS):
+            left = deadline - asyncio.get_running_loop().time()
+            found = await self._reader.read(sorted(view.missed)[:MOST_READS], left) if left > 0 else {}
+            if not found:
+                break
+            known.update(found)
+            view = CompletedView(self._view, known)
+            new, refusal = _ask(route, asked, view, settings)
+            if not refusal or not view.missed:
+                break
+        return new, refusal
+
+
+def _ask(route: Route, asked: Asked, view: CompletedView, settings: Settings) -> tuple[Json, str]:
+    if route.mutate:
+        return route.mutate(asked.request, view, settings), ""
+    return asked.request.object, route.validate(asked.request, view, settings) if route.validate else ""

@@ -1,0 +1,188 @@
+"""The admission server as a long-running process: watches, certificates, answers, in good order."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from scheduler.api.decisions import ObjectRef
+from scheduler.api.kinds import NAMESPACE, QUEUE
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.kube.admission.bundle import BundleKeeper
+from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, SecretSource
+from scheduler.cluster.kube.admission.desk import Desk
+from scheduler.cluster.kube.admission.keeper import CertificateKeeper
+from scheduler.cluster.kube.admission.server import AdmissionServer
+from scheduler.cluster.kube.admission.tls import ServingContext
+from scheduler.cluster.kube.admission.view import Reader, WatchedView
+from scheduler.cluster.kube.backoff import Backoff
+from scheduler.cluster.kube.client import ApiClient
+from scheduler.cluster.kube.credentials import Credentials
+from scheduler.cluster.kube.informer import Informer
+from scheduler.cluster.kube.reload import ReloadedFile
+from scheduler.cluster.kube.sources import Source
+from scheduler.cluster.kube.watching import Watching, unless
+from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.observability.server import Server
+from scheduler.webhooks.contract import ResourceGroup, Settings
+from scheduler.webhooks.routes import Route
+
+LOOK: Final = 5.0
+"""Seconds between two looks at certificates, webhook configurations and the configuration file."""
+FAREWELL: Final = 5.0
+"""Seconds, at most, for which a process that is to stop goes on serving: API servers learn late that it leaves."""
+_NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """Paths; ``bundle`` may be "": then others tell API servers whom to trust."""
+
+    certificate: str
+    key: str
+    bundle: str
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateSecret:
+    """A Secret of ours, and what its certificate is to be good for."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """How the role runs; seconds where times are meant."""
+
+    routes: Sequence[Route]
+    certificates: CertificateFiles | CertificateSecret
+    namespace: str
+    """Where the program runs."""
+    url: str = ""
+    """Under which API servers reach it; "" if through a Service."""
+    host: str = ""
+    """To listen on; "" for all addresses."""
+    port: int = 8443
+    health_address: str = ""
+    qps: float = 50
+    burst: int = 100
+    graceful_shutdown: float = 30.0
+
+
+class Admission:
+    """One process that answers reviews. ``run`` once."""
+
+    def __init__(
+        self,
+        settings: RoleSettings,
+        rules: Settings,
+        groups: ReloadedFile[tuple[ResourceGroup, ...]],
+        credentials: Credentials,
+    ) -> None:
+        """``rules``: what the functions are given, with the resource groups of ``groups`` in place of its own."""
+        self._settings = settings
+        self._groups = groups
+        self._rules = replace(rules, resource_groups=groups.current)
+        self._metrics = metrics = AdmissionMetrics()
+        self._client = client = ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
+        view = WatchedView()
+        kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
+        self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
+        self._watching = Watching(self._informers)
+        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics)
+        self._tls = ServingContext()
+        self._server = AdmissionServer(
+            desk, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown
+        )
+        bundles = BundleKeeper(client, settings.routes, settings.url, settings.namespace, metrics)
+        self._keeper = CertificateKeeper(self._source(), bundles, self._tls, metrics)
+        self._stop = asyncio.Event()
+        self._health = Server(
+            metrics,
+            lambda: "",
+            self._unready,
+            metrics_address=settings.health_address,
+            health_address=settings.health_address,
+        )
+
+    def _source(self) -> CertificateSource:
+        given = self._settings.certificates
+        if isinstance(given, CertificateFiles):
+            return FileSource(given.certificate, given.key, given.bundle)
+        return SecretSource(self._client, self._settings.namespace, given.name, given.hosts, lambda: datetime.now(UTC))
+
+    def _report(self, malformed: Malformed, ref: ObjectRef) -> None:
+        """The scheduler posts the Event; here it is told in the log."""
+        self._metrics.malformed.labels(malformed.kind).inc()
+        log.warning("an object is set aside", kind=ref.kind, name=ref.name, problem=str(malformed))
+
+    def _unready(self) -> str:
+        if self._stop.is_set():
+            return "stopping"
+        missing = [str(informer.source) for informer in self._informers if not informer.synced.is_set()]
+        if missing:
+            return f"not listed yet: {', '.join(missing)}"
+        if not self._tls.ready:
+            return f"no certificate: {self._keeper.problem or 'not read yet'}"
+        return "" if self._server.port else "not listening yet"
+
+    # --- running ------------------------------------------------------------------------------------------------------
+    def stop(self) -> None:
+        """Begin to stop: say so, go on for a little while, let requests in flight finish."""
+        self._stop.set()
+
+    async def run(self) -> int:
+        """Answer until stopped. The exit code: 0. Raises CredentialsError, and OSError when it cannot listen."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self._client.start()
+        log.info("starting", server=self._client.host)
+        keeping: asyncio.Task[None] | None = None
+        try:
+            await self._health.start()
+            self._watching.start()
+            if await self._watching.synced(self._stop) and await unless(self._stop, self._certified()):
+                await self._server.start(self._tls.tls)
+                keeping = asyncio.create_task(self._keep())
+                await self._stop.wait()
+                log.info("stopping")
+                await asyncio.sleep(min(FAREWELL, self._settings.graceful_shutdown / 2))
+        finally:
+            if keeping is not None:
+                keeping.cancel()
+                await asyncio.gather(keeping, return_exceptions=True)
+            await self._server.stop()
+            await self._watching.close()
+            await self._health.stop()
+            await self._client.close()
+            log.info("stopped")
+        return 0
+
+    async def _certified(self) -> bool:
+        """Wait for the first certificate."""
+        backoff = Backoff(0.5, LOOK)
+        while not await self._keeper.load():
+            await asyncio.sleep(backoff.next())
+        return True
+
+    async def _keep(self) -> None:
+        """Look again and again whether something has changed or was changed."""
+        backoff = Backoff(0.5, LOOK)
+        while True:
+            try:
+                if self._groups.poll(self._metrics):
+                    self._rules = replace(self._rules, resource_groups=self._groups.current)
+                await self._keeper.load()
+                trusted = await self._keeper.ensure_trust()
+            except Exception:  # whatever it is, certificates must not be left to run out
+                log.exception("certificates could not be looked after")
+                trusted = False
+            if trusted:
+                backoff.reset()
+            await asyncio.sleep(LOOK if trusted else backoff.next())

@@ -1,0 +1,39 @@
+"""All controllers by name, and which of them ``--controllers`` asks for."""
+
+from collections.abc import Iterable, Sequence
+
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.job import JobController
+from scheduler.controllers.job.plugins import make_plugins
+from scheduler.controllers.podgroup import PodGroupController
+from scheduler.controllers.queue import QueueController
+from scheduler.controllers.store import Store
+
+_ABSENT = frozenset({"hyperNode-controller", "sharding-controller"})
+"""Controllers of Volcano that are not here; lists made for Volcano may name them."""
+
+
+class SelectionError(ValueError):
+    """A list of controllers that names one there is none of."""
+
+
+def make_controllers(
+    store: Store, scheduler_names: Sequence[str], selection: Iterable[str] = ("*",)
+) -> list[Controller]:
+    """``selection`` as Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one. Raises
+    SelectionError."""
+    everything: list[Controller] = [
+        JobController(store, make_plugins),
+        PodGroupController(store, scheduler_names),
+        QueueController(store),
+    ]
+    wanted = [text.strip() for text in selection if text.strip()]
+    known = {controller.name for controller in everything} | _ABSENT | {"*"}
+    for text in wanted:
+        if text.removeprefix("-") not in known:
+            raise SelectionError(f"no controller is called {text!r}: there are {', '.join(sorted(known))}")
+    return [
+        controller
+        for controller in everything
+        if f"-{controller.name}" not in wanted and (controller.name in wanted or "*" in wanted)
+    ]

@@ -1,0 +1,145 @@
+"""job-controller: vcjobs get their PodGroups and Pods, and go through their phases."""
+
+from typing import cast
+
+from scheduler.api import batch
+from scheduler.api.batch import Command
+from scheduler.api.kinds import CLAIM, COMMAND, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, VCJOB, Kind
+from scheduler.api.names import (
+    EVENT_FAILED_CREATE,
+    EVENT_FAILED_DELETE,
+    EVENT_PLUGIN_ERROR,
+    EVENT_POD_GROUP_ERROR,
+    EVENT_PVC_ERROR,
+    EVENT_WARNING,
+)
+from scheduler.api.objects import KubeObject, Pod, PodGroup
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan
+from scheduler.controllers.job.commands import Commands
+from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
+from scheduler.controllers.job.look import Look, MakePlugins
+from scheduler.controllers.job.memory import Memory
+from scheduler.controllers.job.telling import about
+from scheduler.controllers.store import Key, Store
+
+
+class JobController:
+    """See Controller."""
+
+    name = "job-controller"
+    kinds: tuple[Kind, ...] = (VCJOB, POD, POD_GROUP, COMMAND, QUEUE, CLAIM, PRIORITY_CLASS)
+
+    def __init__(self, store: Store, make_plugins: MakePlugins) -> None:
+        """``make_plugins`` makes the plugins that a job names, or raises PluginError."""
+        self._store = store
+        self._make_plugins = make_plugins
+        self._memories: dict[Key, Memory] = {}
+        self._commands = Commands(store)
+        self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
+        """An object -> the jobs for which its coming or going would be of help."""
+
+    # --- what concerns whom -------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        keys: list[Key] = []
+        if kind is VCJOB:
+            keys = self._observe_job(cast("batch.Job | None", old), cast("batch.Job | None", new))
+        elif kind is COMMAND:
+            keys = self._commands.observe(cast("Command | None", old), cast("Command | None", new), now)
+        elif kind is POD or kind is POD_GROUP:
+            keys = self._observe_owned(kind, old, new, now)
+        if self._blocked and (old is None or new is None):
+            obj = new or old
+            if obj is not None:
+                keys += self._blocked.pop((kind, (obj.metadata.namespace, obj.metadata.name)), ())
+        return keys
+
+    def _observe_job(self, old: batch.Job | None, new: batch.Job | None) -> list[Key]:
+        job = new or old
+        if job is None:
+            return []
+        if (
+            old is not None
+            and new is not None
+            and old.metadata.uid == new.metadata.uid
+            and old.status.state.phase == new.status.state.phase
+            and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+            and old.spec == new.spec
+        ):
+            return []
+        return [(job.metadata.namespace, job.metadata.name)]
+
+    def _observe_owned(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        obj = new or old
+        owner = None if obj is None else job_of(obj)
+        if obj is None or owner is None:
+            return []
+        seen: Observed = NOTHING
+        if kind is POD:
+            seen = observe_pod(owner, cast("Pod | None", old), cast("Pod | None", new), now)
+        elif kind is POD_GROUP:
+            seen = observe_group(owner, cast("PodGroup | None", old), cast("PodGroup | None", new), now)
+        if not seen.matters:
+            return []
+        key = (obj.metadata.namespace, owner.name)
+        if seen.requests:
+            self._remember(key, owner.uid).requests += seen.requests
+        return [key]
+
+    def _remember(self, key: Key, uid: str) -> Memory:
+        """What is remembered of the job of that name and uid."""
+        memory = self._memories.get(key)
+        if memory is None or memory.job_uid != uid:
+            memory = self._memories[key] = Memory(uid)
+        return memory
+
+    # --- what to do ---------------------------------------------------------------------------------------------------
+    def plan(self, key: Key, now: float) -> Plan:
+        job = self._store.get(VCJOB, batch.Job, *key)
+        if job is None:
+            self._memories.pop(key, None)
+            return self._commands.without_job(key, now)
+        if job.metadata.deletion_timestamp is not None:
+            return Plan()  # what it owns goes with it
+        memory = self._remember(key, job.metadata.uid)
+        look = Look(self._store, self._make_plugins, memory, job, now)
+        plan = look.plan(self._commands.next(key))
+        for obstacle in look.obstacles:
+            if obstacle.waits_for is not None:
+                self._blocked.setdefault(obstacle.waits_for, set()).add(key)
+        return plan
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+    def done(self, key: Key, now: float) -> None:
+        memory = self._memories.get(key)
+        if memory is not None:
+            memory.settled()
+            memory.failures = 0
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        memory = self._memories.get(key)
+        job = self._store.get(VCJOB, batch.Job, *key)
+        if memory is None or job is None:
+            return
+        memory.failures += 1
+        memory.refreshed = False
+        if not (isinstance(effect, Patch) and effect.kind in (VCJOB, POD)):
+            memory.settled()  # marks and status come first
+        reason, message = _complaint(effect, error)
+        if reason:
+            memory.news.append(about(job, EVENT_WARNING, reason, message))
+
+
+def _complaint(effect: Effect, error: str) -> tuple[str, str]:
+    """Reason and message of the Event about a write that failed; "" where the log is enough."""
+    match effect:
+        case Create(kind) if kind is POD:
+            return EVENT_FAILED_CREATE, f"Error creating pods: [{error}]"
+        case Delete(kind) if kind is POD:
+            return EVENT_FAILED_DELETE, f"Error deleting pods: [{error}]"
+        case Create(kind) if kind is POD_GROUP:
+            return EVENT_POD_GROUP_ERROR, f"Failed to create PodGroup, err: {error}"
+        case Create(kind) if kind is CLAIM:
+            return EVENT_PVC_ERROR, f"Failed to create PVC, err: {error}"
+        case Create():
+            return EVENT_PLUGIN_ERROR, f"Execute plugin when job add failed, err: {error}"
+    return "", ""

@@ -1,0 +1,74 @@
+"""Actions of policies with a timeout, until they are due or what they were for has passed.
+
+They are kept in memory: to whoever takes over, the Pods show again what they are for. That a Pod is pending counts from
+when it was made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scheduler.api.batch import Action, JobEvent
+from scheduler.controllers.job.events import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """An action that waits."""
+
+    action: Action
+    request: Request
+    due: float
+    """Seconds since the epoch."""
+
+
+class Delays:
+    """Of one job."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, Action], Delayed] = {}
+        """By the Pod that it is about ("" for the job) and what is to be done."""
+
+    def add(self, action: Action, request: Request, due: float) -> bool:
+        """Whether it is new; the same action for the same Pod waits only once."""
+        key = (request.pod, action)
+        if key in self._waiting:
+            return False
+        self._waiting[key] = Delayed(action, request, due)
+        return True
+
+    def overtaken(self, request: Request) -> None:
+        """Something else happened: a Pod is pending no more, or runs again."""
+        if request.event is not JobEvent.POD_PENDING:
+            self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
+        if request.event is JobEvent.POD_RUNNING:
+            ended = (JobEvent.POD_FAILED, JobEvent.POD_EVICTED)
+            self._drop(lambda d: d.request.event in ended and d.request.pod == request.pod)
+
+    def take_due(self, now: float) -> list[Delayed]:
+        """Those that are due, the earliest first; they wait no more."""
+        due = sorted((d for d in self._waiting.values() if d.due <= now), key=lambda d: d.due)
+        self._drop(lambda d: d.due <= now)
+        return due
+
+    def carried_out(self, action: Action, request: Request | None) -> None:
+        """An action makes those of its kind for the same thing (job, task, partition or Pod) needless."""
+        done = scope(action, request)
+        self._drop(lambda d: scope(d.action, d.request) == done)
+
+    def next_due(self) -> float | None:
+        return min((d.due for d in self._waiting.values()), default=None)
+
+    def _drop(self, which: Callable[[Delayed], bool]) -> None:
+        for key in [key for key, delayed in self._waiting.items() if which(delayed)]:
+            del self._waiting[key]
+
+
+def scope(action: Action, request: Request | None) -> tuple[str, ...]:
+    """What an action is about."""
+    if request is not None and action is Action.RESTART_POD:
+        return ("pod", request.pod)
+    if request is not None and action is Action.RESTART_TASK:
+        return ("task", request.task)
+    if request is not None and action is Action.RESTART_PARTITION:
+        return ("partition", request.task, request.partition)
+    return ("job",)

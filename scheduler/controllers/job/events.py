@@ -1,0 +1,156 @@
+"""What happened to a job, told from two versions of one of its Pods or of its PodGroup.
+
+A Pod that is seen for the first time and has failed counts as failed now: it did so while nobody looked. That this was
+acted upon already shows in the Pod's version or mark, so nothing is done twice.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from scheduler.api.batch import JobEvent
+from scheduler.api.kinds import VCJOB
+from scheduler.api.moment import parse_moment
+from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
+from scheduler.api.objects import KubeObject, OwnerReference, Pod, PodGroup, PodGroupCondition
+from scheduler.controllers.job.census import (
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    all_ready,
+    is_out_of_sync,
+    restarts,
+    version_of,
+)
+from scheduler.controllers.store import controller_of
+
+UNKNOWN: Final = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something happened that a policy may be about."""
+
+    event: JobEvent
+    job_uid: str
+    task: str = ""
+    pod: str = ""
+    pod_uid: str = ""
+    partition: str = ""
+    version: int | None = None
+    """Of the job, when the Pod was made; None: it is not about a Pod."""
+    group_uid: str = ""
+    exit_code: int = 0
+    since: float = 0.0
+    """When it happened, in seconds since the epoch."""
+
+
+class Observed(NamedTuple):
+    """What a change comes to."""
+
+    matters: bool
+    """The job is to be looked at."""
+    requests: list[Request]
+
+
+NOTHING: Final = Observed(False, [])
+
+
+def job_of(obj: KubeObject) -> OwnerReference | None:
+    """The vcjob that manages an object, or None."""
+    owner = controller_of(obj)
+    if owner is None or owner.kind != VCJOB.name or owner.api_version.rpartition("/")[0] != VCJOB.group:
+        return None
+    return owner
+
+
+# --- Pods ---
+def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: float) -> Observed:
+    """``owner``: the job."""
+    if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+        gone, came = observe_pod(owner, old, None, now), observe_pod(owner, None, new, now)
+        return Observed(True, gone.requests + came.requests)
+    if new is None:
+        if old is None:
+            return NOTHING
+        return Observed(True, [] if is_out_of_sync(old) else [_request(JobEvent.POD_EVICTED, owner, old, now)])
+    events = [] if is_out_of_sync(new) else list(_events(old, new))
+    return Observed(bool(events) or _differs(old, new), [_request(event, owner, new, now) for event in events])
+
+
+def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
+    """What the change may be; whether a task has completed or failed is found out from all its Pods."""
+    phase = new.status.phase or PENDING
+    if old is None or (old.status.phase or PENDING) != phase:
+        if phase == FAILED:
+            yield JobEvent.POD_FAILED
+        elif phase == SUCCEEDED:
+            yield JobEvent.TASK_COMPLETED
+        elif phase == RUNNING:
+            yield JobEvent.POD_RUNNING
+        elif phase == PENDING:
+            yield JobEvent.POD_PENDING
+    if phase in (RUNNING, PENDING) and restarts(new) > (0 if old is None else restarts(old)):
+        yield JobEvent.TASK_FAILED
+
+
+def _differs(old: Pod | None, new: Pod) -> bool:
+    """Whether something else changed that a job looks at."""
+    return (
+        old is None
+        or old.status.phase != new.status.phase
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or is_out_of_sync(old) != is_out_of_sync(new)
+        or all_ready(old) != all_ready(new)
+    )
+
+
+def _request(event: JobEvent, owner: OwnerReference, pod: Pod, now: float) -> Request:
+    meta = pod.metadata
+    since = now
+    if event is JobEvent.POD_PENDING:
+        since = min(now, parse_moment(meta.creation_timestamp) or now)
+    return Request(
+        event=event,
+        job_uid=owner.uid,
+        task=(meta.annotations or {}).get(TASK_SPEC, ""),
+        pod=meta.name,
+        pod_uid=meta.uid,
+        partition=(meta.labels or {}).get(PARTITION_ID, ""),
+        version=version_of(pod),
+        exit_code=_exit_code(pod) if event is JobEvent.POD_FAILED else 0,
+        since=since,
+    )
+
+
+def _exit_code(pod: Pod) -> int:
+    """Of the first container; 0 where it has none."""
+    statuses = pod.status.container_statuses
+    state = statuses[0].state if statuses else None
+    return state.terminated.exit_code if state is not None and state.terminated is not None else 0
+
+
+# --- PodGroups ---
+def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | None, now: float) -> Observed:
+    """``owner``: the job."""
+    if new is None:
+        return Observed(True, [])
+    if old is not None and old.metadata.uid == new.metadata.uid and old.status.phase == new.status.phase:
+        return Observed(why_pending(old) != why_pending(new), [])
+    if new.status.phase != UNKNOWN:
+        return Observed(True, [])
+    return Observed(True, [Request(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])
+
+
+def why_pending(group: PodGroup) -> str:
+    """The message of the latest condition that holds, unless that says the group is scheduled; "" if there is none."""
+    latest: PodGroupCondition | None = None
+    for condition in group.status.conditions or ():
+        if condition.status == "True" and (latest is None or _moment(condition) > _moment(latest)):
+            latest = condition
+    return "" if latest is None or latest.type == CONDITION_SCHEDULED else latest.message
+
+
+def _moment(condition: PodGroupCondition) -> float:
+    return parse_moment(condition.last_transition_time) or 0.0

@@ -1,0 +1,97 @@
+"""Which Pods must go, told from the status and the Pods alone.
+
+Nothing here remembers anything: whoever looks at a job after a crash finds the same Pods to delete. An action that
+concerns the whole job raises ``status.version``, so Pods of a lower version are those it meant. One that concerns some
+of the Pods marks them as out of sync first.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from scheduler.api import batch
+from scheduler.api.batch import Action, JobPhase
+from scheduler.api.kinds import POD, POD_GROUP
+from scheduler.api.names import OUT_OF_SYNC, PARTITION_ID
+from scheduler.api.objects import Pod, PodGroup
+from scheduler.controllers.effects import Delete, Effect, Json, Patch
+from scheduler.controllers.job.census import ENDED, Member
+from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.phases import IDLE_PHASES
+
+_MARK: Final[Json] = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
+
+
+def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase, max_retries: int) -> list[Member]:
+    """The Pods to delete, without those that are being deleted."""
+    if phase in IDLE_PHASES:
+        return [member for member in members if not member.deleting and member.phase not in ENDED]
+    spare = phase is not JobPhase.RESTARTING or spares_ended(status, max_retries)
+    return [member for member in members if not member.deleting and _must_go(member, status.version, spare)]
+
+
+def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
+    if member.out_of_sync or not member.wanted:
+        return True
+    return member.version < version and not (spare_ended and member.phase in ENDED)
+
+
+def spares_ended(status: batch.JobStatus, max_retries: int) -> bool:
+    """Whether a restarting job keeps its Pods that succeeded or failed: on its last retry, so that one can see why, and
+    when it is resumed, which the phase before tells."""
+    if status.retry_count >= max_retries:
+        return True
+    before = [condition.status for condition in status.conditions or () if condition.status != JobPhase.RESTARTING]
+    return bool(before) and before[-1] in (JobPhase.ABORTING, JobPhase.ABORTED)
+
+
+def restarts_all(doomed: Iterable[Member], status: batch.JobStatus) -> bool:
+    """Whether a restart that is under way concerns the whole job. Its PodGroup is deleted before the first Pod is, so
+    that a Pod of an older version that nobody has deleted yet tells."""
+    return any(member.version < status.version for member in doomed)
+
+
+def interrupted(doomed: Iterable[Member], status: batch.JobStatus) -> bool:
+    """Whether Pods of a job that is not restarting were marked for a restart that did not get into the status then."""
+    return any(member.out_of_sync and member.version >= status.version for member in doomed)
+
+
+def targets(action: Action, request: Request, members: Iterable[Member], version: int) -> list[Member]:
+    """The Pods that a restart of a part of the job concerns, without those that are going anyway."""
+    return [
+        member
+        for member in members
+        if not member.deleting
+        and not member.out_of_sync
+        and member.version >= version
+        and _concerns(action, request, member)
+    ]
+
+
+def _concerns(action: Action, request: Request, member: Member) -> bool:
+    if action is Action.RESTART_POD:
+        return member.name == request.pod
+    if member.task != request.task:
+        return False
+    return action is not Action.RESTART_PARTITION or partition_of(member.pod) == request.partition
+
+
+def partition_of(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(PARTITION_ID, "")
+
+
+def mark(members: Iterable[Member]) -> list[Effect]:
+    """Mark Pods as out of sync."""
+    return [
+        Patch(POD, member.pod.metadata.namespace, member.name, _MARK, member.pod.metadata.uid) for member in members
+    ]
+
+
+def delete_pods(members: Iterable[Member]) -> list[Effect]:
+    return [Delete(POD, member.pod.metadata.namespace, member.name, member.pod.metadata.uid) for member in members]
+
+
+def delete_group(group: PodGroup | None) -> list[Effect]:
+    """Delete the PodGroup, unless there is none or that is done."""
+    if group is None or group.metadata.deletion_timestamp is not None:
+        return []
+    return [Delete(POD_GROUP, group.metadata.namespace, group.metadata.name, group.metadata.uid)]

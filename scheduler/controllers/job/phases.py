@@ -1,0 +1,125 @@
+"""The state machine of a vcjob: which phase an action leads to, and which one its Pods lead to.
+
+As Volcano's, with the differences named here. An action is carried out by writing the status that it leads to; what
+must go because of it then follows from the status (``kill``), whoever looks next.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduler.api.batch import FINISHED_PHASES, Action, JobPhase
+
+ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
+    JobPhase.ABORTING: JobPhase.ABORTED,
+    JobPhase.COMPLETING: JobPhase.COMPLETED,
+    JobPhase.TERMINATING: JobPhase.TERMINATED,
+}
+"""Phases that last until no Pod is alive, and what they turn into then."""
+IDLE_PHASES: Final = FINISHED_PHASES | ENDING_PHASES.keys() | {JobPhase.ABORTED}
+"""Phases in which no Pod is to be alive and no PodGroup is to exist."""
+TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
+"""Actions that concern some of the Pods."""
+ACTIONS: Final = TARGETED | {
+    Action.RESTART_JOB,
+    Action.ABORT_JOB,
+    Action.TERMINATE_JOB,
+    Action.COMPLETE_JOB,
+    Action.RESUME_JOB,
+    Action.SYNC_JOB,
+}
+"""What may be asked of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an action does to the status."""
+
+    phase: JobPhase
+    kill_all: bool = False
+    """The version goes up, which makes every Pod there is one of the past."""
+    kill_target: bool = False
+    retry: bool = False
+    """It counts as a retry."""
+
+
+_RESTART: Final = Step(JobPhase.RESTARTING, kill_all=True, retry=True)
+_RESTART_TARGET: Final = Step(JobPhase.RESTARTING, kill_target=True, retry=True)
+_END: Final = {
+    Action.ABORT_JOB: Step(JobPhase.ABORTING, kill_all=True),
+    Action.COMPLETE_JOB: Step(JobPhase.COMPLETING, kill_all=True),
+    Action.TERMINATE_JOB: Step(JobPhase.TERMINATING, kill_all=True),
+}
+_ACTIVE: Final[Mapping[Action, Step]] = _END | {Action.RESTART_JOB: _RESTART} | dict.fromkeys(TARGETED, _RESTART_TARGET)
+_STEPS: Final[Mapping[JobPhase, Mapping[Action, Step]]] = {
+    JobPhase.PENDING: _ACTIVE,
+    JobPhase.RUNNING: _ACTIVE,
+    # Volcano restarts a restarting job once more where it is to be aborted, completed or terminated.
+    JobPhase.RESTARTING: {action: replace(step, retry=False) for action, step in _ACTIVE.items()},
+    JobPhase.ABORTING: {Action.RESUME_JOB: _RESTART},
+    JobPhase.ABORTED: {Action.RESUME_JOB: _RESTART},
+}
+
+
+def step_for(phase: JobPhase, action: Action) -> Step | None:
+    """What an action does in a phase; None: nothing but what a look does anyway."""
+    return _STEPS.get(phase, {}).get(action)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What decides whether a job's phase changes by itself. Numbers of Pods unless said otherwise."""
+
+    replicas: int
+    """Of all tasks together."""
+    min_available: int
+    min_success: int | None
+    minimums: Mapping[str, int | None]
+    """Task -> its minAvailable, if it has one."""
+    minimum: int
+    """Of all tasks together; a task without minAvailable needs all its replicas."""
+    retries: int
+    max_retries: int
+    pending: int
+    running: int
+    succeeded: int
+    failed: int
+    terminating: int
+    """Those that are to be deleted included."""
+    doomed: int
+    """Those that are to be deleted, and were not yet when the look began."""
+    succeeded_of: Mapping[str, int]
+    """Task -> Pods that succeeded; a task without any Pod is missing."""
+
+
+def next_phase(phase: JobPhase, now: Situation) -> JobPhase:
+    """The phase that follows from how the job's Pods are."""
+    if phase is JobPhase.PENDING:
+        started = now.running + now.succeeded + now.failed
+        return JobPhase.RUNNING if now.min_available <= started else phase
+    if phase is JobPhase.RUNNING:
+        return _after_running(now)
+    if phase is JobPhase.RESTARTING:
+        if now.retries >= now.max_retries:
+            return JobPhase.FAILED
+        # Volcano would wait for ever where fewer replicas are left than are needed.
+        room = now.replicas - now.terminating >= now.min_available or not now.terminating
+        return JobPhase.PENDING if room and not now.doomed else phase
+    if not now.terminating:
+        return ENDING_PHASES.get(phase, phase)
+    return phase
+
+
+def _after_running(now: Situation) -> JobPhase:
+    if not now.replicas:
+        return JobPhase.RUNNING
+    if now.min_success is not None and now.succeeded >= now.min_success:
+        return JobPhase.COMPLETED
+    if now.succeeded + now.failed == now.replicas:
+        short = now.min_available >= now.minimum and any(
+            least is not None and now.succeeded_of.get(task, least) < least for task, least in now.minimums.items()
+        )
+        if short or now.min_success is not None or now.succeeded < now.min_available:
+            return JobPhase.FAILED
+        return JobPhase.COMPLETED
+    return JobPhase.PENDING if now.pending > now.replicas - now.min_available else JobPhase.RUNNING

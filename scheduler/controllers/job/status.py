@@ -1,0 +1,92 @@
+"""The status of a job: how it is made from counts and phases, when it is written, and the patch that does."""
+
+from typing import Final
+
+import msgspec
+
+from scheduler.api import batch
+from scheduler.api.batch import JobPhase
+from scheduler.api.duration import format_duration
+from scheduler.api.kinds import VCJOB
+from scheduler.api.moment import format_moment, parse_moment
+from scheduler.controllers.effects import Patch, diff
+from scheduler.controllers.job.census import Tally
+from scheduler.controllers.job.memory import Memory
+from scheduler.controllers.job.phases import IDLE_PHASES
+
+SETTLE: Final = 0.2
+"""Seconds that counts wait for others to change with them."""
+SPACING: Final = 1.0
+"""Seconds between two writes of nothing but counts."""
+
+
+def phase_of(job: batch.Job) -> JobPhase | None:
+    """The phase; None of a job that nobody has looked at yet. What is no phase counts as Pending, as Volcano has it."""
+    phase = job.status.state.phase
+    if not phase:
+        return None
+    try:
+        return JobPhase(phase)
+    except ValueError:
+        return JobPhase.PENDING
+
+
+def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float) -> batch.JobStatus:
+    """The status once the job has entered a phase. Each phase is listed once in the conditions, the latest last."""
+    moment = format_moment(now)
+    conditions = [condition for condition in status.conditions or () if condition.status != phase]
+    created = parse_moment(job.metadata.creation_timestamp)
+    lasted = format_duration(int(now) - created) if phase in IDLE_PHASES and created is not None else None
+    return msgspec.structs.replace(
+        status,
+        state=batch.JobState(phase=phase, last_transition_time=moment),
+        conditions=[*conditions, batch.JobCondition(status=phase, last_transition_time=moment)],
+        running_duration=lasted,
+    )
+
+
+def counted(status: batch.JobStatus, tally: Tally, min_available: int) -> batch.JobStatus:
+    """The status with these counts."""
+    tasks = {task: batch.TaskState(phase=phases) for task, phases in tally.tasks.items()}
+    return msgspec.structs.replace(
+        status,
+        min_available=min_available,
+        pending=tally.pending,
+        running=tally.running,
+        succeeded=tally.succeeded,
+        failed=tally.failed,
+        unknown=tally.unknown,
+        terminating=tally.terminating,
+        task_status_count=tasks or None,
+    )
+
+
+def is_due(old: batch.JobStatus, new: batch.JobStatus, memory: Memory, now: float, *, more: bool) -> float | None:
+    """Seconds until the new status is to be written; None if it is the old one. Nothing but counts can wait for others
+    to change with them. ``more``: they are just about to."""
+    if new == old:
+        memory.stale = None
+        return None
+    if memory.stale is None:
+        memory.stale = now
+    due = max(memory.stale + SETTLE, memory.written + SPACING)
+    if not _decisive(old, new) and (more or now < due):
+        return max(due - now, SETTLE)
+    memory.stale, memory.written = None, now
+    return 0.0
+
+
+def _decisive(old: batch.JobStatus, new: batch.JobStatus) -> bool:
+    """Whether more has changed than counts."""
+    return (old.state, old.version, old.retry_count, old.controlled_resources) != (
+        new.state,
+        new.version,
+        new.retry_count,
+        new.controlled_resources,
+    )
+
+
+def patch(job: batch.Job, status: batch.JobStatus) -> Patch:
+    """What makes the job's status this one."""
+    body = diff({"status": msgspec.to_builtins(job.status)}, {"status": msgspec.to_builtins(status)})
+    return Patch(VCJOB, job.metadata.namespace, job.metadata.name, body, job.metadata.uid, subresource="status")

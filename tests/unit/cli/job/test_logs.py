@@ -1,0 +1,113 @@
+"""``job logs``: whose lines they are, which Pods are asked, and Pods that have written nothing yet."""
+
+import json
+
+from aiohttp import web
+
+from tests.unit.cli.cluster import JOBS, PODS, Cluster, Raw, job
+from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
+
+
+def pod(task: str, index: int, *containers: str, **annotations: str) -> Raw:
+    labels = {"volcano.sh/job-name": "train", "volcano.sh/task-spec": task, "volcano.sh/task-index": str(index)}
+    metadata = {"name": f"train-{task}-{index}", "labels": labels, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"containers": [{"name": name} for name in containers or ("main",)]}}
+
+
+def writes(cluster: Cluster, name: str, text: str) -> None:
+    async def log(call: Call, request: object) -> Answer:
+        return web.Response(text=text)
+
+    cluster.api.on("GET", f"{PODS}/{name}/log", log)
+
+
+def test_lines_of_several_pods_come_pod_by_pod_with_their_names(cluster: Cluster) -> None:
+    cluster.holds(PODS, pod("worker", 10), pod("worker", 2), pod("master", 0))
+    writes(cluster, "train-master-0", "start\ndone\n")
+    writes(cluster, "train-worker-2", "two")
+    writes(cluster, "train-worker-10", "ten\n")
+
+    assert cluster.prints("job", "logs", "train") == (
+        "[train-master-0] start\n[train-master-0] done\n[train-worker-2] two\n[train-worker-10] ten\n"
+    )
+
+
+def test_lines_of_one_pod_stand_alone(cluster: Cluster) -> None:
+    cluster.holds(PODS, pod("worker", 0))
+    writes(cluster, "train-worker-0", "one\n\ntwo\n")
+
+    assert cluster.prints("job", "logs", "-N", "train") == "one\n\ntwo\n"
+
+
+def test_task_index_and_tail_are_asked_of_the_server(cluster: Cluster) -> None:
+    cluster.holds(PODS, pod("worker", 1))
+    writes(cluster, "train-worker-1", "")
+
+    cluster.prints("job", "logs", "train", "--task", "worker", "--index", "1", "--tail", "5")
+
+    selector = "volcano.sh/job-name=train,volcano.sh/task-spec=worker,volcano.sh/task-index=1"
+    assert cluster.api.to("GET", PODS)[0].query["labelSelector"] == selector
+    asked = cluster.api.to("GET", f"{PODS}/train-worker-1/log")[0].query
+    assert asked == {"tailLines": "5", "container": "main"}
+
+
+def test_of_several_containers_the_named_the_default_or_the_first_one_is_read(cluster: Cluster) -> None:
+    default = {"kubectl.kubernetes.io/default-container": "b"}
+    cluster.holds(PODS, pod("worker", 0, "a", "b", "c", **default), pod("worker", 1, "a", "b"))
+    for name in ("train-worker-0", "train-worker-1"):
+        writes(cluster, name, "")
+
+    cluster.prints("job", "logs", "train")
+    cluster.prints("job", "logs", "train", "-c", "a")
+
+    first = [call.query["container"] for call in cluster.api.to("GET", f"{PODS}/train-worker-0/log")]
+    second = [call.query["container"] for call in cluster.api.to("GET", f"{PODS}/train-worker-1/log")]
+    assert (first, second) == (["b", "a"], ["a", "a"])
+
+
+def test_a_pod_that_has_not_started_is_named_and_hides_no_other(cluster: Cluster) -> None:
+    cluster.holds(PODS, pod("worker", 0), pod("worker", 1))
+    said = 'container "main" in pod "train-worker-0" is waiting to start: ContainerCreating'
+
+    async def waits(call: Call, request: object) -> Answer:
+        return refusal(400, "BadRequest", said)
+
+    cluster.api.on("GET", f"{PODS}/train-worker-0/log", waits)
+    writes(cluster, "train-worker-1", "one\n")
+
+    result = cluster.run("job", "logs", "train")
+
+    assert (result.exit_code, result.stdout) == (1, "[train-worker-1] one\n")
+    assert result.stderr == f"Failed to job logs: read the log of Pod train-worker-0 in namespace default: {said}\n"
+
+
+def test_following_waits_until_a_pod_has_started(cluster: Cluster) -> None:
+    cluster.holds(PODS, pod("worker", 0))
+    answers = [
+        refusal(400, "BadRequest", "pod train-worker-0 does not have a host assigned"),
+        web.Response(text="up\n"),
+    ]
+
+    async def log(call: Call, request: object) -> Answer:
+        assert call.query["follow"] == "true"
+        return answers.pop(0)
+
+    cluster.api.on("GET", f"{PODS}/train-worker-0/log", log)
+
+    assert cluster.prints("job", "logs", "train", "-f") == "up\n"
+
+
+def test_a_job_without_pods_and_one_that_does_not_exist_are_told_apart(cluster: Cluster) -> None:
+    cluster.holds(PODS)
+    cluster.holds(JOBS, job("train"))
+    gone = json.dumps({"reason": "NotFound", "message": 'jobs.batch.volcano.sh "lost" not found'})
+
+    async def lost(call: Call, request: object) -> Answer:
+        return web.Response(text=gone, status=404)
+
+    cluster.api.on("GET", f"{JOBS}/lost", lost)
+
+    assert "job train in namespace default has no Pods with the labels volcano.sh/job-name=train" in cluster.refuses(
+        "job", "logs", "train"
+    )
+    assert 'jobs.batch.volcano.sh "lost" not found' in cluster.refuses("job", "logs", "lost")

@@ -1,0 +1,151 @@
+"""``queue``: tables with counts of PodGroups, creation, and orders to the queue controller."""
+
+import json
+
+import pytest
+
+from tests.unit.cli.cluster import ALL_GROUPS, COMMANDS, QUEUES, Cluster, Raw, pod_group
+
+
+def queue(name: str, state: str = "Open", **spec: object) -> Raw:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": f"uid-{name}"},
+        "spec": {"weight": 1, **spec},
+        "status": {"state": state},
+    }
+
+
+@pytest.fixture
+def queues(cluster: Cluster) -> Cluster:
+    cluster.holds(QUEUES, queue("default", parent="root"), queue("research", "Closing", weight=4))
+    cluster.holds(
+        ALL_GROUPS,
+        pod_group("a", phase="Running"),
+        pod_group("b", phase="Running", queue=""),
+        pod_group("c", phase=""),
+        pod_group("d", phase="Inqueue", queue="research"),
+        pod_group("e", phase="Completed", queue="research"),
+        pod_group("f", phase="Unknown", queue="research"),
+        pod_group("g", queue="gone"),
+    )
+    return cluster
+
+
+def test_the_counts_are_those_of_the_pod_groups(queues: Cluster) -> None:
+    assert queues.prints("queue", "list") == (
+        "Name                     Weight  State    Parent  Inqueue  Pending  Running  Unknown  Completed\n"
+        "default                  1       Open     root    0        1        2        0        0\n"
+        "research                 4       Closing          1        0        0        1        1\n"
+    )
+
+
+def test_get_shows_one_queue_in_the_same_columns(queues: Cluster) -> None:
+    for arguments in (("-n", "research"), ("research",)):
+        lines = queues.prints("queue", "get", *arguments).splitlines()
+        assert [line.split()[0] for line in lines] == ["Name", "research"]
+    assert json.loads(queues.prints("queue", "get", "research", "-o", "json"))["spec"] == {"weight": 4}
+
+
+def test_wide_shows_what_the_queue_may_use(cluster: Cluster) -> None:
+    cluster.holds(QUEUES, queue("q", deserved={"cpu": "4"}, capability={"cpu": "8", "memory": "1Gi"}))
+    cluster.holds(ALL_GROUPS)
+
+    titles, row = cluster.prints("queue", "list", "-o", "wide").splitlines()
+
+    assert titles.split()[-3:] == ["Deserved", "Capability", "Allocated"]
+    assert row.split()[-3:] == ["cpu=4", "cpu=8,memory=1Gi", "<none>"]
+
+
+def test_a_queue_is_created_from_flags(cluster: Cluster) -> None:
+    cluster.api.answer("POST", QUEUES, queue("research"), status=201)
+    flags = "-n research -w 4 --parent root --capability cpu=8 --deserved cpu=4 --guarantee cpu=2"
+
+    assert cluster.prints("queue", "create", *flags.split()) == "create queue research successfully\n"
+
+    assert [call.body for call in cluster.api.to("POST", QUEUES)] == [
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "research"},
+            "spec": {
+                "weight": 4,
+                "parent": "root",
+                "capability": {"cpu": "8"},
+                "deserved": {"cpu": "4"},
+                "guarantee": {"resource": {"cpu": "2"}},
+            },
+            "status": {"state": "Open"},
+        }
+    ]
+
+
+def test_a_queue_can_be_closed_from_the_start(cluster: Cluster) -> None:
+    cluster.api.answer("POST", QUEUES, queue("test"), status=201)
+    cluster.api.answer("PATCH", f"{QUEUES}/test/status", queue("test", "Closed"))
+
+    assert cluster.prints("queue", "create", "-S", "Closed") == "create queue test successfully\n"
+
+    patch = cluster.api.to("PATCH", f"{QUEUES}/test/status")[0]
+    assert (patch.body, patch.headers["Content-Type"]) == (
+        {"status": {"state": "Closed"}},
+        "application/merge-patch+json",
+    )
+
+
+@pytest.mark.parametrize(("action", "word"), [("open", "OpenQueue"), ("close", "CloseQueue")])
+def test_opening_and_closing_are_commands_in_the_default_namespace(cluster: Cluster, action: str, word: str) -> None:
+    cluster.holds(QUEUES, queue("research"))
+    cluster.api.answer("POST", COMMANDS, {"metadata": {"name": "made"}}, status=201)
+
+    assert cluster.prints("queue", "operate", "-n", "research", "-a", action) == (
+        f"{action} queue research: Command made created in namespace default\n"
+    )
+
+    body = cluster.api.to("POST", COMMANDS)[0].body
+    assert body["action"] == word
+    assert body["metadata"]["generateName"] == f"research-{word.lower()}-"
+    assert body["target"] == body["metadata"]["ownerReferences"][0]
+    assert (body["target"]["kind"], body["target"]["uid"]) == ("Queue", "uid-research")
+
+
+def test_update_patches_the_weight(cluster: Cluster) -> None:
+    cluster.api.answer("PATCH", f"{QUEUES}/research", queue("research", weight=7))
+
+    assert cluster.prints("queue", "operate", "-n", "research", "-a", "update", "-w", "7") == (
+        "update queue research successfully\n"
+    )
+    assert cluster.api.to("PATCH", f"{QUEUES}/research")[0].body == {"spec": {"weight": 7}}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("operate", "queue name must be specified"),
+        ("operate -n q", "action can not be null"),
+        ("operate -n q -a pause", "action pause invalid, valid actions are open, close and update"),
+        (
+            "operate -n q -a update",
+            "when update queue q, weight must be specified, the value must be greater than 0",
+        ),
+        ("delete", "queue name must be specified"),
+        ("get", "name is mandatory to get the particular queue details"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_said_in_vcctls_words(cluster: Cluster, line: str, message: str) -> None:
+    verb, *flags = line.split()
+
+    assert cluster.refuses("queue", verb, *flags) == f"Failed to queue {verb}: {message}\n"
+    assert cluster.api.calls == []
+
+
+def test_whether_a_queue_may_go_is_decided_by_the_server(cluster: Cluster) -> None:
+    said = 'admission webhook "validatequeue.volcano.sh" denied the request: `default` queue can not be deleted'
+    cluster.api.answer("DELETE", f"{QUEUES}/default", {"reason": "Forbidden", "message": said}, 403)
+    cluster.api.answer("DELETE", f"{QUEUES}/research", {"status": "Success"})
+
+    assert cluster.refuses("queue", "delete", "-n", "default") == (
+        f"Failed to queue delete: delete Queue default: {said}\n"
+    )
+    assert cluster.prints("queue", "delete", "-n", "research") == "delete queue research successfully\n"

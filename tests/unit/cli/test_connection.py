@@ -1,0 +1,122 @@
+"""What is said when the API server cannot be reached, refuses, or talks nonsense; nothing ends in a traceback."""
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner
+
+from scheduler.cli.main import main
+from scheduler.cluster.kube import credentials
+from tests.unit.cli.cluster import JOBS, Cluster, write_kubeconfig
+from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
+
+ASKED = "Failed to job list: list jobs.batch.volcano.sh in namespace default: "
+
+
+def answers(cluster: Cluster, body: str = "", *, status: int = 200, reason: str = "") -> None:
+    """``reason``: of a refusal, with the body as its message."""
+
+    async def answer(call: Call, request: object) -> Answer:
+        if reason:
+            return refusal(status, reason, body)
+        return web.Response(status=status, body=body.encode("latin-1"))
+
+    cluster.api.on("GET", JOBS, answer)
+
+
+def test_a_server_that_does_not_answer_is_named_with_what_to_check(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    write_kubeconfig(kubeconfig, "http://127.0.0.1:1")
+
+    result = CliRunner().invoke(main, ["job", "list", "-k", str(kubeconfig)])
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{ASKED}no answer from the API server at http://127.0.0.1:1 (")
+    assert result.stderr.endswith("is it running, and do --kubeconfig, --context and --master name the right one?\n")
+
+
+def test_the_flag_for_the_server_overrides_the_kubeconfig(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.holds(JOBS)
+    other = tmp_path / "other"
+    write_kubeconfig(other, "http://127.0.0.1:1")
+
+    result = CliRunner().invoke(main, ["job", "list", "-k", str(other), "-s", cluster.api.url])
+
+    assert (result.exit_code, result.stderr) == (0, "No resources found\n")
+
+
+@pytest.mark.parametrize("flags", [["-k", "/nowhere"], ["--context", "nowhere"]])
+def test_credentials_that_cannot_be_had_say_which_flags_help(cluster: Cluster, flags: list[str]) -> None:
+    said = cluster.refuses("job", "list", *flags)
+
+    assert said.startswith("Failed to job list: ")
+    assert "nowhere" in said
+    assert said.endswith("; name a cluster with --kubeconfig FILE, --context NAME or --master URL, or set KUBECONFIG\n")
+
+
+def test_in_a_pod_the_namespace_is_that_of_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "namespace"
+    file.write_text("team-a\n", encoding="utf-8")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setattr(credentials, "_SERVICE_ACCOUNT_NAMESPACE", file)
+
+    assert credentials.Credentials().namespace() == "team-a"
+
+
+def test_credentials_the_server_does_not_know(cluster: Cluster) -> None:
+    answers(cluster, "Unauthorized", status=401, reason="Unauthorized")
+
+    assert cluster.refuses("job", "list") == (
+        f"{ASKED}Unauthorized; the API server at {cluster.api.url} does not know these credentials: log in again, or "
+        "choose others with --kubeconfig or --context\n"
+    )
+
+
+def test_a_right_that_is_missing(cluster: Cluster) -> None:
+    said = 'jobs.batch.volcano.sh is forbidden: User "eve" cannot list resource "jobs"'
+    answers(cluster, said, status=403, reason="Forbidden")
+
+    assert cluster.refuses("job", "list") == (
+        f"{ASKED}{said}; whoever administers the API server at {cluster.api.url} can grant it\n"
+    )
+
+
+def test_resource_definitions_that_are_missing(cluster: Cluster) -> None:
+    answers(cluster, "404 page not found\n", status=404)
+
+    assert cluster.refuses("job", "list") == (
+        f"{ASKED}the API server at {cluster.api.url} does not serve jobs.batch.volcano.sh: install the resource "
+        "definitions (kubectl apply --server-side -f deploy/crds/)\n"
+    )
+
+
+def test_a_refusal_without_words(cluster: Cluster) -> None:
+    answers(cluster, status=418)
+
+    assert cluster.refuses("job", "list") == f"{ASKED}the API server at {cluster.api.url} answered 418\n"
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>", "", "[]", "3", '{"items": 5}', '{"items": [5]}', '{"metadata": {"continue": 1}}', "\xff"]
+)
+def test_an_answer_that_is_malformed(cluster: Cluster, body: str) -> None:
+    answers(cluster, body)
+
+    said = cluster.refuses("job", "list")
+
+    assert said.startswith(f"{ASKED}the API server at {cluster.api.url} sent an answer that is malformed: ")
+
+
+@pytest.mark.parametrize("metadata", ["null", "5", '{"name": 5}', '{"creationTimestamp": "yesterday", "name": "a"}'])
+def test_objects_that_are_malformed_in_any_way_are_left_out(cluster: Cluster, metadata: str) -> None:
+    answers(cluster, f'{{"items": [{{"metadata": {metadata}}}]}}')
+
+    for form in ("table", "wide", "json", "yaml", "name"):
+        result = cluster.run("job", "list", "-o", form)
+        assert result.exit_code == 0, result.exception
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "nonsense://x", "http://", "http://host:99999999"])
+def test_an_address_that_is_none_is_named(url: str, cluster: Cluster) -> None:
+    assert url in cluster.refuses("job", "list", "-s", url)

@@ -1,0 +1,94 @@
+"""Ages as kubectl writes them, tables on narrow terminals, and when there are colours."""
+
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import age, in_colour_of, printable
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (9 * MINUTE + 59, "9m59s"),
+        (10 * MINUTE + 59, "10m"),
+        (179 * MINUTE, "179m"),
+        (3 * HOUR, "3h"),
+        (7 * HOUR + 5 * MINUTE, "7h5m"),
+        (47 * HOUR, "47h"),
+        (2 * DAY, "2d"),
+        (7 * DAY + 23 * HOUR, "7d23h"),
+        (8 * DAY + HOUR, "8d"),
+        (729 * DAY, "729d"),
+        (731 * DAY, "2y1d"),
+        (3000 * DAY, "8y"),
+    ],
+)
+def test_ages_grow_coarser(seconds: int, text: str) -> None:
+    since = datetime.fromtimestamp(NOW - seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert age(since, NOW) == text
+
+
+@pytest.mark.parametrize("time", [None, "", "yesterday", "2026-01-01T00:00:00", "9999-99-99T00:00:00Z"])
+def test_a_time_that_is_none_has_no_age(time: str | None) -> None:
+    assert age(time, NOW) == "<unknown>"
+
+
+def test_text_of_others_is_one_line_without_control_characters() -> None:
+    assert printable("a\nb\x1b[31mc\u202ed") == "a b\ufffd[31mc\ufffdd"
+    assert printable("naïve – 训练") == "naïve – 训练"
+
+
+COLUMNS: list[Column[tuple[str, str]]] = [
+    Column("Name", lambda row: row[0], 20),
+    Column("Reason", lambda row: row[1], elastic=True),
+]
+ROW = ("a-name-of-28-characters-long", "cpu: asked 4, most free on one node 1500m")
+
+
+def test_without_a_terminal_nothing_is_cut_off() -> None:
+    assert Table(COLUMNS).lines([ROW])[1] == f"{ROW[0]}  {ROW[1]}"
+
+
+def test_on_a_narrow_terminal_the_elastic_column_is_cut_off_and_names_never() -> None:
+    assert Table(COLUMNS, columns_of_terminal=50).lines([ROW]) == [
+        "Name                          Reason",
+        "a-name-of-28-characters-long  cpu: asked 4, most …",
+    ]
+    assert Table(COLUMNS, columns_of_terminal=10).lines([ROW])[1] == "a-name-of-28-characters-long  cpu: asked …"
+
+
+def test_gaps_shrink_before_anything_is_cut_off() -> None:
+    lines = Table(COLUMNS, columns_of_terminal=20).lines([("short", "why")])
+
+    assert lines == ["Name          Reason", "short         why"]
+
+
+def test_rows_that_follow_keep_the_widths_of_the_first() -> None:
+    table = Table(COLUMNS)
+    table.lines([("first", "a")])
+
+    assert table.lines([("second", "b")]) == ["second              b"]
+
+
+def test_colours_are_for_terminals_and_for_those_who_did_not_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert in_colour_of("Running", "Running") == "Running"
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert in_colour_of("Running", "Running") == "\x1b[32mRunning\x1b[0m"
+    assert in_colour_of("SomethingElse", "x") == "x"
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert in_colour_of("Running", "Running") == "Running"
