@@ -229,8 +229,6 @@ def _close_queues(session: Session) -> None:
         for ancestor in ancestors(queues, name):
             sums[ancestor] += total
     for name, queue in queues.items():
-        if not sums[name].any() and not queue.allocated:
-            continue
         allocated = dimensions.to_list(sums[name])
         if allocated != queue.allocated:
             session.decisions.queues.append(QueueAllocated(name, allocated))

@@ -14,13 +14,12 @@ from scheduler.webhooks.routes import admit
 _MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
 _VALIDATING: Final = (
     "/jobs/validate",
-    "/queues/validate",
     "/hypernodes/validate",
     "/cronjobs/validate",
     "/jobflows/validate",
 )
-"""Not PodGroups and Pods: those of a simulation may be a copy of what a cluster holds, in a queue that is closed or
-gone, and why they wait is the very question."""
+"""Not Queues, PodGroups and Pods: those of a simulation may be a copy of what a cluster holds (a group in a queue that
+is closed, a queue whose parent is gone), and what comes of that is the very question."""
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 

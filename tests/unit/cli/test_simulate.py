@@ -362,7 +362,7 @@ def bad_pod(quantity: Any) -> Raw:
         (node("n", "4Gib"), "status.allocatable[memory]"),
         (group("g", minimum=-1), "spec.minMember"),
         (group("g", asks="-1c"), "spec.minResources"),
-        (queue("q", 0), "spec.weight"),
+        (queue("q", -1), "spec.weight"),
         (queue("q", capability="xc"), "spec"),
     ],
 )
@@ -418,9 +418,13 @@ def test_a_broken_annotation_is_told_of_in_a_warning_and_the_pod_is_scheduled(co
     assert "volcano.sh/task-priority" in event["message"] and "'high' is not an integer" in event["message"]
 
 
-def test_pods_without_a_group_or_of_one_that_does_not_exist_wait(conf: str, tmp_path: Path) -> None:
+def test_a_pod_without_a_group_gets_one_and_a_pod_of_a_group_that_does_not_exist_waits(
+    conf: str, tmp_path: Path
+) -> None:
     items = simulated([node("n1"), pod("p", "1c"), pod("q", "1c", "nobody")], conf, tmp_path)
-    assert nodes_of(items) == {"p": None, "q": None}
+    assert nodes_of(items) == {"p": "n1", "q": None}
+    (made,) = [o for o in items if o["kind"] == "PodGroup"]
+    assert made["metadata"]["name"] == f"podgroup-{find(items, 'Pod', 'p')['metadata']['uid']}"
 
 
 def test_a_best_effort_pod_that_fits_nowhere_stops_nobody(conf: str, tmp_path: Path) -> None:

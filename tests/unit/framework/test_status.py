@@ -69,7 +69,7 @@ def test_what_queues_hold_is_added_up_to_the_root() -> None:
     ).run(configuration(["gang"]))
     for name in ("leaf", "top", "root"):
         assert world.get("Queue", name)["status"]["allocated"] == {"cpu": "2", "memory": "0", "pods": "1"}
-    assert "allocated" not in world.get("Queue", "default")["status"]
+    assert world.get("Queue", "default")["status"]["allocated"] == {"cpu": "0", "memory": "0"}
 
 
 def test_a_circle_of_parents_ends() -> None:

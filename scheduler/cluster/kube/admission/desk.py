@@ -49,14 +49,14 @@ class Desk:
         where = {"path": route.path, "namespace": request.namespace, "name": request.name}
         try:
             new, refusal = await self._decide(route, asked)
+            answer = refused(asked.uid, refusal) if refusal else allowed(asked.uid, request.object, new)
         except Exception as error:  # a bug: the write must not hang or pass for it
             log.exception("a review could not be decided", **where)
             text = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
             return "error", refused(asked.uid, text, FAILED)
         if refusal:
             log.info("refused", operation=str(request.operation), reason=refusal[:1024], **where)
-            return "denied", refused(asked.uid, refusal)
-        return "allowed", allowed(asked.uid, request.object, new)
+        return "denied" if refusal else "allowed", answer
 
     async def _decide(self, route: Route, asked: Asked) -> tuple[Json, str]:
         """The object as it should be stored, and why it is refused."""

@@ -1,0 +1,63 @@
+"""Admission of CronJobs: schedule, time zone and name (Volcano's /cronjobs/validate)."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from scheduler.api.batch import CronJob, CronJobSpec
+from scheduler.api.cron import CronError, parse_cron
+from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
+from scheduler.webhooks.job.podtemplate.fields import quote
+from scheduler.webhooks.job.podtemplate.names import qualified_name
+from scheduler.webhooks.reading import validator
+
+_LONGEST: Final = 52
+"""Bytes of a name: a job's name has 11 more, and 63 at most."""
+_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
+
+
+@validator(CronJob)
+def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
+    """Everything that is wrong, or ""."""
+    if request.operation is Operation.DELETE:
+        return ""
+    name = cron_job.metadata.name or request.name
+    return "; ".join(filter(None, ("".join(_spec_problems(cron_job.spec)).strip(), _name_problem(name))))
+
+
+def _spec_problems(spec: CronJobSpec) -> Iterator[str]:
+    if not spec.schedule:
+        yield " schedule is required, but got empty"
+    elif "TZ" in spec.schedule:
+        yield " schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field"
+    else:
+        try:
+            parse_cron(spec.schedule)
+        except CronError:
+            yield "schedule is not a valid cron expression"
+    if spec.time_zone is not None:
+        yield from _zone_problems(spec.time_zone)
+
+
+def _zone_problems(zone: str) -> Iterator[str]:
+    if not zone:
+        yield " timeZone must be nil or non-empty string, got empty string"
+        return
+    for part in zone.split("/"):
+        if part in (".", "..") or part.startswith("-") or _ZONE_PART.fullmatch(part) is None:
+            yield " unknown timeZone"
+    if zone.lower() == "local":
+        yield " timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
+        return
+    try:
+        ZoneInfo(zone)
+    except (ValueError, LookupError, OSError):
+        yield " invalid timeZone"
+
+
+def _name_problem(name: str) -> str:
+    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
+        return "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
+    wrong = qualified_name(name) if name else []
+    return f"invalid cronJob name {quote(name)}: {'; '.join(wrong)}" if wrong else ""

@@ -1,0 +1,53 @@
+"""Admission of HyperNodes: they have members, and those are selected in a way that can be followed (Volcano's
+/hypernodes/validate; the rest is checked by the resource definition)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from scheduler.api.objects import KubeObject, Wire
+from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
+from scheduler.webhooks.job.podtemplate.fields import invalid
+from scheduler.webhooks.patterns import pattern_fault
+from scheduler.webhooks.reading import joined, validator
+
+_MEMBERS: Final = "[].spec.members"
+"""Volcano's name of the field."""
+
+
+class _RegexMatch(Wire):
+    pattern: str = ""
+
+
+class _Selector(Wire):
+    regex_match: _RegexMatch | None = None
+
+
+class _Member(Wire):
+    selector: _Selector = msgspec.field(default_factory=_Selector)
+
+
+class _Spec(Wire):
+    members: list[_Member] = msgspec.field(default_factory=list)
+
+
+class _HyperNode(KubeObject):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+@validator(_HyperNode)
+def validate(node: _HyperNode, request: Request, cluster: ClusterView, settings: Settings) -> str:
+    """Everything that is wrong, or ""."""
+    return "" if request.operation is Operation.DELETE else joined(_problems(node.spec))
+
+
+def _problems(spec: _Spec) -> Iterator[str]:
+    if not spec.members:
+        yield invalid(_MEMBERS, None, "member must have at least one member")
+    for member in spec.members:
+        pattern = member.selector.regex_match.pattern if member.selector.regex_match else ""
+        fault = pattern_fault(pattern)
+        if fault:
+            text = f"member regexMatch pattern is invalid: {fault}"
+            yield invalid(f"{_MEMBERS}.selector.regexMatch.pattern", pattern[:1024], text)

@@ -1,0 +1,84 @@
+"""What a vcjob is given that does not say it itself (Volcano's /jobs/mutate).
+
+The object may be of any shape: a field that is not of its type counts as given, and is for ``validate`` to name.
+"""
+
+from typing import Any, Final
+
+from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME
+from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+
+_MAX_RETRY: Final = 3
+_TASK_PREFIX: Final = "default"
+_DNS_ON_HOST_NETWORK: Final = "ClusterFirstWithHostNet"
+_NEEDS_SERVICE: Final = frozenset(("tensorflow", "mpi", "pytorch", "ray"))
+"""Plugins whose Pods find each other by the names that plugin svc sets up."""
+_NEEDS_KEYS: Final = frozenset(("mpi",))
+
+
+def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+    """The job with its defaults; only new jobs get them."""
+    return defaulted(request.object, settings) if request.operation is Operation.CREATE else request.object
+
+
+def defaulted(job: Json, settings: Settings) -> Json:
+    """A copy of the job with its defaults."""
+    spec = job.get("spec")
+    if not isinstance(spec, dict):
+        return job
+    first, *_ = *settings.scheduler_names, DEFAULT_SCHEDULER_NAME
+    spec = {
+        **spec,
+        "queue": spec.get("queue") or DEFAULT_QUEUE,
+        "schedulerName": spec.get("schedulerName") or first,
+        "maxRetry": spec.get("maxRetry") or _MAX_RETRY,
+    }
+    tasks = spec.get("tasks")
+    if isinstance(tasks, list):
+        spec["tasks"] = tasks = [_with_defaults(task, index) for index, task in enumerate(tasks)]
+        if not spec.get("minAvailable"):
+            spec["minAvailable"] = sum(_count(task, "minAvailable") for task in tasks)
+    plugins = spec.get("plugins")
+    if isinstance(plugins, dict):
+        spec["plugins"] = _with_companions(plugins)
+    return {**job, "spec": spec}
+
+
+def _with_defaults(task: Any, index: int) -> Any:
+    if not isinstance(task, dict):
+        return task
+    task = {
+        **task,
+        "name": task.get("name") or f"{_TASK_PREFIX}{index}",
+        "maxRetry": task.get("maxRetry") or _MAX_RETRY,
+    }
+    if task.get("minAvailable") is None:
+        task["minAvailable"] = _min_available(task)
+    template = task.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
+        task["template"] = {**template, "spec": {**pod, "dnsPolicy": _DNS_ON_HOST_NETWORK}}
+    return task
+
+
+def _min_available(task: Json) -> int:
+    """The minimum of partitions if there is one, else all replicas."""
+    policy = task.get("partitionPolicy")
+    if isinstance(policy, dict) and _count(policy, "minPartitions") > 0:
+        return _count(policy, "minPartitions") * _count(policy, "partitionSize")
+    return _count(task, "replicas")
+
+
+def _with_companions(plugins: Json) -> Json:
+    """Plugins together with those that they rely on."""
+    result = dict(plugins)
+    if _NEEDS_SERVICE & plugins.keys():
+        result.setdefault("svc", [])
+    if _NEEDS_KEYS & plugins.keys():
+        result.setdefault("ssh", [])
+    return result
+
+
+def _count(fields: Any, key: str) -> int:
+    value = fields.get(key) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) else 0

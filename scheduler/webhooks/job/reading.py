@@ -1,0 +1,73 @@
+"""A vcjob as somebody sent it, as typed structs, and the bounds of its numbers."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.api import batch
+from scheduler.webhooks.contract import Json
+from scheduler.webhooks.job.podtemplate import PodTemplate
+from scheduler.webhooks.job.podtemplate.fields import invalid
+from scheduler.webhooks.reading import UnreadableError, read
+
+_INT32: Final = range(-(2**31), 2**31)
+
+
+def read_job(raw: Json) -> batch.Job:
+    """Raises UnreadableError."""
+    job = read(_with_arguments(raw), batch.Job)
+    for field, number, _ in _numbers(job.spec):
+        if number is not None and number not in _INT32:
+            raise UnreadableError(f"spec.{field}: expected a number that fits in 32 bits")
+    return job
+
+
+def _with_arguments(raw: Json) -> Json:
+    """Null is as good as absent, but a plugin is named all the same if its arguments are null."""
+    spec = raw.get("spec")
+    plugins = spec.get("plugins") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(plugins, dict):
+        return raw
+    given = {name: [] if arguments is None else arguments for name, arguments in plugins.items()}
+    return {**raw, "spec": {**spec, "plugins": given}}
+
+
+def read_templates(tasks: list[batch.TaskSpec]) -> list[PodTemplate]:
+    """Raises UnreadableError."""
+    templates = []
+    for index, task in enumerate(tasks):
+        try:
+            templates.append(read(task.template, PodTemplate))
+        except UnreadableError as error:
+            raise UnreadableError(f"spec.tasks[{index}].template.{error}") from None
+    return templates
+
+
+def number_problems(spec: batch.JobSpec) -> Iterator[str]:
+    """Numbers that are too small; the schema of the CustomResourceDefinition refuses them, where there is one."""
+    for field, number, least in _numbers(spec):
+        if number is not None and number < least:
+            yield invalid(f"spec.{field}", number, f"must be greater than or equal to {least}")
+
+
+def _numbers(spec: batch.JobSpec) -> Iterator[tuple[str, int | None, int]]:
+    """Every number, and the least that it may be."""
+    yield "minAvailable", spec.min_available, 0
+    yield "maxRetry", spec.max_retry, 0
+    yield "ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0
+    yield "minSuccess", spec.min_success, 1
+    yield from _exit_codes(spec.policies, "policies")
+    for index, task in enumerate(spec.tasks):
+        path = f"tasks[{index}]"
+        yield f"{path}.replicas", task.replicas, 0
+        yield f"{path}.minAvailable", task.min_available, 0
+        yield f"{path}.maxRetry", task.max_retry, 0
+        yield from _exit_codes(task.policies, f"{path}.policies")
+        if task.partition_policy is not None:
+            yield f"{path}.partitionPolicy.totalPartitions", task.partition_policy.total_partitions, _INT32.start
+            yield f"{path}.partitionPolicy.partitionSize", task.partition_policy.partition_size, _INT32.start
+            yield f"{path}.partitionPolicy.minPartitions", task.partition_policy.min_partitions, 0
+
+
+def _exit_codes(policies: list[batch.LifecyclePolicy] | None, path: str) -> Iterator[tuple[str, int | None, int]]:
+    for index, policy in enumerate(policies or ()):
+        yield f"{path}[{index}].exitCode", policy.exit_code, _INT32.start

@@ -1,0 +1,115 @@
+"""Why a vcjob is refused (Volcano's /jobs/validate)."""
+
+from collections.abc import Iterator
+
+from scheduler.api import batch
+from scheduler.api.kinds import VCJOB
+from scheduler.webhooks.cards import name_problems, request_problems
+from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.job.claims import volume_problems
+from scheduler.webhooks.job.mutate import defaulted
+from scheduler.webhooks.job.plugins import mpi_problems, plugin_problems
+from scheduler.webhooks.job.podtemplate import PodTemplate
+from scheduler.webhooks.job.podtemplate.fields import LONGEST_ANSWER, join
+from scheduler.webhooks.job.podtemplate.names import qualified_name
+from scheduler.webhooks.job.policies import duration_problems, policy_problems, timeout_problems
+from scheduler.webhooks.job.queues import queue_problems
+from scheduler.webhooks.job.reading import number_problems, read_job, read_templates
+from scheduler.webhooks.job.tasks import (
+    dependency_problems,
+    tasks_problems,
+    topology_problems,
+)
+from scheduler.webhooks.job.update import update_problems
+from scheduler.webhooks.reading import UnreadableError
+
+
+def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
+    """Everything that is wrong with a new job, the first thing that is wrong with a change, or ""."""
+    if request.operation is Operation.DELETE:
+        return ""
+    try:
+        if request.operation is Operation.UPDATE:
+            text = _change_problems(request.old, request.object)
+        else:
+            name = request.name or _generated_name(request.object)
+            text = _creation_problems(request.object, name, cluster, settings)
+    except UnreadableError as error:
+        text = str(error)
+    except RecursionError:
+        text = "the object is nested too deeply"
+    return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}... (and more)"
+
+
+def job_problems(job: Json, name: str, cluster: ClusterView, settings: Settings) -> str:
+    """What would be refused if a job of this name were made from a template: ``job`` has ``spec`` and perhaps
+    ``metadata``, and gets its defaults here."""
+    request = Request(Operation.CREATE, VCJOB, "", name, defaulted(job, settings))
+    return validate(request, cluster, settings)
+
+
+def _generated_name(job: Json) -> str:
+    """What the API server's name will look like."""
+    metadata = job.get("metadata")
+    prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
+    return f"{prefix}xxxxx" if isinstance(prefix, str) and prefix else ""
+
+
+def _creation_problems(raw: Json, name: str, cluster: ClusterView, settings: Settings) -> str:
+    """Raises UnreadableError."""
+    job = read_job(raw)
+    spec = job.spec
+    if not spec.tasks:
+        return "No task specified in job spec"
+    problem = mpi_problems(spec)
+    if problem:
+        return problem
+    templates = read_templates(spec.tasks)
+    text = topology_problems(spec.network_topology) + tasks_problems(spec.tasks, templates, name)
+    wrong = qualified_name(name)
+    if wrong:
+        text += f"create job with name {name} validate failed [{' '.join(wrong)}]"
+    if sum(task.replicas for task in spec.tasks) < spec.min_available:
+        text += " job 'minAvailable' should not be greater than total replicas in tasks;"
+    text += policy_problems(spec.policies or [], "spec.policies")
+    text += plugin_problems(spec.plugins or {}, settings.job_plugins)
+    text += volume_problems(spec.volumes or [])
+    text += queue_problems(spec.queue, cluster)
+    text += dependency_problems(spec.tasks)
+    own = join(_own_problems(job, templates), "; ")
+    return f"{text} {own}".strip()
+
+
+def _own_problems(job: batch.Job, templates: list[PodTemplate]) -> Iterator[str]:
+    """What Volcano's admission does not look at."""
+    spec = job.spec
+    yield from number_problems(spec)
+    yield from request_problems(job.metadata.annotations)
+    for index, template in enumerate(templates):
+        for problem in name_problems(template.metadata.annotations):
+            yield f"spec.tasks[{index}].template.{problem}"
+    yield from timeout_problems(spec.policies or [], "spec.policies")
+    for index, task in enumerate(spec.tasks):
+        yield from timeout_problems(task.policies or [], f"spec.tasks[{index}].policies")
+    if spec.running_estimate is not None:
+        yield from duration_problems(spec.running_estimate, "spec.runningEstimate")
+
+
+def _change_problems(old: Json, new: Json) -> str:
+    """Raises UnreadableError. A spec that stays as it is was admitted once: whatever it is, the job can be labelled and
+    its finalizers be taken away."""
+    job = None
+    if old.get("spec") != new.get("spec"):
+        job = read_job(new)
+        problem = update_problems(old, new, job)
+        if problem:
+            return problem
+    if _annotations(old) == _annotations(new):
+        return ""
+    job = job or read_job({"metadata": new.get("metadata")})
+    return join(request_problems(job.metadata.annotations), "; ").strip()
+
+
+def _annotations(job: Json) -> object:
+    metadata = job.get("metadata")
+    return metadata.get("annotations") if isinstance(metadata, dict) else metadata

@@ -1,0 +1,88 @@
+"""Admission of PodGroups: the queue of their namespace, and whether their queue takes them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from scheduler.api.names import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, ROOT_QUEUE
+from scheduler.api.objects import KubeObject, NetworkTopology, Wire
+from scheduler.api.queue import OPEN
+from scheduler.webhooks.cards import request_problems
+from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.queue.hierarchy import children_of, named
+from scheduler.webhooks.reading import not_found, validator
+
+_TWO_TIERS: Final = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
+
+
+class _SubGroup(Wire):
+    name: str = ""
+    network_topology: NetworkTopology | None = None
+
+
+class _Spec(Wire):
+    queue: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: list[_SubGroup] = msgspec.field(default_factory=list)
+
+
+class _PodGroup(KubeObject):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
+    """A new PodGroup that names no queue of its own goes to that of its namespace (Volcano's /podgroups/mutate)."""
+    group = request.object
+    spec = group.get("spec")
+    if request.operation is not Operation.CREATE or not isinstance(spec, dict) or spec.get("queue") != DEFAULT_QUEUE:
+        return group
+    namespace = cluster.namespace(request.namespace)
+    queue = (namespace.metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) if namespace else None
+    return group if queue is None else {**group, "spec": {**spec, "queue": queue}}
+
+
+@validator(_PodGroup)
+def validate(group: _PodGroup, request: Request, cluster: ClusterView, settings: Settings) -> str:
+    """Everything that is wrong with a new PodGroup, or "" (Volcano's /podgroups/validate)."""
+    if request.operation is not Operation.CREATE:
+        return ""
+    problems = [
+        *_queue_problems(group.spec.queue, cluster),
+        " ".join(_topology_problems(group.spec)),
+        *request_problems(group.metadata.annotations),
+    ]
+    return "; ".join(filter(None, problems))
+
+
+def _queue_problems(name: str, cluster: ClusterView) -> Iterator[str]:
+    if not name:
+        return
+    queue = cluster.queue(name)
+    if queue is None:
+        yield f"unable to find queue: {not_found(name)}"
+        return
+    state = queue.status.state
+    if state not in (OPEN, ""):  # "": just made, and the controller has not opened it yet
+        yield f"can only submit PodGroup to queue with state `{OPEN}`, queue `{name}` status is `{state}`."
+    children = children_of(name, cluster)
+    if name == ROOT_QUEUE:
+        yield f"can not submit PodGroup to root queue: set spec.queue to one below it, such as `{DEFAULT_QUEUE}`"
+    elif children:
+        yield (
+            f"can only submit PodGroup to leaf queue, queue `{name}` has {len(children)} child queues: set spec.queue "
+            f"to a queue without children (those of `{name}` are {named(children)})"
+        )
+
+
+def _topology_problems(spec: _Spec) -> Iterator[str]:
+    if _has_two_tiers(spec.network_topology):
+        yield _TWO_TIERS
+    for policy in spec.sub_group_policy:
+        if _has_two_tiers(policy.network_topology):
+            yield f"in subGroupPolicy '{policy.name}': {_TWO_TIERS}"
+            return
+
+
+def _has_two_tiers(topology: NetworkTopology | None) -> bool:
+    return topology is not None and topology.highest_tier_allowed is not None and bool(topology.highest_tier_name)

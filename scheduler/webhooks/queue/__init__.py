@@ -1,0 +1,6 @@
+"""Admission of Queues: ``mutate`` fills in, ``validate`` refuses. The texts of refusals are Volcano's."""
+
+from scheduler.webhooks.queue.mutate import mutate
+from scheduler.webhooks.queue.validate import validate
+
+__all__ = ["mutate", "validate"]

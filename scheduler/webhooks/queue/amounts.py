@@ -1,0 +1,74 @@
+"""The amounts of one queue: quantities, and guarantee <= deserved <= capability."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.api.amount import Amount, parse_amount
+from scheduler.api.objects import QueueSpec, ResourceList
+from scheduler.api.quantity import QuantityError
+from scheduler.webhooks.job.podtemplate.fields import invalid
+
+_UNIT: Final = 10**9
+"""Amounts are counted in thousand-millionths."""
+_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_OBJECTS: Final = frozenset(
+    (
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+    )
+)  # fmt: skip
+"""Things that are counted in whole numbers, as devices are."""
+Amounts = dict[str, Amount]
+
+
+def guaranteed(spec: QueueSpec) -> ResourceList:
+    return (spec.guarantee.resource if spec.guarantee else None) or {}
+
+
+def same_amounts(left: ResourceList | None, right: ResourceList | None) -> bool:
+    """Whether both mean the same, however it is written (``1000m`` is ``1``)."""
+    return _known(left) == _known(right)
+
+
+def amount_problems(spec: QueueSpec, path: str) -> Iterator[str]:
+    capability: Amounts = {}
+    deserved: Amounts = {}
+    yield from _quantities(spec.capability, f"{path}.capability", capability)
+    yield from _quantities(spec.deserved, f"{path}.deserved", deserved)
+    guarantee: Amounts = {}
+    yield from _quantities(guaranteed(spec), f"{path}.guarantee.resource", guarantee)
+    for name, least in guarantee.items():
+        bound = f"must be >= guarantee[{name}]={least}"
+        if name not in (spec.deserved or {}):
+            yield invalid(f"{path}.deserved.{name}", "<nil>", f"deserved[{name}] {bound}")
+        elif name in deserved and deserved[name].nano < least.nano:
+            yield invalid(f"{path}.deserved.{name}", str(deserved[name]), f"deserved[{name}]={deserved[name]} {bound}")
+    for name, amount in deserved.items():
+        most = capability.get(name)
+        if most is not None and amount.nano > most.nano:
+            text = f"deserved[{name}]={amount} must be <= capability[{name}]={most}"
+            yield invalid(f"{path}.deserved.{name}", str(amount), text)
+
+
+def _quantities(written: ResourceList | None, path: str, found: Amounts) -> Iterator[str]:
+    """Problems of each; those that are quantities at all go into ``found``."""
+    for name, quantity in (written or {}).items():
+        try:
+            amount = found[name] = parse_amount(quantity)
+        except QuantityError:
+            yield invalid(f"{path}.{name}", str(quantity)[:64], _SYNTAX)
+            continue
+        if amount.nano < 0:
+            yield invalid(f"{path}.{name}", str(amount), "must be greater than or equal to 0")
+        if amount.nano % _UNIT and (name in _OBJECTS or ("/" in name and "kubernetes.io/" not in name)):
+            yield invalid(f"{path}.{name}", str(amount), "must be an integer")
+
+
+def _known(written: ResourceList | None) -> dict[str, int | str]:
+    result: dict[str, int | str] = {}
+    for name, quantity in (written or {}).items():
+        try:
+            result[name] = parse_amount(quantity).nano
+        except QuantityError:
+            result[name] = str(quantity)
+    return result

@@ -1,0 +1,127 @@
+"""Why a queue, a change of one or its deletion is refused (Volcano's /queues/validate)."""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.api.names import CARD_QUOTA, DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from scheduler.api.objects import Queue
+from scheduler.api.queue import CLOSED, OPEN
+from scheduler.webhooks.cards import quota_problems
+from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
+from scheduler.webhooks.job.podtemplate.fields import invalid, quote
+from scheduler.webhooks.queue.amounts import amount_problems, guaranteed, same_amounts
+from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, named, parent_problem
+from scheduler.webhooks.reading import UnreadableError, joined, not_found, read, validator
+
+_BODY: Final = "requestBody"
+
+
+def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
+    """The first thing that is wrong, or ""."""
+    if request.operation is Operation.DELETE:
+        return _deletion_problem(request.name, cluster, settings)
+    return _write_problem(request, cluster, settings)
+
+
+@validator(Queue)
+def _write_problem(queue: Queue, request: Request, cluster: ClusterView, settings: Settings) -> str:
+    old = _stored(request)
+    problem = joined(
+        [
+            *amount_problems(queue.spec, f"{_BODY}.spec"),
+            *_state_problems(queue.status.state),
+            *_path_problems(queue, cluster),
+        ]
+    )
+    moved = old is None or old.spec.parent != queue.spec.parent
+    if not problem and moved:
+        problem = parent_problem(queue, cluster, settings)
+    resized = old is None or _resized(queue, old)
+    if not problem and resized and old is not None and queue.metadata.name == ROOT_QUEUE:
+        if settings.root_queue_protection:
+            problem = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+    elif not problem and (moved or resized) and queue.metadata.name != ROOT_QUEUE:
+        problem = amounts_problem(queue, cluster)
+    # A quota from before there was admission must not keep controllers from changing something else of the queue.
+    if not problem and (old is None or _quota(old) != _quota(queue)):
+        problem = joined(quota_problems(queue.metadata.annotations))
+    return problem
+
+
+def _stored(request: Request) -> Queue | None:
+    """The queue before the change; None for a new one, and for one that cannot be read: everything counts as changed
+    then."""
+    if request.operation is Operation.CREATE:
+        return None
+    try:
+        return read(request.old, Queue)
+    except UnreadableError:
+        return None
+
+
+def _quota(queue: Queue) -> str | None:
+    return (queue.metadata.annotations or {}).get(CARD_QUOTA)
+
+
+def _resized(queue: Queue, old: Queue) -> bool:
+    return not (
+        same_amounts(queue.spec.capability, old.spec.capability)
+        and same_amounts(queue.spec.deserved, old.spec.deserved)
+        and same_amounts(guaranteed(queue.spec), guaranteed(old.spec))
+    )
+
+
+def _state_problems(state: str) -> Iterator[str]:
+    if state not in ("", OPEN, CLOSED):
+        yield invalid(f"{_BODY}.spec.state", state, f"queue state must be in [{OPEN} {CLOSED}]")
+
+
+def _path_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
+    """Of the hierarchy that drf reads, which is written in annotations."""
+    annotations = queue.metadata.annotations or {}
+    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+    if not path and not weights:
+        return
+    where = f"{_BODY}.metadata.annotations"
+    if path.count("/") != weights.count("/"):
+        yield invalid(where, path, f"{HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}")
+        return
+    for weight in weights.split("/"):
+        number = _number(weight)
+        if number is None:
+            text = f"strconv.ParseFloat: parsing {quote(weight)}: invalid syntax"
+            yield invalid(where, weights, f"{weight} in the {weights} is invalid number: {text}")
+            return
+        if not number > 0:
+            yield invalid(where, weights, f"{weight} in the {weights} must be larger than 0")
+            return
+    for other in cluster.queues():
+        theirs = (other.metadata.annotations or {}).get(HIERARCHY, "")
+        if other.metadata.name != queue.metadata.name and theirs.startswith(f"{path}/"):
+            text = f"{path} is not allowed to be in the sub path of {theirs} of queue {other.metadata.name}"
+            yield invalid(where, path, text)
+            return
+
+
+def _number(text: str) -> float | None:
+    """A decimal number; what Python reads beyond that (spaces, underscores, infinity, NaN) is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text == text.strip() and "_" not in text else None
+
+
+def _deletion_problem(name: str, cluster: ClusterView, settings: Settings) -> str:
+    if name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        return f"`{name}` queue can not be deleted"
+    if cluster.queue(name) is None:
+        return not_found(name)
+    pods = cluster.bound_pods(name) if settings.queue_allocated_pods_check else 0
+    if pods:
+        return f"queue {name} cannot be deleted because it has allocated Pods: {pods}"
+    children = children_of(name, cluster)
+    if children:
+        return f"queue {name} can not be deleted because it has {len(children)} child queues: {named(children)}"
+    return ""

@@ -1,0 +1,219 @@
+"""Rules of validating a new vcjob beyond one invalid job each."""
+
+import pytest
+
+from scheduler.api.kinds import VCJOB
+from scheduler.webhooks.contract import Json, Operation, Request
+from scheduler.webhooks.job import job_problems, validate
+from tests.unit.webhooks.job.vcjobs import (
+    CLUSTER,
+    SETTINGS,
+    Cluster,
+    pod_spec,
+    refusal,
+    stored,
+    task,
+    vcjob,
+    with_container,
+)
+
+NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
+
+
+# --- queues ---
+def test_a_queue_that_the_controller_has_not_opened_yet_takes_jobs() -> None:
+    assert refusal(vcjob(queue="new")) == ""
+
+
+@pytest.mark.parametrize("state", ["Closing", "Closed", "Unknown"])
+def test_a_queue_in_any_other_state_does_not(state: str) -> None:
+    text = f"can only submit job to queue with state `Open`, queue `default` status is `{state}`;"
+    assert refusal(vcjob(), Cluster(f"default:root:{state}")) == text
+
+
+def test_a_closed_queue_with_children_is_refused_for_both_reasons() -> None:
+    cluster = Cluster("q:root:Closed", "a:q:Open", "b:q:Open")
+    assert refusal(vcjob(queue="q"), cluster) == (
+        "can only submit job to queue with state `Open`, queue `q` status is `Closed`; "
+        "can only submit job to leaf queue, queue `q` has 2 child queues;"
+    )
+
+
+def test_a_leaf_below_another_queue_takes_jobs() -> None:
+    assert refusal(vcjob(queue="team")) == ""
+
+
+# --- tasks ---
+def test_tasks_after_a_duplicate_count_and_are_looked_at() -> None:
+    job = vcjob(task("w"), task("w"), task("v", template={"spec": {"containers": []}}))
+    assert refusal(job) == "duplicated task name w;spec.task[2].template.spec.containers: Required value."
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"totalPartitions": 0, "partitionSize": 1}, "'TotalPartitions' must be greater than 0 in task: w, job: j"),
+        ({"totalPartitions": 1, "partitionSize": 0}, "'PartitionSize' must be greater than 0 in task: w, job: j"),
+        ({"totalPartitions": 2, "partitionSize": 2}, ""),
+        (
+            {
+                "totalPartitions": 2,
+                "partitionSize": 2,
+                "networkTopology": {"highestTierAllowed": 0, "highestTierName": "x"},
+            },
+            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+        ),
+    ],
+)
+def test_partitions_cover_the_replicas(policy: Json, message: str) -> None:
+    assert refusal(vcjob(task(replicas=4, minAvailable=4, partitionPolicy=policy))) == message
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "message"),
+    [
+        (["a"], ""),
+        (["a", "a"], ""),
+        (["b"], NOT_A_DAG),
+        (["nobody"], NOT_A_DAG),
+        ([], ""),
+    ],
+)
+def test_tasks_wait_for_tasks_that_can_start_before_them(waits_for: list[str], message: str) -> None:
+    assert refusal(vcjob(task("a"), task("b", dependsOn={"name": waits_for}))) == message
+
+
+@pytest.mark.parametrize(
+    ("resources", "allowed"),
+    [
+        ({"requests": {"cpu": 2}}, True),
+        ({"limits": {"cpu": "2000m"}}, True),
+        ({"requests": {"memory": "1Gi"}, "limits": {"cpu": 2}}, False),
+        ({"requests": {"cpu": "0"}}, False),
+        ({}, False),
+    ],
+)
+def test_a_numa_policy_needs_whole_cpus(resources: Json, allowed: bool) -> None:
+    job = with_container(resources=resources)
+    job["spec"]["tasks"][0]["topologyPolicy"] = "restricted"
+    message = "" if allowed else "the cpu request isn't an integer in spec.task[0] container[0]."
+    assert refusal(job) == message
+
+
+@pytest.mark.parametrize("policy", ["none", ""])
+def test_without_a_numa_policy_cpus_need_not_be_whole(policy: str) -> None:
+    job = with_container(resources={"requests": {"cpu": "0.5"}})
+    job["spec"]["tasks"][0]["topologyPolicy"] = policy
+    assert refusal(job) == ""
+
+
+# --- plugins ---
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([], False),
+        (["--master=boss"], True),
+        (["-master", "boss"], True),
+        (["--port=22", "--worker", "w", "--master", "boss"], True),
+        (["--unknown=1", "--master=boss"], False),
+        (["word", "--master=boss"], False),
+        (["--master"], False),
+        (None, False),
+    ],
+)
+def test_the_master_of_mpi_is_read_from_its_flags(arguments: list[str] | None, found: bool) -> None:
+    message = "" if found else "The specified mpi master task was not found"
+    assert refusal(vcjob(task("boss"), plugins={"mpi": arguments})) == message
+
+
+def test_unknown_plugins_are_told_in_order() -> None:
+    text = "unable to find job plugin: a; unable to find job plugin: b;"
+    assert refusal(vcjob(plugins={"b": [], "svc": None, "a": []})) == text
+
+
+# --- policies ---
+def test_events_of_one_policy_may_repeat_and_all_are_checked() -> None:
+    policy = {"event": "PodFailed", "events": ["PodFailed", "PodEvicted"], "action": "RestartTask"}
+    assert refusal(vcjob(policies=[policy, {"exitCode": 1, "action": "AbortJob"}])) == ""
+
+
+def test_two_errors_of_policies_are_told_together() -> None:
+    policies = [{"events": ["*", "Unknown"], "action": "AbortJob"}, {"action": "AbortJob"}]
+    assert refusal(vcjob(policies=policies)).startswith(
+        "2 errors occurred:\n\t* either event and exitCode should be specified\n"
+        "\t* if there's * here, no other policy should be here\n\n valid events are ["
+    )
+
+
+@pytest.mark.parametrize("timeout", ["30s", "1h30m", "1.5h", "0", "0s", "100ms", "5µs"])
+def test_a_timeout_is_a_duration(timeout: str) -> None:
+    assert refusal(vcjob(policies=[{"event": "PodFailed", "action": "AbortJob", "timeout": timeout}])) == ""
+
+
+@pytest.mark.parametrize("timeout", ["", "5", "5 minutes", "-5s", "1d", "9999999999h", "s"])
+def test_a_timeout_that_is_none_is_refused_by_name(timeout: str) -> None:
+    policy = {"event": "PodFailed", "action": "AbortJob", "timeout": timeout}
+    remedy = "must be a duration such as 30s, 5m or 1h30m;"
+    assert refusal(vcjob(policies=[policy])) == f'spec.policies[0].timeout: Invalid value: "{timeout}": {remedy}'
+    assert refusal(vcjob(task(policies=[policy]))) == (
+        f'spec.tasks[0].policies[0].timeout: Invalid value: "{timeout}": {remedy}'
+    )
+
+
+# --- cards ---
+@pytest.mark.parametrize("text", ['{"NVIDIA-H200":2}', '{"A|B":1, "C":3}'])
+def test_a_request_of_cards_is_a_json_object(text: str) -> None:
+    assert refusal(vcjob(annotations={"volcano.sh/card.request": text})) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("NVIDIA-H200", "'NVIDIA-H200' is not JSON"),
+        ("[]", "'[]' is not a JSON object of cards and numbers"),
+        ("{}", "no card is named"),
+        ('{"A":"2"}', "'A': a str is not a number"),
+        ('{"A":0}', "'A': 0 is not a number of cards to ask for"),
+        ('{"A":1.5}', "'A': 1.5 is not a whole number"),
+        ('{"A|A":1}', "'A|A': 'A' is named twice"),
+    ],
+)
+def test_a_malformed_request_of_cards_is_refused_with_the_remedy(text: str, problem: str) -> None:
+    assert refusal(vcjob(annotations={"volcano.sh/card.request": text})) == (
+        f"metadata.annotations[volcano.sh/card.request]: {problem}: write a JSON object of cards and how many of each, "
+        'such as {"NVIDIA-H200": 2};'
+    )
+
+
+def test_a_malformed_name_of_a_card_is_refused_with_the_remedy() -> None:
+    template = {"metadata": {"annotations": {"volcano.sh/card.name": "A||B"}}, "spec": pod_spec()}
+    assert refusal(vcjob(task("v"), task("w", template=template))) == (
+        "spec.tasks[1].template.metadata.annotations[volcano.sh/card.name]: empty name of a card: write the name of a "
+        "card, or several joined by | with the preferred one first;"
+    )
+
+
+def test_names_of_cards_that_are_in_order_are_let_through() -> None:
+    template = {"metadata": {"annotations": {"volcano.sh/card.name": "A|B/mig-1g.18gb-mixed"}}, "spec": pod_spec()}
+    assert refusal(vcjob(task(template=template))) == ""
+
+
+# --- names, operations ---
+def test_a_job_whose_name_is_generated_is_judged_by_what_its_name_will_look_like() -> None:
+    job = stored(vcjob())
+    job["metadata"] = {"generateName": "train-", "namespace": "default"}
+    assert validate(Request(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS) == ""
+    job["metadata"] = {"generateName": "x" * 60, "namespace": "default"}
+    answer = validate(Request(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS)
+    assert f"create job with name {'x' * 65} validate failed" in answer
+
+
+def test_deleting_is_nobodys_business() -> None:
+    assert validate(Request(Operation.DELETE, VCJOB, "default", "j", {}, vcjob()), CLUSTER, SETTINGS) == ""
+
+
+def test_a_template_of_jobs_is_judged_with_its_defaults() -> None:
+    template = {"spec": {"tasks": [{"replicas": 2, "template": {"spec": pod_spec()}}]}}
+    assert job_problems(template, "cron-1", CLUSTER, SETTINGS) == ""
+    template["spec"]["queue"] = "root"
+    assert job_problems(template, "cron-1", CLUSTER, SETTINGS) == "can not submit job to root queue;"

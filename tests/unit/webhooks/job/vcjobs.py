@@ -1,0 +1,105 @@
+"""vcjobs in a few words, and what admission answers about them."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+from scheduler.api import objects
+from scheduler.api.kinds import VCJOB
+from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.job import mutate, validate
+
+SETTINGS = Settings(
+    scheduler_names=("volcano", "second"),
+    job_plugins=frozenset(("ssh", "env", "svc", "tensorflow", "mpi", "pytorch", "hcclrank", "ray")),
+)
+
+
+class Cluster:
+    """Queues and nothing else: ``name:parent:state``."""
+
+    def __init__(self, *queues: str) -> None:
+        self._queues = {}
+        for text in queues:
+            name, parent, state = text.split(":")
+            self._queues[name] = objects.Queue(
+                metadata=objects.ObjectMeta(name=name),
+                spec=objects.QueueSpec(parent=parent),
+                status=objects.QueueStatus(state=state),
+            )
+
+    def queue(self, name: str) -> objects.Queue | None:
+        return self._queues.get(name)
+
+    def queues(self) -> Iterable[objects.Queue]:
+        return self._queues.values()
+
+    def namespace(self, name: str) -> objects.Namespace | None:
+        raise AssertionError("not asked for")
+
+    def bound_pods(self, queue: str) -> int:
+        raise AssertionError("not asked for")
+
+
+CLUSTER = Cluster(
+    "root::Open", "default:root:Open", "dept:root:Open", "team:dept:Open", "shut:root:Closed", "new:root:"
+)
+
+
+def pod_spec(**fields: Any) -> Json:
+    return {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never", **fields}
+
+
+def task(name: str = "w", replicas: Any = 1, template: Json | None = None, **fields: Any) -> Json:
+    made = {"name": name, "replicas": replicas, "template": template or {"spec": pod_spec()}, **fields}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def vcjob(*tasks: Json, name: str = "j", annotations: Json | None = None, **spec: Any) -> Json:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", **({"annotations": annotations} if annotations else {})},
+        "spec": {"tasks": list(tasks) or [task()], **spec},
+    }
+
+
+def stored(job: Json) -> Json:
+    """The job after defaulting; what was given is left as it was."""
+    before = deepcopy(job)
+    result = mutate(Request(Operation.CREATE, VCJOB, "default", "j", job), CLUSTER, SETTINGS)
+    assert job == before
+    return result
+
+
+def refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
+    """Of a job that is created, defaults filled in."""
+    return raw_refusal(stored(job), cluster)
+
+
+def raw_refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
+    """Of a job that is created as it is."""
+    before = deepcopy(job)
+    metadata = job.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    request = Request(Operation.CREATE, VCJOB, "default", name if isinstance(name, str) else "", job)
+    answer = validate(request, cluster, SETTINGS)
+    assert job == before
+    return answer
+
+
+def update_refusal(old: Json, new: Json) -> str:
+    before = deepcopy((old, new))
+    answer = validate(Request(Operation.UPDATE, VCJOB, "default", "j", new, old), CLUSTER, SETTINGS)
+    assert (old, new) == before
+    return answer
+
+
+def with_pod(**fields: Any) -> Json:
+    """A job of one task whose Pod spec has these fields."""
+    return vcjob(task(template={"spec": pod_spec(**fields)}))
+
+
+def with_container(**fields: Any) -> Json:
+    """A job of one task whose one container has these fields."""
+    return with_pod(containers=[{"name": "c", "image": "x", **fields}])
