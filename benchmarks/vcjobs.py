@@ -146,11 +146,14 @@ async def open_groups(session: aiohttp.ClientSession) -> None:
             await answer.read()
 
     timeout = aiohttp.ClientTimeout(total=None)
-    async with session.get(GROUPS, params={"watch": "true"}, timeout=timeout) as answer:
-        async for line in answer.content:
-            event = decoder.decode(line)
-            if event.type in ("ADDED", "MODIFIED") and event.object.status.phase in ("", "Pending"):
-                tasks.add(asyncio.create_task(enqueue(event.object.metadata.name)))
+    while True:  # a definition that is fresh is not served at once
+        async with session.get(GROUPS, params={"watch": "true"}, timeout=timeout) as answer:
+            if answer.status == 200:
+                async for line in answer.content:
+                    event = decoder.decode(line)
+                    if event.type in ("ADDED", "MODIFIED") and event.object.status.phase in ("", "Pending"):
+                        tasks.add(asyncio.create_task(enqueue(event.object.metadata.name)))
+        await asyncio.sleep(0.2)
 
 
 def start(role: str, plane: ControlPlane, folder: Path) -> subprocess.Popen[bytes]:
@@ -168,7 +171,10 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
         folder = Path(temporary)
         plane.apply_crds()
         for queue in ("root", "default"):
-            plane.admin.create("/apis/scheduling.volcano.sh/v1beta1/queues", {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
+            plane.admin.create(
+                "/apis/scheduling.volcano.sh/v1beta1/queues",
+                {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}},
+            )
         tls = plane.authority.client_context()
         token = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
         headers = {"Authorization": f"Bearer {token}"}

@@ -35,6 +35,14 @@ GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+SLA_WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
+SLA_WAITING_TIME_PLAIN: Final = "sla-waiting-time"
+"""The same, as older clients write it."""
+TASK_TOPOLOGY_AFFINITY: Final = "volcano.sh/task-topology-affinity"
+TASK_TOPOLOGY_ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
+TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
+RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 PODGROUP_PREFIX: Final = "podgroup-"
 VOLCANO_PREFIX: Final = "volcano.sh/"
 
@@ -64,6 +72,8 @@ HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 RESOURCE_GROUP: Final = "volcano.sh/resource-group"
+NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"
+NODEGROUP_RESOURCE_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
 
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
@@ -92,8 +102,18 @@ ACJOB_OPERATOR_NAME: Final = "training.kubeflow.org/operator-name"
 
 CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME,)
 """Pod labels that plugins look at when they place a task; selectors add the keys that they name."""
-CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (CARD_NAME, REVOCABLE_ZONE, SCHEDULE_POLICY, SP_BLOCK, SKIP_ASCEND_PLUGIN)
-"""Pod annotations that plugins look at when they place a task."""
+CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
+    CARD_NAME,
+    COOLDOWN_TIME,
+    PREEMPTABLE,
+    RESOURCE_STRATEGY_SCORING_TYPE,
+    RESOURCE_STRATEGY_WEIGHT,
+    REVOCABLE_ZONE,
+    SCHEDULE_POLICY,
+    SKIP_ASCEND_PLUGIN,
+    SP_BLOCK,
+)
+"""Pod annotations that plugins look at when they place or evict a task."""
 TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL)
 """Pod annotations that differ from Pod to Pod and are read: the chips held."""
 
@@ -111,6 +131,7 @@ PODS: Final = "pods"
 # --- Priorities ---
 SYSTEM_CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 KUBE_SYSTEM: Final = "kube-system"
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 # --- Conditions, Event reasons ---
 CONDITION_UNSCHEDULABLE: Final = "Unschedulable"
@@ -127,6 +148,8 @@ EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_UNSCHEDULABLE: Final = "Unschedulable"
 EVENT_EVICT: Final = "Evict"
+EVENT_PREEMPTED: Final = "Preempted"
+EVENT_RECLAIMED: Final = "Reclaimed"
 EVENT_COMMAND_ISSUED: Final = "CommandIssued"
 EVENT_EXECUTE_ACTION: Final = "ExecuteAction"
 EVENT_PLUGIN_ERROR: Final = "PluginError"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import click
@@ -9,6 +10,7 @@ import click
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
+from scheduler.webhooks.job.podtemplate.names import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
 
 SECRET = "volcano-py-admission-certificate"
@@ -125,9 +127,11 @@ def webhooks_command(
         raise click.UsageError("one of --webhook-service-name and --webhook-url has to be given")
     if bool(tls_cert_file) != bool(tls_private_key_file) or (ca_cert_file and not tls_cert_file):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together, and --ca-cert-file with them")
-    url_host = urlsplit(url).hostname or "" if url else ""
-    if url and not (url.startswith("https://") and url_host):
-        raise click.UsageError(f"--webhook-url: {url!r} is not a URL like https://host:port")
+    if dns_subdomain(namespace) or (service and dns_subdomain(service)):
+        raise click.UsageError("--webhook-namespace and --webhook-service-name have to be names of Kubernetes objects")
+    hosts: tuple[str, ...] = (f"{service}.{namespace}", f"{service}.{namespace}.svc") if service else ()
+    if url:
+        hosts = (*hosts, _host(url))
     try:
         groups = ReloadedFile(admission_conf, parse_resource_groups)
     except ConfigurationError as error:
@@ -137,7 +141,7 @@ def webhooks_command(
     if tls_cert_file:
         certificates = CertificateFiles(tls_cert_file, tls_private_key_file, ca_cert_file)
     else:
-        certificates = CertificateSecret(certificate_secret, _hosts(service, namespace, url_host))
+        certificates = CertificateSecret(certificate_secret, hosts)
     rules = Settings(
         scheduler_names=tuple(dict.fromkeys(scheduler_names)),
         job_plugins=PLUGIN_NAMES,
@@ -164,7 +168,16 @@ def webhooks_command(
     serve("webhooks", main)
 
 
-def _hosts(service: str, namespace: str, url_host: str) -> tuple[str, ...]:
-    """What the certificate is to be good for."""
-    of_service = (f"{service}.{namespace}", f"{service}.{namespace}.svc") if service else ()
-    return (*of_service, url_host) if url_host else of_service
+def _host(url: str) -> str:
+    """Raises click.UsageError."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname if parts.scheme == "https" else None
+    except ValueError:
+        host = None
+    if not host or not host.isascii():
+        raise click.UsageError(f"--webhook-url: {url!r} is not a URL like https://host:port")
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host

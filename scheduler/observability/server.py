@@ -1,4 +1,4 @@
-"""The HTTP endpoints of a role: ``/healthz`` for the kubelet and ``/metrics`` for Prometheus."""
+"""The HTTP endpoints of a role: ``/healthz`` and ``/readyz`` for the kubelet, and ``/metrics`` for Prometheus."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from aiohttp import web
 from scheduler.observability.role_metrics import RoleMetrics
 
 Health = Callable[[], str]
-"""Why the process should be restarted, or "" while it is well."""
+"""Why the process should be restarted (or not be sent requests), or "" while it is well."""
 log = structlog.get_logger(__name__)
 
 
@@ -25,26 +25,37 @@ def parse_address(text: str) -> tuple[str | None, int]:
 
 
 class Server:
-    """Both endpoints, on one address or two; an empty address leaves one out."""
+    """The endpoints, on one address or two; an empty address leaves one out."""
 
     def __init__(
-        self, metrics: RoleMetrics, health: Health, *, metrics_address: str = "", health_address: str = ""
+        self,
+        metrics: RoleMetrics,
+        health: Health,
+        ready: Health | None = None,
+        *,
+        metrics_address: str = "",
+        health_address: str = "",
     ) -> None:
+        """``ready``: of a role that is sent requests; it is asked for where ``health`` is."""
         self._metrics = metrics
         self._health = health
+        self._ready = ready or health
         self._paths: dict[tuple[str | None, int], list[str]] = {}
-        for address, path in ((metrics_address, "/metrics"), (health_address, "/healthz")):
+        health_paths = ["/healthz", "/readyz"] if ready else ["/healthz"]
+        for address, paths in ((metrics_address, ["/metrics"]), (health_address, health_paths)):
             if address:
                 where = parse_address(address)
                 # Port 0 means a free one, so two of them are two addresses.
-                self._paths.setdefault(where if where[1] else (f"{where[0] or ''}", -len(self._paths)), []).append(path)
+                self._paths.setdefault(where if where[1] else (f"{where[0] or ''}", -len(self._paths)), []).extend(
+                    paths
+                )
         self._runners: list[web.AppRunner] = []
         self.ports: dict[str, int] = {}
         """Path -> port in use."""
 
     async def start(self) -> None:
         """Listen. Raises OSError when an address cannot be had."""
-        handlers = {"/metrics": self._serve_metrics, "/healthz": self._serve_health}
+        handlers = {"/metrics": self._serve_metrics, "/healthz": self._serve_health, "/readyz": self._serve_ready}
         for (host, port), paths in self._paths.items():
             app = web.Application()
             for path in paths:
@@ -66,5 +77,11 @@ class Server:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _serve_health(self, request: web.Request) -> web.Response:
-        problem = self._health()
-        return web.Response(text=problem or "ok", status=500 if problem else 200)
+        return _well(self._health())
+
+    async def _serve_ready(self, request: web.Request) -> web.Response:
+        return _well(self._ready())
+
+
+def _well(problem: str) -> web.Response:
+    return web.Response(text=problem or "ok", status=500 if problem else 200)

@@ -6,7 +6,7 @@ The chart has the same ones; a test holds them together.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.api.names import KUBE_SYSTEM
+from scheduler.api.names import KUBE_SYSTEM, NAMESPACE_NAME_LABEL
 from scheduler.webhooks.contract import Json
 from scheduler.webhooks.routes import Route
 
@@ -67,7 +67,7 @@ def configuration(route: Route, at: ServiceReference | str, ca_bundle: str, rele
         webhook["namespaceSelector"] = {
             "matchExpressions": [
                 {
-                    "key": "kubernetes.io/metadata.name",
+                    "key": NAMESPACE_NAME_LABEL,
                     "operator": "NotIn",
                     "values": [release_namespace, KUBE_SYSTEM],
                 }

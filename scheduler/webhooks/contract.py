@@ -75,7 +75,7 @@ class Settings:
     """Names that ``spec.plugins`` of a vcjob may hold."""
     resource_groups: tuple[ResourceGroup, ...] = ()
     queue_allocated_pods_check: bool = False
-    """Refuse a parent queue that has allocated Pods of its own."""
+    """Refuse to delete a queue that has allocated Pods."""
     root_queue_protection: bool = True
     max_queue_depth: int = 5
 

@@ -138,7 +138,7 @@ class SecretSource:
                     priority=Priority.CONTROL,
                 )
         except ApiError as error:
-            if error.status in (404, 409):
+            if error.status == 409 or (stored is not None and error.status == 404):
                 return False
             raise
         log.info("certificates written", secret=f"{self._namespace}/{self._name}")

@@ -61,9 +61,13 @@ def renewed(material: Material | None, hosts: Collection[str], now: datetime) ->
     if material.bundle[0].not_valid_after_utc - now < AUTHORITY_LEFT:
         key = ec.generate_private_key(ec.SECP256R1())
         material = replace(material, bundle=(_authority(key, now), *material.bundle), authority_key=key)
-    if _serving_is_due(material, hosts, now):
+    usable = _usable(material, now)
+    strange = not hosts_of(material.certificate).issuperset(hosts)
+    if strange or not usable or _serving_is_due(material, now):
+        # Replicas of another release may ask for other hosts: until the next renewal it is good for both.
+        wanted = {*hosts, *hosts_of(material.certificate)} if strange and usable else hosts
         key = ec.generate_private_key(ec.SECP256R1())
-        material = replace(material, key=key, certificate=_serving(key, material, hosts, now))
+        material = replace(material, key=key, certificate=_serving(key, material, wanted, now))
     return material
 
 
@@ -74,18 +78,16 @@ def _fresh(hosts: Collection[str], now: datetime) -> Material:
     return replace(material, certificate=_serving(key, material, hosts, now))
 
 
-def _serving_is_due(material: Material, hosts: Collection[str], now: datetime) -> bool:
-    certificate = material.certificate
-    left = certificate.not_valid_after_utc - now
-    usable = (
-        left > timedelta(0)
-        and hosts_of(certificate) == set(hosts)
-        and any(_signed(authority, certificate) for authority in material.bundle)
-    )
-    if not usable:
-        return True
+def _usable(material: Material, now: datetime) -> bool:
+    """Whether clients that know the bundle trust the serving certificate."""
+    trusted = any(_signed(authority, material.certificate) for authority in material.bundle)
+    return trusted and material.certificate.not_valid_after_utc > now
+
+
+def _serving_is_due(material: Material, now: datetime) -> bool:
+    """The end is near, and clients know the authority that is to sign the next one."""
     known_since = material.bundle[0].not_valid_before_utc + SKEW
-    return left < SERVING_LEFT and now - known_since >= OVERLAP
+    return material.certificate.not_valid_after_utc - now < SERVING_LEFT and now - known_since >= OVERLAP
 
 
 def hosts_of(certificate: Certificate) -> set[str]:

@@ -18,6 +18,7 @@ from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import object_path
 from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.webhooks.job.podtemplate.names import dns_subdomain
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +86,7 @@ class Reader:
         return {queue.metadata.name: queue for queue in queues if queue is not None}
 
     async def _read(self, name: str, seconds: float) -> Queue | None:
-        if "/" in name or name in (".", ".."):  # names nothing, and must not lead anywhere else
+        if dns_subdomain(name):  # no queue can be called so, and the name must not lead to another path
             return None
         try:
             async with asyncio.timeout(seconds):

@@ -3,11 +3,14 @@
 kopf costs about half a millisecond per event, which these never notice; Pods, PodGroups and vcjobs, which change by the
 ten thousand, come through ``informer`` at a thirtieth of that. Only event handlers are used: kopf keeps nothing on the
 objects. It does not say when its first lists are complete, so this module lists once for itself, and again from time to
-time, which also takes out what was deleted in between.
+time, which also takes out what was deleted in between. And as it takes every task of its event loop and every signal
+for its own when it ends, it has a thread and a loop to itself.
 """
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +32,8 @@ from scheduler.cluster.kube.ratelimit import Priority
 FIRST_RESYNC = 15.0
 RESYNC = 600.0
 """Seconds between two lists."""
+JOIN = 5.0
+"""Seconds given to kopf to end."""
 log = structlog.get_logger(__name__)
 
 
@@ -53,44 +58,58 @@ class Handlers:
         self._told: dict[tuple[Kind, str, str], str] = {}
 
     async def run(self) -> None:
-        """Serve; if kopf should ever end, start it again."""
-        resync = asyncio.create_task(self._resync())
-        backoff = Backoff(1.0, 60.0)
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        thread = threading.Thread(target=self._run_kopf, args=(loop, stop), name="kopf", daemon=True)
+        thread.start()
         try:
-            while True:
-                try:
-                    await kopf.operator(
-                        registry=self._registry(), settings=_settings(), clusterwide=True, standalone=True
-                    )
-                    log.warning("kopf has ended: starting it again")
-                except Exception as error:
-                    log.warning("kopf has failed: starting it again", error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(backoff.next())
+            await self._resync()
         finally:
-            resync.cancel()
-            await asyncio.gather(resync, return_exceptions=True)
+            stop.set()
+            await asyncio.to_thread(thread.join, JOIN)
 
-    def _registry(self) -> kopf.OperatorRegistry:
+    def _run_kopf(self, loop: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
+        """Serve until stopped; if kopf should ever end before, start it again."""
+        backoff = Backoff(1.0, 60.0)
+        while True:
+            try:
+                operator = kopf.operator(
+                    registry=self._registry(loop),
+                    settings=_settings(),
+                    clusterwide=True,
+                    standalone=True,
+                    stop_flag=stop,
+                )
+                asyncio.run(operator)
+                why = "it ended"
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+            if stop.is_set():
+                return
+            log.warning("starting kopf again", why=why)
+            stop.wait(backoff.next())
+
+    def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.ConnectionInfo:
-            return await asyncio.to_thread(self._connection)
+            return self._connection()
 
         for kind in self._kinds:
-            self._serve(kind, registry)
+            self._serve(kind, registry, loop)
         return registry
 
-    def _serve(self, kind: Kind, registry: kopf.OperatorRegistry) -> None:
+    def _serve(self, kind: Kind, registry: kopf.OperatorRegistry, loop: asyncio.AbstractEventLoop) -> None:
         version = kind.api_version.rpartition("/")[2]
 
         @kopf.on.event(kind.group, version, kind.plural, registry=registry, id=f"{kind}/event")
         async def happened(event: Any, **_: Any) -> None:
             raw = dict(event["object"])
-            if event["type"] == "DELETED":
-                self._gone(kind, _key(raw))
-            else:
-                self._take(kind, raw)
+            with contextlib.suppress(RuntimeError):  # the other loop is closed: the program ends
+                if event["type"] == "DELETED":
+                    loop.call_soon_threadsafe(self._gone, kind, _key(raw))
+                else:
+                    loop.call_soon_threadsafe(self._take, kind, raw)
 
     def _connection(self) -> kopf.ConnectionInfo:
         files = self._credentials.files()

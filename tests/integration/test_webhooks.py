@@ -1,0 +1,339 @@
+"""The admission server before a real API server, with the rights that it says it needs and no others."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+from uuid import uuid4
+
+import pytest
+
+from controlplane.client import ApiError, Client
+from controlplane.process import free_ports
+from controlplane.run import ControlPlane
+from scheduler.api.names import CARD_QUOTA
+from scheduler.webhooks.configurations import collection_of, configuration, name_of
+from scheduler.webhooks.routes import Route, routes
+from tests.integration.crds import TEMPLATE
+
+pytestmark = pytest.mark.controlplane
+
+SECRET = "mine"
+PATHS = ("/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate")
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+DENIED = 'admission webhook "validatequeue.volcano.sh" denied the request: '
+
+
+class Process:
+    """One admission server, under a user that has the rights it needs, reached by URL."""
+
+    def __init__(self, plane: ControlPlane, log: Path, options: Sequence[str]) -> None:
+        self.plane = plane
+        self.api = plane.admin
+        self.namespace = f"t{uuid4().hex[:8]}"
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.port, self.health = free_ports(2)
+        self.log = log
+        command = [sys.executable, "-m", "scheduler.cli.main", "webhooks", "--kubeconfig", str(self._kubeconfig())]
+        command += [f"--port={self.port}", "--listen-address=127.0.0.1", f"--healthz-address=127.0.0.1:{self.health}"]
+        command += [f"--webhook-url=https://127.0.0.1:{self.port}", f"--webhook-namespace={self.namespace}"]
+        command += ["--graceful-shutdown-time=200ms", "--log-format=json", *options]
+        self._output = log.open("w", encoding="utf-8")
+        self._process = subprocess.Popen(command, stderr=self._output)
+
+    def _kubeconfig(self) -> Path:
+        """Rights as the documentation lists them for a server that is reached by URL."""
+        names = [name_of(route) for route in routes().values()]
+        group, kinds = (
+            "admissionregistration.k8s.io",
+            ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        )
+        self._grant(
+            "ClusterRole",
+            RBAC,
+            [
+                {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": [group], "resources": kinds, "resourceNames": names, "verbs": ["get", "patch"]},
+                {"apiGroups": [group], "resources": kinds, "verbs": ["create"]},
+            ],
+        )
+        self._grant(
+            "Role",
+            f"{RBAC}/namespaces/{self.namespace}",
+            [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get", "patch"]}],
+        )
+        self.make_secret()
+        return self.plane.kubeconfig_for(self._user)
+
+    @property
+    def _user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:webhooks"
+
+    def _grant(self, kind: str, path: str, rules: list[dict[str, Any]]) -> None:
+        group = "rbac.authorization.k8s.io"
+        self.api.create(f"{path}/{kind.lower()}s", {"metadata": {"name": self.namespace}, "rules": rules})
+        binding = {
+            "metadata": {"name": self.namespace},
+            "roleRef": {"kind": kind, "name": self.namespace, "apiGroup": group},
+            "subjects": [{"kind": "User", "name": self._user, "apiGroup": group}],
+        }
+        self.api.create(f"{path}/{kind.lower()}bindings", binding)
+
+    @property
+    def secret(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/secrets/{SECRET}"
+
+    def make_secret(self) -> None:
+        self.api.create(f"/api/v1/namespaces/{self.namespace}/secrets", {"metadata": {"name": SECRET}})
+
+    def stop(self) -> int:
+        self._process.terminate()
+        code = self._process.wait(30)
+        self._output.close()
+        return code
+
+    def wait(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and self._process.poll() is None:
+            found = condition()
+            if found:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"not within {timeout:.0f} s; the log ends: {self.log.read_text()[-3000:]}")
+
+    def said(self, text: str) -> int:
+        return self.log.read_text(encoding="utf-8").count(text)
+
+    def page(self, path: str) -> str:
+        with urlopen(f"http://127.0.0.1:{self.health}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+
+def hook(api: Client, route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = api.get(f"{collection_of(route)}/{name_of(route)}")["webhooks"][0]
+    return found
+
+
+def in_force(api: Client) -> bool:
+    """Whether a bad queue is refused by us (the API server takes a moment to learn of webhooks)."""
+    try:
+        api.request("POST", f"{QUEUES}?dryRun=All", queue("probe", parent="probe"))
+    except ApiError as error:
+        return "cannot use itself as parent" in str(error)
+    return False
+
+
+def remove_configurations(api: Client) -> None:
+    for route in routes().values():
+        try:
+            api.delete(f"{collection_of(route)}/{name_of(route)}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+
+def queue(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1, **spec},
+    }
+
+
+def refusal(function: Callable[[], Any]) -> tuple[int, str]:
+    """Status and message of a write that is refused."""
+    with pytest.raises(ApiError) as refused:
+        function()
+    return refused.value.status, refused.value.body["message"]
+
+
+@pytest.fixture(scope="module")
+def server(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server with a certificate of its own, whose webhooks it has registered itself."""
+    log = tmp_path_factory.mktemp("webhooks") / "webhooks.log"
+    process = Process(control_plane, log, [f"--enabled-admission={','.join(PATHS)}", f"--certificate-secret={SECRET}"])
+    try:
+        process.wait(lambda: in_force(control_plane.admin), 60.0)
+        yield process
+    finally:
+        remove_configurations(control_plane.admin)
+        assert process.stop() == 0
+
+
+@pytest.fixture
+def api(server: Process) -> Client:
+    return server.api
+
+
+def test_it_registers_its_webhooks_as_they_are_described(server: Process, api: Client) -> None:
+    for path in PATHS:
+        route = routes()[path]
+        stored = hook(api, route)
+        bundle = stored["clientConfig"]["caBundle"]
+        url = f"https://127.0.0.1:{server.port}"
+        (wanted,) = configuration(route, url, bundle, server.namespace)["webhooks"]
+        assert {key: stored[key] for key in wanted} == wanted
+        assert bundle == api.get(server.secret)["data"]["ca.crt"]
+
+
+def test_a_queue_gets_its_defaults_and_a_bad_one_is_refused_with_volcanos_words(server: Process, api: Client) -> None:
+    name = f"{server.namespace}-a"
+    stored = api.create(QUEUES, queue(name, capability={"cpu": "8"}, deserved={"cpu": "4"}))
+    assert stored["spec"]["reclaimable"] is True
+    assert refusal(lambda: api.patch(f"{QUEUES}/{name}", {"spec": {"deserved": {"cpu": "9"}}})) == (
+        400,
+        f'{DENIED}requestBody.spec.deserved.cpu: Invalid value: "9": deserved[cpu]=9 must be <= capability[cpu]=8',
+    )
+    _tried(lambda: api.create(QUEUES, queue("default")))  # there may be one already
+    assert refusal(lambda: api.delete(f"{QUEUES}/default")) == (400, f"{DENIED}`default` queue can not be deleted")
+    body = queue(f"{name}-cards")
+    body["metadata"]["annotations"] = {CARD_QUOTA: '{"NVIDIA-H200": "many"}'}
+    status, message = refusal(lambda: api.create(QUEUES, body))
+    assert status == 400
+    assert f"metadata.annotations[{CARD_QUOTA}]: 'NVIDIA-H200': a str is not a number: write a JSON object" in message
+
+
+def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server: Process, api: Client) -> None:
+    jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+    for number in range(20):
+        name = f"{server.namespace}-{number}"
+        api.create(QUEUES, queue(name))
+        manifest = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {"queue": name, "tasks": [{"replicas": 2, "template": TEMPLATE}]},
+        }
+        stored = api.create(jobs, manifest)
+        assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
+
+
+def test_a_pod_group_is_refused_by_a_queue_that_is_not_there_or_has_children(server: Process, api: Client) -> None:
+    parent, child = f"{server.namespace}-p", f"{server.namespace}-c"
+    api.create(QUEUES, queue(parent))
+    api.create(QUEUES, queue(child, parent=parent))
+
+    def group(of: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"generateName": "g-"},
+            "spec": {"minMember": 1, "queue": of},
+        }
+
+    path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+    denied = 'admission webhook "validatepodgroup.volcano.sh" denied the request: '
+    missing = 'unable to find queue: queue.scheduling.volcano.sh "nowhere" not found'
+    assert refusal(lambda: api.create(path, group("nowhere"))) == (400, denied + missing)
+    server.wait(lambda: "has 1 child queues" in _tried(lambda: api.create(path, group(parent))))
+    assert api.create(path, group(child))["spec"]["queue"] == child
+
+
+def _tried(function: Callable[[], Any]) -> str:
+    try:
+        function()
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+def test_objects_of_the_namespace_that_it_runs_in_are_none_of_its_business(server: Process, api: Client) -> None:
+    path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{server.namespace}/podgroups"
+    manifest = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 1, "queue": "nowhere"},
+    }
+    assert api.create(path, manifest)["spec"]["queue"] == "nowhere"
+
+
+def test_it_tells_that_it_is_ready_and_what_it_has_answered(server: Process) -> None:
+    assert server.page("/healthz") == server.page("/readyz") == "ok"
+    metrics = server.page("/metrics")
+    assert 'volcano_py_admission_requests_total{path="/queues/validate",result="denied"}' in metrics
+    assert 'volcano_py_admission_seconds_bucket{le="0.01",path="/queues/validate"}' in metrics
+    assert "volcano_py_admission_certificate_not_after_seconds" in metrics
+
+
+def test_an_authority_that_somebody_took_out_is_put_back(server: Process, api: Client) -> None:
+    route = routes()["/queues/validate"]
+    path = f"{collection_of(route)}/{name_of(route)}"
+    bundle = hook(api, route)["clientConfig"]["caBundle"]
+    api.patch(path, [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}], "json")
+    server.wait(lambda: hook(api, route)["clientConfig"].get("caBundle") == bundle)
+    server.wait(lambda: in_force(api))
+
+
+def test_a_secret_that_somebody_emptied_is_filled_with_other_keys_and_all_goes_on(server: Process, api: Client) -> None:
+    before = api.get(server.secret)["data"]
+    served = server.said("serving with a certificate")
+    api.delete(server.secret)
+    server.make_secret()
+    server.wait(lambda: server.said("serving with a certificate") > served)
+    after = api.get(server.secret)["data"]
+    assert not {before[key] for key in before} & {after[key] for key in after}
+    server.wait(lambda: hook(api, routes()["/queues/validate"])["clientConfig"]["caBundle"] == after["ca.crt"])
+    server.wait(lambda: in_force(api))
+
+
+GROUPS = """\
+resourceGroups:
+- resourceGroup: management
+  object: {{key: namespace, value: [default]}}
+  labels: {{nodetype: {value}}}
+"""
+
+
+def test_certificates_and_configurations_of_others_are_used_and_resource_groups_read_again(
+    server: Process, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """As a chart, or a person, sets things up: files for the certificate, and configurations made beforehand."""
+    api, authority = control_plane.admin, control_plane.authority
+    given = authority.issue(f"webhooks-{uuid4().hex[:8]}")
+    remove_configurations(api)
+    conf = tmp_path / "admission.conf"
+    conf.write_text(GROUPS.format(value="first"), encoding="utf-8")
+    route = routes()["/pods/mutate"]
+    process = Process(
+        control_plane,
+        tmp_path / "webhooks.log",
+        [
+            "--enabled-admission=/pods/mutate",
+            f"--admission-conf={conf}",
+            f"--tls-cert-file={given.certificate}",
+            f"--tls-private-key-file={given.key}",
+            f"--ca-cert-file={authority.path}",
+        ],
+    )
+    made = configuration(route, f"https://127.0.0.1:{process.port}", "", process.namespace)
+    made["metadata"]["labels"] = {"made-by": "a-chart"}
+    made["webhooks"][0]["timeoutSeconds"] = 7
+    api.create(collection_of(route), made)
+
+    def node_type() -> str:
+        """Of a Pod that would be created now."""
+        pod = {"metadata": {"generateName": "p-"}, "spec": TEMPLATE["spec"]}
+        try:
+            stored = api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
+        except ApiError as error:
+            return str(error)
+        return str(stored["spec"].get("nodeSelector", {}).get("nodetype"))
+
+    try:
+        process.wait(lambda: node_type() == "first")
+        assert (hook(api, route)["timeoutSeconds"], "data" in api.get(process.secret)) == (7, False)
+        conf.write_text("resourceGroups: 3", encoding="utf-8")
+        process.wait(lambda: process.said("resourceGroups: expected a list, got int"))
+        assert node_type() == "first"
+        conf.write_text(GROUPS.format(value="second"), encoding="utf-8")
+        process.wait(lambda: node_type() == "second")
+    finally:
+        process.stop()
+        remove_configurations(api)
+    server.wait(lambda: in_force(api))

@@ -1,0 +1,355 @@
+"""Reviews over TLS, as an API server sends them, and what comes back."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from scheduler.api.kinds import QUEUE
+from scheduler.api.objects import ObjectMeta, Queue, QueueSpec, QueueStatus
+from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
+from scheduler.cluster.kube.admission.desk import Desk
+from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
+from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
+from scheduler.cluster.kube.admission.view import Reader, WatchedView
+from scheduler.cluster.kube.client import ApiClient
+from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.routes import Route, routes
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
+
+HOSTS = ("127.0.0.1",)
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+def made() -> Material:
+    return renewed(None, HOSTS, datetime.now(UTC))
+
+
+def served(material: Material) -> ssl.SSLContext:
+    pem = to_pem(material)
+    return serving_context(pem["tls.crt"], pem["tls.key"])
+
+
+class World:
+    """A running server, and the API server behind it."""
+
+    def __init__(self, api: FakeApi, client: ApiClient, known: Iterable[Route]) -> None:
+        self.api = api
+        self.view = WatchedView()
+        self.metrics = AdmissionMetrics()
+        self.tls = ServingContext()
+        self.trusted = made()
+        self.tls.use(served(self.trusted))
+        desk = Desk(self.view, Reader(client, self.metrics), lambda: Settings(("volcano",)), self.metrics)
+        self.server = AdmissionServer(desk, known, "127.0.0.1", 0, patience=5.0)
+
+    def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
+        obj = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
+        self.view.upsert("Queue", obj)
+
+    async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+        """On a new connection, so with a new handshake."""
+        context = ssl.create_default_context(cadata=to_pem(self.trusted)["ca.crt"].decode())
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            sent = {"Content-Type": "application/json", **(headers or {})}
+            async with session.post(url, data=body, headers=sent) as response:
+                return response.status, await response.read()
+
+    async def ask(self, path: str, obj: Json, operation: str = "CREATE", **more: Any) -> Json:
+        """The response of a review."""
+        status, body = await self.post(path, review(path, obj, operation, **more))
+        assert status == 200
+        answer: Json = json.loads(body)
+        assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        assert answer["response"]["uid"] == "u-1"
+        response: Json = answer["response"]
+        return response
+
+    def answered(self, path: str, result: str) -> float:
+        labels = {"path": path, "result": result}
+        return self.metrics.registry.get_sample_value("volcano_py_admission_requests_total", labels) or 0
+
+
+def review(path: str, obj: Json, operation: str = "CREATE", **more: Any) -> bytes:
+    kind = routes()[path].kind
+    version = kind.api_version.rpartition("/")[2]
+    request = {
+        "uid": "u-1",
+        "resource": {"group": kind.group, "version": version, "resource": kind.plural},
+        "operation": operation,
+        "namespace": "default" if kind.namespaced else "",
+        "name": (obj.get("metadata") or {}).get("name", ""),
+        "object": obj,
+        "oldObject": None,
+        "dryRun": True,
+        **more,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+@asynccontextmanager
+async def running(*extra: Route) -> AsyncIterator[World]:
+    """``extra``: routes in place of those of the same path."""
+    async with serving() as (api, client):
+        world = World(api, client, {**routes(), **{route.path: route for route in extra}}.values())
+        await world.server.start(world.tls.tls)
+        try:
+            yield world
+        finally:
+            await world.server.stop()
+
+
+def patch_of(response: Json) -> Any:
+    return json.loads(base64.b64decode(response["patch"]))
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
+
+
+def test_a_mutation_comes_back_as_a_patch() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            response = await world.ask("/queues/mutate", {"metadata": {"name": "q"}, "spec": {"weight": 2}})
+            assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
+            assert patch_of(response) == [{"op": "add", "path": "/spec/reclaimable", "value": True}]
+            done = {"metadata": {"name": "q"}, "spec": {"weight": 2, "reclaimable": False}}
+            assert await world.ask("/queues/mutate", done) == {"uid": "u-1", "allowed": True}
+
+    run(scenario)
+
+
+def test_a_refusal_comes_back_with_its_reason_and_is_counted() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            obj = {"metadata": {"name": "q"}, "spec": {"parent": "q"}}
+            response = await world.ask("/queues/validate", obj)
+            status = {"code": 400, "message": "queue q cannot use itself as parent"}
+            assert response == {"uid": "u-1", "allowed": False, "status": status}
+            assert (await world.ask("/queues/validate", {"metadata": {"name": "q"}, "spec": {}}))["allowed"]
+            assert (world.answered("/queues/validate", "denied"), world.answered("/queues/validate", "allowed")) == (
+                1,
+                1,
+            )
+
+    run(scenario)
+
+
+def test_the_deletion_of_a_queue_is_asked_about_by_name() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.queue("p")
+            world.queue("c", parent="p")
+            response = await world.ask("/queues/validate", {}, "DELETE", name="p", object=None)
+            text = "queue p can not be deleted because it has 1 child queues: c"
+            assert response["status"]["message"] == text
+
+    run(scenario)
+
+
+# --- the watch lags ---
+def group(queue: str) -> Json:
+    return {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": queue}}
+
+
+def test_a_queue_that_the_watch_has_not_told_of_is_read_before_it_is_called_unknown() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.api.answer("GET", f"{QUEUES}/young", {"metadata": {"name": "young"}, "spec": {"weight": 1}})
+            assert (await world.ask("/podgroups/validate", group("young")))["allowed"]
+            response = await world.ask("/podgroups/validate", group("nowhere"))
+            missing = 'unable to find queue: queue.scheduling.volcano.sh "nowhere" not found'
+            assert response["status"]["message"] == missing
+            world.queue("known")
+            assert (await world.ask("/podgroups/validate", group("known")))["allowed"]
+            assert [call.path for call in world.api.calls] == [f"{QUEUES}/young", f"{QUEUES}/nowhere"]
+
+    run(scenario)
+
+
+def test_a_whole_chain_of_young_queues_is_read() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            for name, parent in (("a", "root"), ("b", "a"), ("c", "b")):
+                obj = {"metadata": {"name": name}, "spec": {"weight": 1, "parent": parent}}
+                world.api.answer("GET", f"{QUEUES}/{name}", obj)
+            obj = {"metadata": {"name": "d"}, "spec": {"parent": "c"}}
+            assert (await world.ask("/queues/validate", obj))["allowed"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["../../../api/v1/secrets", ".", "a/b", "q?watch=1", "%2e%2e", "Q", "q" * 300])
+def test_a_name_that_is_a_path_leads_nowhere(name: str) -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            assert not (await world.ask("/podgroups/validate", group(name)))["allowed"]
+            assert world.api.calls == []
+
+    run(scenario)
+
+
+def test_an_api_server_that_does_not_answer_does_not_hold_up_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.cluster.kube.admission.desk.READ_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with running() as world:
+
+            async def silent(call: Call, request: web.Request) -> Answer:
+                await asyncio.sleep(0.5)
+                return None
+
+            world.api.on("GET", f"{QUEUES}/slow", silent)
+            response = await world.ask("/podgroups/validate", group("slow"))
+            assert response["status"]["message"].startswith("unable to find queue")
+
+    run(scenario)
+
+
+# --- what is no review, and bugs ---
+def test_a_body_that_is_too_large_is_refused_as_such() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            assert await world.post("/queues/mutate", b"x" * (LARGEST + 1)) == (413, b"request body too large")
+            assert (await world.post("/queues/mutate", b"x" * LARGEST))[0] == 400
+
+    run(scenario)
+
+
+def test_another_content_type_is_answered_with_nothing() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            body = review("/queues/mutate", {})
+            assert await world.post("/queues/mutate", body, {"Content-Type": "text/plain"}) == (200, b"")
+
+    run(scenario)
+
+
+def changed(**fields: Any) -> bytes:
+    whole = json.loads(review("/queues/mutate", {}))
+    whole.update({key: value for key, value in fields.items() if key != "request"})
+    whole["request"].update(fields.get("request", {}))
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "not an AdmissionReview: Input data was truncated"),
+        (b"[]", "not an AdmissionReview: Expected `object`"),
+        (b"[" * 100_000, "not an AdmissionReview"),
+        (changed(apiVersion="admission.k8s.io/v1beta1"), "expected admission.k8s.io/v1 AdmissionReview, got"),
+        (changed(request={"uid": 7}), "not an AdmissionReview: Expected `str`, got `int`"),
+        (changed(request={"object": 7}), "not an AdmissionReview: Expected `object | null`, got `int`"),
+        (changed(request={"operation": "DELETE"}), "/queues/mutate is not about DELETE"),
+        (changed(request={"operation": "CONNECT"}), "/queues/mutate is not about CONNECT"),
+        (
+            changed(request={"resource": {"group": "", "version": "v1", "resource": "pods"}}),
+            "/queues/mutate is about queues.scheduling.volcano.sh, not pods.",
+        ),
+    ],
+)
+def test_what_is_no_review_of_the_path_is_a_bad_request_that_says_why(body: bytes, text: str) -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            status, answer = await world.post("/queues/mutate", body)
+            assert status == 400
+            assert answer.decode().startswith(text)
+            assert world.answered("/queues/mutate", "malformed") == 1
+
+    run(scenario)
+
+
+def test_a_bug_refuses_the_write_and_says_so() -> None:
+    def fail(request: Request, cluster: ClusterView, settings: Settings) -> str:
+        raise ZeroDivisionError("oh")
+
+    async def scenario() -> None:
+        async with running(replace(routes()["/queues/validate"], validate=fail)) as world:
+            response = await world.ask("/queues/validate", {"metadata": {"name": "q"}})
+            text = "/queues/validate failed on Queue q: ZeroDivisionError: oh"
+            assert response["status"] == {"code": 500, "message": text}
+            assert world.answered("/queues/validate", "error") == 1
+
+    run(scenario)
+
+
+def test_paths_that_are_not_served_and_methods_other_than_post_are_refused() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            assert (await world.post("/nothing/validate", b"{}"))[0] == 404
+
+    run(scenario)
+
+
+# --- TLS ---
+def test_a_certificate_is_exchanged_while_the_server_runs() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            obj = {"metadata": {"name": "q"}, "spec": {}}
+            assert (await world.ask("/queues/validate", obj))["allowed"]
+            other = made()
+            world.tls.use(served(other))
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await world.ask("/queues/validate", obj)
+            world.trusted = other
+            assert (await world.ask("/queues/validate", obj))["allowed"]
+
+    run(scenario)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+def test_old_tls_is_not_spoken() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.open_connection("127.0.0.1", world.server.port, ssl=context)
+
+    run(scenario)
+
+
+def test_a_request_in_flight_is_finished_before_the_server_is_gone() -> None:
+    entered: list[str] = []
+
+    async def scenario() -> None:
+        async with running() as world:
+
+            async def slow(call: Call, request: web.Request) -> Answer:
+                entered.append(call.path)
+                await asyncio.sleep(0.3)
+                return {"metadata": {"name": "young"}, "spec": {"weight": 1}}
+
+            world.api.on("GET", f"{QUEUES}/young", slow)
+            asked = asyncio.create_task(world.ask("/podgroups/validate", group("young")))
+            while not entered:
+                await asyncio.sleep(0.005)
+            await world.server.stop()
+            assert (await asked)["allowed"]
+
+    run(scenario)
+
+
+def test_a_view_forgets_what_is_deleted() -> None:
+    view = WatchedView()
+    view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "3"})))
+    assert view.bound_pods("q") == 3
+    view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "x"})))
+    assert view.bound_pods("q") == 0
+    view.delete(QUEUE.name, "", "q")
+    assert view.queue("q") is None
+    assert view.bound_pods("q") == 0

@@ -1,0 +1,233 @@
+"""Why a queue, a change of one or its deletion is refused: Volcano's words."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import QUEUE
+from scheduler.api.names import CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS
+from tests.unit.webhooks.clusters import VOLCANO, Cluster, changed, created, deleted, queue
+
+BODY = "requestBody.spec"
+NOT_FOUND = 'queue.scheduling.volcano.sh "{}" not found'
+P1 = queue("p1", capability={"cpu": "8"}, deserved={"cpu": "4"})
+C1 = queue("c1", capability={"cpu": "4"}, deserved={"cpu": "2"}, parent="p1")
+TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
+
+
+# --- amounts of its own ---
+@pytest.mark.parametrize(
+    ("spec", "refusal"),
+    [
+        ({"capability": {"cpu": "8"}, "deserved": {"cpu": "8000m"}}, ""),
+        (
+            {"capability": {"cpu": "8"}, "deserved": {"cpu": "9"}},
+            f'{BODY}.deserved.cpu: Invalid value: "9": deserved[cpu]=9 must be <= capability[cpu]=8',
+        ),
+        (
+            {"deserved": {"memory": "1Gi"}, "guarantee": {"resource": {"memory": "3072Mi"}}},
+            f'{BODY}.deserved.memory: Invalid value: "1Gi": deserved[memory]=1Gi must be >= guarantee[memory]=3Gi',
+        ),
+        (
+            {"guarantee": {"resource": {"cpu": "1"}}},
+            f'{BODY}.deserved.cpu: Invalid value: "<nil>": deserved[cpu] must be >= guarantee[cpu]=1',
+        ),
+        (
+            {"capability": {"cpu": "-1"}},
+            f'{BODY}.capability.cpu: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            {"capability": {"nvidia.com/gpu": "1500m"}},
+            f'{BODY}.capability.nvidia.com/gpu: Invalid value: "1500m": must be an integer',
+        ),
+        (
+            {"capability": {"cpu": "1"}, "deserved": {"cpu": "2"}, "guarantee": {"resource": {"cpu": "3"}}},
+            f'[{BODY}.deserved.cpu: Invalid value: "2": deserved[cpu]=2 must be >= guarantee[cpu]=3, '
+            f'{BODY}.deserved.cpu: Invalid value: "2": deserved[cpu]=2 must be <= capability[cpu]=1]',
+        ),
+    ],
+)
+def test_guarantee_deserved_and_capability_ascend(spec: dict[str, Any], refusal: str) -> None:
+    assert created(QUEUE, queue("q", **spec)).refusal == refusal
+
+
+def test_what_is_no_quantity_is_refused_with_its_field() -> None:
+    refusal = created(QUEUE, queue("q", capability={"cpu": "many"})).refusal
+    assert refusal.startswith(f'{BODY}.capability.cpu: Invalid value: "many": quantities must match')
+
+
+# --- the hierarchy in annotations ---
+@pytest.mark.parametrize(
+    ("path", "weights", "refusal"),
+    [
+        ("root/a", "1/2", ""),
+        ("root/a/b", "1/10", f'"root/a/b": {HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}'),
+        ("root/a/b", "1/-1/4", '"1/-1/4": -1 in the 1/-1/4 must be larger than 0'),
+        (
+            "root/a/b",
+            "1/a/3",
+            '"1/a/3": a in the 1/a/3 is invalid number: strconv.ParseFloat: parsing "a": invalid syntax',
+        ),
+        ("root/sci", "1/2", '"root/sci": root/sci is not allowed to be in the sub path of root/sci/dev of queue other'),
+        ("root/sc", "1/2", ""),
+    ],
+)
+def test_a_hierarchy_has_a_weight_per_level_and_no_queue_above_another(path: str, weights: str, refusal: str) -> None:
+    other = queue("other", {HIERARCHY: "root/sci/dev", HIERARCHY_WEIGHTS: "1/2/3"})
+    found = created(QUEUE, queue("q", {HIERARCHY: path, HIERARCHY_WEIGHTS: weights}), Cluster(other)).refusal
+    assert found == (refusal and f"requestBody.metadata.annotations: Invalid value: {refusal}")
+
+
+# --- the place in the tree ---
+def chain(*names: str) -> list[dict[str, Any]]:
+    """Each the parent of the next."""
+    return [queue(name, parent=parent) for parent, name in zip(("root", *names), names, strict=False)]
+
+
+def test_a_parent_has_to_be_there_and_another_queue() -> None:
+    assert created(QUEUE, queue("q", parent="q")).refusal == "queue q cannot use itself as parent"
+    refusal = f"failed to get parent queue nowhere of queue q: {NOT_FOUND.format('nowhere')}"
+    assert created(QUEUE, queue("q", parent="nowhere")).refusal == refusal
+
+
+def test_a_queue_may_be_five_levels_below_the_root_and_not_six() -> None:
+    cluster = Cluster(*chain("a", "b", "c", "d", "e"))
+    assert created(QUEUE, queue("q", parent="d"), cluster).refusal == ""
+    assert created(QUEUE, queue("q", parent="e"), cluster).refusal == "queue q exceeds the maximum allowed depth of 5"
+    deeper = replace(VOLCANO, max_queue_depth=6)
+    assert created(QUEUE, queue("q", parent="e"), cluster, deeper).refusal == ""
+
+
+def test_a_queue_cannot_go_below_its_own_descendant() -> None:
+    a, b, c = chain("a", "b", "c")
+    refusal = changed(QUEUE, a, queue("a", parent="c"), Cluster(a, b, c))
+    assert refusal == "queue a cannot have its own descendant c as parent"
+
+
+def test_a_leaf_with_pods_cannot_become_a_parent() -> None:
+    refusal = "queue p cannot be the parent queue of queue q because it has allocated Pods: 3"
+    assert created(QUEUE, queue("q", parent="p"), Cluster(queue("p"), pods={"p": 3})).refusal == refusal
+    parent = Cluster(queue("p"), queue("c", parent="p"), pods={"p": 3})
+    assert created(QUEUE, queue("q", parent="p"), parent).refusal == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "refusal"),
+    [
+        ({"capability": {"cpu": "9"}}, "queue q capability[cpu]=9 exceeds its ancestor's capability=8"),
+        (
+            {"deserved": {"cpu": "3"}},
+            "parent queue p1 validation failed: sum of children's deserved (cpu 5000.00, memory 0.00) exceeds parent's "
+            "deserved limit (cpu 4000.00, memory 0.00)",
+        ),
+        (
+            {"deserved": {"nvidia.com/gpu": "1"}},
+            "parent queue p1 validation failed: sum of children's deserved (cpu 2000.00, memory 0.00, nvidia.com/gpu "
+            "1000.00) exceeds parent's deserved limit (cpu 4000.00, memory 0.00)",
+        ),
+        ({"deserved": {"cpu": "2"}}, ""),
+    ],
+)
+def test_a_child_stays_within_its_parent(spec: dict[str, Any], refusal: str) -> None:
+    assert created(QUEUE, queue("q", parent="p1", **spec), TREE).refusal == refusal
+
+
+def test_the_nearest_ancestor_with_a_capability_counts() -> None:
+    cluster = Cluster(queue("a", capability={"memory": "1Gi"}), queue("b", parent="a"))
+    refusal = "queue q capability[memory]=2Gi exceeds its ancestor's capability=1Gi"
+    assert created(QUEUE, queue("q", parent="b", capability={"memory": "2Gi"}), cluster).refusal == refusal
+
+
+def test_a_parent_is_not_made_smaller_than_its_children() -> None:
+    smaller = queue("p1", capability={"cpu": "3"}, deserved={"cpu": "3"})
+    refusal = "queue p1 capability[cpu]=3 is smaller than its descendants' max capability=4"
+    assert changed(QUEUE, P1, smaller, TREE) == refusal
+    smaller = queue("p1", capability={"cpu": "8"}, deserved={"cpu": "1"})
+    assert changed(QUEUE, P1, smaller, TREE) == (
+        "queue p1 validation failed: sum of children's deserved (cpu 2000.00, memory 0.00) exceeds parent's deserved "
+        "limit (cpu 1000.00, memory 0.00)"
+    )
+
+
+def test_a_loop_and_amounts_that_are_none_do_not_hold_up_anything() -> None:
+    cluster = Cluster(
+        queue("a", parent="b", capability={"cpu": "x"}),
+        queue("b", parent="a", deserved={"cpu": "-"}),
+        queue("c", parent="c"),
+    )
+    assert changed(QUEUE, queue("a", parent="b"), queue("a", parent="b", capability={"cpu": "1"}), cluster) == ""
+    assert changed(QUEUE, queue("c", parent="c"), queue("c", parent="c", capability={"cpu": "1"}), cluster) == ""
+
+
+def test_a_change_of_something_else_is_not_measured_against_the_tree() -> None:
+    above = queue("c1", capability={"cpu": "9"}, parent="p1")
+    same = queue("c1", capability={"cpu": "9000m"}, parent="p1", weight=7)
+    assert changed(QUEUE, above, same, TREE) == ""
+
+
+# --- the root, and deletion ---
+def test_the_amounts_of_the_root_are_not_changed_unless_that_is_allowed() -> None:
+    root, limited = queue("root", weight=1), queue("root", capability={"cpu": "4"})
+    refusal = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+    assert changed(QUEUE, root, limited, TREE) == refusal
+    assert changed(QUEUE, root, queue("root", weight=3), TREE) == ""
+    assert changed(QUEUE, root, limited, TREE, replace(VOLCANO, root_queue_protection=False)) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("default", "`default` queue can not be deleted"),
+        ("root", "`root` queue can not be deleted"),
+        ("p1", "queue p1 can not be deleted because it has 1 child queues: c1"),
+        ("nowhere", NOT_FOUND.format("nowhere")),
+        ("c1", ""),
+        ("free", ""),
+    ],
+)
+def test_queues_that_others_need_are_not_deleted(name: str, refusal: str) -> None:
+    assert deleted(name, TREE) == refusal
+
+
+def test_a_queue_with_pods_is_not_deleted_where_that_is_checked() -> None:
+    cluster = Cluster(queue("q"), pods={"q": 2})
+    assert deleted("q", cluster) == ""
+    refusal = "queue q cannot be deleted because it has allocated Pods: 2"
+    assert deleted("q", cluster, replace(VOLCANO, queue_allocated_pods_check=True)) == refusal
+
+
+def test_the_default_queue_may_be_limited_and_moved() -> None:
+    limited = queue("default", capability={"cpu": "4"})
+    assert changed(QUEUE, queue("default"), limited, TREE) == ""
+    assert changed(QUEUE, limited, queue("default", capability={"cpu": "4"}, parent="p1"), TREE) == ""
+
+
+# --- cards ---
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"NVIDIA-H200": 3, "NVIDIA-H800/mps-80g*1/2": 2, "NVIDIA-H200/mig-1g.18gb-mixed": 0}', ""),
+        ("{}", ""),
+        ("NVIDIA-H200: 3", "'NVIDIA-H200: 3' is not JSON"),
+        ('{"NVIDIA-H200": -1}', "'NVIDIA-H200': -1 is not a number of cards from 0 to 1000000000"),
+        ('{"cpu": 1}', "'cpu' is not the name of a card"),
+        ('{"A|B": 1}', "'A|B' is not the name of a card"),
+    ],
+)
+def test_a_malformed_quota_is_refused_with_field_and_remedy(text: str, problem: str) -> None:
+    remedy = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
+    refusal = f"metadata.annotations[{CARD_QUOTA}]: {problem}: {remedy}" if problem else ""
+    assert created(QUEUE, queue("q", {CARD_QUOTA: text})).refusal == refusal
+
+
+def test_a_malformed_quota_from_before_does_not_hold_up_other_changes() -> None:
+    old = queue("q", {CARD_QUOTA: "nonsense"})
+    assert changed(QUEUE, old, queue("q", {CARD_QUOTA: "nonsense"}, parent="root")) == ""
+    assert changed(QUEUE, old, queue("q", {CARD_QUOTA: "other nonsense"})) != ""
+
+
+def test_a_change_of_a_queue_that_could_not_be_read_is_judged_as_a_whole() -> None:
+    old = {"metadata": {"name": "q"}, "spec": {"weight": "x"}}
+    assert changed(QUEUE, old, queue("q", parent="nowhere")) != ""
+    assert changed(QUEUE, old, queue("q")) == ""

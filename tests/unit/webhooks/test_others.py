@@ -1,0 +1,110 @@
+"""CronJobs, JobFlows and HyperNodes."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW
+from scheduler.webhooks.contract import Json
+from tests.unit.webhooks.clusters import created
+
+NOT_CRON = "schedule is not a valid cron expression"
+
+
+def cron_job(name: str = "c", **spec: Any) -> Json:
+    return {"metadata": {"name": name}, "spec": {"schedule": "*/5 * * * *", **spec}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "refusal"),
+    [
+        ({}, ""),
+        ({"schedule": "@every 1h30m"}, ""),
+        ({"schedule": ""}, "schedule is required, but got empty"),
+        (
+            {"schedule": "TZ=UTC * * * * *"},
+            "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field",
+        ),
+        ({"schedule": "every morning"}, NOT_CRON),
+        ({"timeZone": "Europe/Berlin"}, ""),
+        ({"timeZone": ""}, "timeZone must be nil or non-empty string, got empty string"),
+        ({"timeZone": "Mars/Olympus"}, "invalid timeZone"),
+        ({"timeZone": "America"}, "invalid timeZone"),
+        ({"timeZone": "../etc"}, "unknown timeZone invalid timeZone"),
+        (
+            {"timeZone": "local"},
+            "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones",
+        ),
+        ({"schedule": "x", "timeZone": "a b"}, f"{NOT_CRON} unknown timeZone invalid timeZone"),
+    ],
+)
+def test_a_cron_job_needs_a_schedule_and_a_time_zone_that_exist(spec: Json, refusal: str) -> None:
+    assert created(CRON_JOB, cron_job(**spec)).refusal == refusal
+
+
+def test_the_name_of_a_cron_job_leaves_room_for_those_of_its_jobs() -> None:
+    too_long = "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
+    assert created(CRON_JOB, cron_job("x" * 52)).refusal == ""
+    assert created(CRON_JOB, cron_job("x" * 53)).refusal == too_long
+    assert created(CRON_JOB, cron_job("x" * 53, schedule="x")).refusal == f"{NOT_CRON}; {too_long}"
+    assert created(CRON_JOB, cron_job("-x")).refusal.startswith('invalid cronJob name "-x": name part must consist of')
+
+
+def flow(**targets: list[str] | None) -> Json:
+    flows = [{"name": name, **({} if to is None else {"dependsOn": {"targets": to}})} for name, to in targets.items()]
+    return {"metadata": {"name": "f"}, "spec": {"flows": flows}}
+
+
+@pytest.mark.parametrize(
+    ("targets", "refusal"),
+    [
+        ({"a": None, "b": ["a"], "c": ["a", "b"]}, ""),
+        ({}, ""),
+        ({"a": ["a"]}, "jobflow Flow is not DAG"),
+        ({"a": ["c"], "b": ["a"], "c": ["b"]}, "jobflow Flow is not DAG"),
+        ({"a": ["x"]}, "jobflow Flow is not DAG: vertex is not defined: x"),
+    ],
+)
+def test_the_flows_of_a_job_flow_have_an_order(targets: dict[str, list[str] | None], refusal: str) -> None:
+    assert created(JOB_FLOW, flow(**targets)).refusal == refusal
+
+
+def hyper_node(*patterns: str) -> Json:
+    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}} for pattern in patterns]
+    return {"metadata": {"name": "h"}, "spec": {"tier": 1, "members": members}}
+
+
+def test_a_hyper_node_has_members() -> None:
+    refusal = "[].spec.members: Invalid value: null: member must have at least one member"
+    assert created(HYPER_NODE, hyper_node()).refusal == refusal
+    named = {"members": [{"type": "Node", "selector": {"exactMatch": {"name": "n"}}}]}
+    assert created(HYPER_NODE, {"metadata": {"name": "h"}, "spec": named}).refusal == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("node-[0-9]+", ""),
+        (r"^(a|b)\.rack$", ""),
+        ("[(?=]", ""),
+        ("a(b", "missing closing ): `a(b`"),
+        ("a)b", "unexpected ): `a)b`"),
+        ("a[b", "missing closing ]: `[b`"),
+        ("*", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("[z-a]", "invalid character class range: `z-a`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+        (r"\y", r"invalid escape sequence: `\y`"),
+        (r"(a)\1", r"invalid escape sequence: `\1`"),
+        ("a(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
+    ],
+)
+def test_the_patterns_of_a_hyper_node_are_regular_expressions(pattern: str, fault: str) -> None:
+    refusal = created(HYPER_NODE, hyper_node("n.*", pattern)).refusal
+    assert refusal.endswith(f"member regexMatch pattern is invalid: error parsing regexp: {fault}") is bool(fault)
+    assert bool(refusal) is bool(fault)
+
+
+def test_a_pattern_that_would_take_long_to_read_is_refused_unread() -> None:
+    refusal = created(HYPER_NODE, hyper_node("a" * 5000)).refusal
+    assert refusal.endswith("member regexMatch pattern is invalid: it has 5000 characters, more than 4096")

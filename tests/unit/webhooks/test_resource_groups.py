@@ -1,0 +1,36 @@
+"""The configuration file of the Pods' webhook: what it may hold, and that a bad one is named with its place."""
+
+import pytest
+
+from scheduler.framework.configuration import ConfigurationError
+from scheduler.webhooks.resource_groups import annotation_of, parse_resource_groups
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "resourceGroups:\n", "other: 1\n"])
+def test_a_file_may_hold_no_groups(text: str) -> None:
+    assert parse_resource_groups(text, "a.conf") == ()
+
+
+def test_annotations_are_read_in_every_notation() -> None:
+    values = '["a/b: c", "a/b:c", {a/b: c}]'
+    (group,) = parse_resource_groups(f"resourceGroups: [{{object: {{key: annotation, value: {values}}}}}]", "a.conf")
+    assert [annotation_of(value) for value in group.object_values] == [("a/b", "c")] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("resourceGroups: [\n- a", r"a\.conf:2: "),
+        ("- a", r"a\.conf: the file: expected a mapping, got list"),
+        ("resourceGroups: 3", r"a\.conf: resourceGroups: expected a list, got int"),
+        ("resourceGroups: [3]", r"resourceGroups\[0\]: expected a mapping, got int"),
+        ("resourceGroups: [{object: {key: label}}]", r"resourceGroups\[0\]\.object\.key: expected namespace or"),
+        ("resourceGroups: [{labels: {a: 1}}]", r"labels\[a\]: expected a text, got int; put it in quotes"),
+        ("resourceGroups: [{tolerations: [x]}]", r"tolerations\[0\]: expected a mapping"),
+        ("resourceGroups: [{affinity: '{'}]", r"resourceGroups\[0\]\.affinity: not JSON"),
+        ("resourceGroups: [{object: {value: [x]}}]", r"object\.value\[0\]: expected an annotation like 'key: value'"),
+    ],
+)
+def test_a_bad_file_is_named_with_line_or_field(text: str, error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        parse_resource_groups(text, "a.conf")
