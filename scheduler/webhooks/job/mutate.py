@@ -54,11 +54,26 @@ def _with_defaults(task: Any, index: int) -> Any:
     }
     if task.get("minAvailable") is None:
         task["minAvailable"] = _min_available(task)
-    template = task.get("template")
-    pod = template.get("spec") if isinstance(template, dict) else None
-    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
-        task["template"] = {**template, "spec": {**pod, "dnsPolicy": _DNS_ON_HOST_NETWORK}}
+    if task.get("replicas") == 0:
+        del task["replicas"]
+    if isinstance(task.get("template"), dict):
+        task["template"] = _whole(task["template"])
     return task
+
+
+def _whole(template: Json) -> Json:
+    """The template with the objects that Volcano stores even where they are empty: programs that read its jobs may
+    count on them."""
+    pod = template.get("spec")
+    if not isinstance(pod, dict):
+        return {"metadata": {}, **template}
+    pod = dict(pod)
+    for group in ("containers", "initContainers"):
+        if isinstance(pod.get(group), list):
+            pod[group] = [{**c, "resources": c.get("resources", {})} if isinstance(c, dict) else c for c in pod[group]]
+    if pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = _DNS_ON_HOST_NETWORK
+    return {"metadata": {}, **template, "spec": pod}
 
 
 def _min_available(task: Json) -> int:

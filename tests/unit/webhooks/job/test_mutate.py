@@ -11,19 +11,34 @@ from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, stored, 
 def test_a_job_without_defaults_is_stored_as_volcano_stores_it() -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
     job = vcjob({"replicas": 2, "template": template}, queue="q1", plugins={"svc": [], "env": []})
+    whole = {"metadata": {}, **template}
     assert stored(job)["spec"] == {
         "maxRetry": 3,
         "minAvailable": 2,
         "plugins": {"env": [], "svc": []},
         "queue": "q1",
         "schedulerName": "volcano",
-        "tasks": [{"maxRetry": 3, "minAvailable": 2, "name": "default0", "replicas": 2, "template": template}],
+        "tasks": [{"maxRetry": 3, "minAvailable": 2, "name": "default0", "replicas": 2, "template": whole}],
     }
 
 
+def test_what_is_empty_is_stored_as_volcano_stores_it() -> None:
+    (stored_task,) = stored(vcjob(task("w", 0)))["spec"]["tasks"]
+    assert "replicas" not in stored_task
+    assert stored_task["template"]["metadata"] == {}
+    assert [container["resources"] for container in stored_task["template"]["spec"]["containers"]] == [{}]
+
+
 def test_what_is_given_stays() -> None:
+    whole = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "2"}}}
     job = vcjob(
-        task("w", 4, minAvailable=0, maxRetry=7),
+        task(
+            "w",
+            4,
+            {"metadata": {"labels": {"a": "b"}}, "spec": pod_spec(containers=[whole])},
+            minAvailable=0,
+            maxRetry=7,
+        ),
         queue="q",
         schedulerName="mine",
         maxRetry=1,
