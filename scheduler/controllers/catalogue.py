@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from scheduler.controllers.controller import Controller
+from scheduler.controllers.cronjob import CronJobController
+from scheduler.controllers.garbage import GarbageController
 from scheduler.controllers.job import JobController
 from scheduler.controllers.job.plugins import make_plugins
+from scheduler.controllers.jobflow import JobFlowController, JobTemplateController
 from scheduler.controllers.podgroup import PodGroupController
 from scheduler.controllers.queue import QueueController
 from scheduler.controllers.store import Store
@@ -24,6 +27,10 @@ def make_controllers(
     SelectionError."""
     everything: list[Controller] = [
         JobController(store, make_plugins),
+        CronJobController(store),
+        JobFlowController(store),
+        JobTemplateController(store),
+        GarbageController(store),
         PodGroupController(store, scheduler_names),
         QueueController(store),
     ]

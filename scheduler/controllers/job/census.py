@@ -109,17 +109,16 @@ def tally(members: Iterable[Member], doomed: Collection[str], *, idle: bool) -> 
             continue
         if idle:
             continue
-        match member.phase:
-            case "Pending":
-                result.pending += 1
-            case "Running":
-                result.running += 1
-            case "Succeeded":
-                result.succeeded += 1
-            case "Failed":
-                result.failed += 1
-            case _:
-                result.unknown += 1
+        if member.phase == PENDING:
+            result.pending += 1
+        elif member.phase == RUNNING:
+            result.running += 1
+        elif member.phase == SUCCEEDED:
+            result.succeeded += 1
+        elif member.phase == FAILED:
+            result.failed += 1
+        else:
+            result.unknown += 1
         phases = result.tasks.setdefault(member.task, {})
         phases[member.phase] = phases.get(member.phase, 0) + 1
     return result

@@ -81,7 +81,8 @@ class JobController:
         if not seen.matters:
             return []
         key = (obj.metadata.namespace, owner.name)
-        if seen.requests:
+        job = self._store.get(VCJOB, batch.Job, *key)
+        if seen.requests and (job is None or job.metadata.uid == owner.uid):  # not one of the past
             self._remember(key, owner.uid).requests += seen.requests
         return [key]
 

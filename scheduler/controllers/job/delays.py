@@ -26,11 +26,11 @@ class Delays:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, Action], Delayed] = {}
-        """By the Pod that it is about ("" for the job) and what is to be done."""
+        """By the uid of the Pod that it is about ("" for the job) and what is to be done."""
 
     def add(self, action: Action, request: Request, due: float) -> bool:
         """Whether it is new; the same action for the same Pod waits only once."""
-        key = (request.pod, action)
+        key = (request.pod_uid, action)
         if key in self._waiting:
             return False
         self._waiting[key] = Delayed(action, request, due)
@@ -38,8 +38,7 @@ class Delays:
 
     def overtaken(self, request: Request) -> None:
         """Something else happened: a Pod is pending no more, or runs again."""
-        if request.event is not JobEvent.POD_PENDING:
-            self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
+        self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
         if request.event is JobEvent.POD_RUNNING:
             ended = (JobEvent.POD_FAILED, JobEvent.POD_EVICTED)
             self._drop(lambda d: d.request.event in ended and d.request.pod == request.pod)

@@ -101,7 +101,6 @@ def _differs(old: Pod | None, new: Pod) -> bool:
         old is None
         or old.status.phase != new.status.phase
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or is_out_of_sync(old) != is_out_of_sync(new)
         or all_ready(old) != all_ready(new)
     )
 

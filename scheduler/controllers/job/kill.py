@@ -2,7 +2,7 @@
 
 Nothing here remembers anything: whoever looks at a job after a crash finds the same Pods to delete. An action that
 concerns the whole job raises ``status.version``, so Pods of a lower version are those it meant. One that concerns some
-of the Pods marks them as out of sync first.
+of the Pods marks them as out of sync first. While a job restarts, ``status.state.reason`` says for which action.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,9 @@ def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase,
     """The Pods to delete, without those that are being deleted."""
     if phase in IDLE_PHASES:
         return [member for member in members if not member.deleting and member.phase not in ENDED]
-    spare = phase is not JobPhase.RESTARTING or spares_ended(status, max_retries)
-    return [member for member in members if not member.deleting and _must_go(member, status.version, spare)]
+    # Pods that ended stay when a job is resumed, and on its last retry, so that one can see why it failed.
+    spare_ended = not restarts_all(status) or status.retry_count >= max_retries
+    return [member for member in members if not member.deleting and _must_go(member, status.version, spare_ended)]
 
 
 def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
@@ -35,35 +36,22 @@ def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
     return member.version < version and not (spare_ended and member.phase in ENDED)
 
 
-def spares_ended(status: batch.JobStatus, max_retries: int) -> bool:
-    """Whether a restarting job keeps its Pods that succeeded or failed: on its last retry, so that one can see why, and
-    when it is resumed, which the phase before tells."""
-    if status.retry_count >= max_retries:
-        return True
-    before = [condition.status for condition in status.conditions or () if condition.status != JobPhase.RESTARTING]
-    return bool(before) and before[-1] in (JobPhase.ABORTING, JobPhase.ABORTED)
+def restarts_all(status: batch.JobStatus) -> bool:
+    """Whether a restart of the whole job is under way: its Pods and its PodGroup go."""
+    return status.state.phase == JobPhase.RESTARTING and status.state.reason == Action.RESTART_JOB
 
 
-def restarts_all(doomed: Iterable[Member], status: batch.JobStatus) -> bool:
-    """Whether a restart that is under way concerns the whole job. Its PodGroup is deleted before the first Pod is, so
-    that a Pod of an older version that nobody has deleted yet tells."""
-    return any(member.version < status.version for member in doomed)
-
-
-def interrupted(doomed: Iterable[Member], status: batch.JobStatus) -> bool:
+def interrupted(doomed: Iterable[Member]) -> bool:
     """Whether Pods of a job that is not restarting were marked for a restart that did not get into the status then."""
-    return any(member.out_of_sync and member.version >= status.version for member in doomed)
+    return any(member.out_of_sync for member in doomed)
 
 
-def targets(action: Action, request: Request, members: Iterable[Member], version: int) -> list[Member]:
+def targets(action: Action, request: Request, members: Iterable[Member]) -> list[Member]:
     """The Pods that a restart of a part of the job concerns, without those that are going anyway."""
     return [
         member
         for member in members
-        if not member.deleting
-        and not member.out_of_sync
-        and member.version >= version
-        and _concerns(action, request, member)
+        if not member.deleting and not member.out_of_sync and _concerns(action, request, member)
     ]
 
 

@@ -21,7 +21,7 @@ from scheduler.controllers.job.orders import next_order, take_requests
 from scheduler.controllers.job.phases import IDLE_PHASES, Situation, Step, next_phase, step_for
 from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError
 from scheduler.controllers.job.podgroup import find_group, group_spec, min_resources
-from scheduler.controllers.job.status import counted, entered, is_due, patch, phase_of
+from scheduler.controllers.job.status import counted, due_in, entered, patch, phase_of
 from scheduler.controllers.job.sync import Context, Obstacle, Wants, missing, no_queue, plugin_obstacle
 from scheduler.controllers.job.telling import Teller
 from scheduler.controllers.job.volumes import volumes_of
@@ -78,13 +78,13 @@ class Look:
         memory.in_hand = order
         memory.action = order.action if order is not None else Action.SYNC_JOB
         status, phase, marked = self._decide(before, order)
-        doomed = {m.name: m for m in kill.victims(self._members.values(), status, phase, blueprint.max_retries)}
-        doomed |= {member.name: member for member in marked}
+        victims = kill.victims(self._members.values(), status, phase, blueprint.max_retries)
+        doomed = {member.name: member for member in (*victims, *marked)}
         counts = tally(self._members.values(), doomed, idle=phase in IDLE_PHASES)
         status = counted(status, counts, self._job.spec.min_available)
         if phase in IDLE_PHASES or phase is JobPhase.RESTARTING:
             self._write(status, order, remarks, Wants(resources=dict(status.controlled_resources or {})))
-            if phase in IDLE_PHASES or kill.restarts_all(doomed.values(), status):
+            if phase in IDLE_PHASES or kill.restarts_all(status):
                 plan.then(*kill.delete_group(self._group))
             plan.then(*kill.delete_pods(doomed.values()))
         else:
@@ -118,43 +118,42 @@ class Look:
 
     def _decide(self, phase: JobPhase | None, order: Order | None) -> tuple[batch.JobStatus, JobPhase, list[Member]]:
         """The status apart from the counts, its phase, and Pods that are marked as out of sync, which is planned."""
-        status, job = self._job.status, self._job
+        status = self._job.status
         if phase is None and order is None:
-            return entered(status, job, JobPhase.PENDING, self._now), JobPhase.PENDING, []
+            return entered(status, self._job, JobPhase.PENDING, self._now), JobPhase.PENDING, []
         before = phase or JobPhase.PENDING
         doomed = kill.victims(self._members.values(), status, before, self._blueprint.max_retries)
-        step = None if order is None else self._step(before, order.action)
-        if step is None and before in (JobPhase.PENDING, JobPhase.RUNNING) and kill.interrupted(doomed, status):
-            step = step_for(before, Action.RESTART_POD)
-        if step is None:
+        action = Action.SYNC_JOB if order is None else order.action
+        step = step_for(before, action)
+        if step is None and before in (JobPhase.PENDING, JobPhase.RUNNING) and kill.interrupted(doomed):
+            action = Action.RESTART_POD
+            step = step_for(before, action)
+        if step is None or (action is Action.RESTART_JOB and kill.restarts_all(status)):
             after = next_phase(before, self._situation(before, doomed))
             ends = after in FINISHED_PHASES and before in (JobPhase.RUNNING, JobPhase.RESTARTING)
-            step = Step(after, kill_all=ends)
+            step, action = Step(after, kill_all=ends), Action.SYNC_JOB
         marked = self._mark(order) if step.kill_target and order is not None else []
-        status = msgspec.structs.replace(
-            status, version=status.version + step.kill_all, retry_count=status.retry_count + step.retry
-        )
-        if status.state.phase != step.phase:
-            status = entered(status, job, step.phase, self._now)
-        return status, step.phase, marked
+        return self._stepped(step, action), step.phase, marked
 
-    def _step(self, before: JobPhase, action: Action) -> Step | None:
-        """What an action does. A job that is restarting as a whole anyway is not restarted once more."""
-        version = self._job.status.version
-        if (
-            before is JobPhase.RESTARTING
-            and action is Action.RESTART_JOB
-            and all(member.deleting or member.version < version for member in self._members.values())
-        ):
-            return None
-        return step_for(before, action)
+    def _stepped(self, step: Step, action: Action) -> batch.JobStatus:
+        """The status once a step is taken."""
+        old = self._job.status
+        status = msgspec.structs.replace(
+            old, version=old.version + step.kill_all, retry_count=old.retry_count + step.retry
+        )
+        reason = action if step.phase is JobPhase.RESTARTING else ""
+        if old.state.phase != step.phase:
+            return entered(status, self._job, step.phase, self._now, reason)
+        if step.kill_all and old.state.reason != reason:  # the whole job is restarted instead of a part
+            return msgspec.structs.replace(status, state=msgspec.structs.replace(old.state, reason=reason))
+        return status
 
     def _mark(self, order: Order) -> list[Member]:
         """Mark the Pods that a restart concerns; the one that gave rise to it last, for it shows whoever looks after a
         crash what was to be done."""
         if order.request is None:
             return []
-        chosen = kill.targets(order.action, order.request, self._members.values(), self._job.status.version)
+        chosen = kill.targets(order.action, order.request, self._members.values())
         cause = [member for member in chosen if member.name == order.request.pod]
         self._plan.then(*kill.mark(member for member in chosen if member not in cause)).then(*kill.mark(cause))
         return chosen
@@ -220,15 +219,13 @@ class Look:
         """Plan the write of the status, if it is time, then what is to be told of the action."""
         memory, old = self._memory, self._job.status
         status = msgspec.structs.replace(status, controlled_resources=wants.resources or old.controlled_resources)
-        pause = is_due(old, status, memory, self._now, more=bool(wants.pods))
-        if pause is None:
-            self._plan.then(*wants.group)
-        elif pause > 0:
-            self._plan.then(*wants.group)
+        effects = list(wants.group)
+        pause = due_in(old, status, memory, self._now)
+        if pause == 0:
+            effects.append(patch(self._job, status))
+        elif pause is not None:
             self._look_again(pause)
-        else:
-            self._plan.then(*wants.group, patch(self._job, status))
-        self._plan.then(*remarks)
+        self._plan.then(*effects).then(*remarks)
         if order is not None:
             memory.delays.carried_out(order.action, order.request)
             text = f"Start to execute action {order.action} "

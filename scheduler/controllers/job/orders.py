@@ -61,8 +61,6 @@ def _is_past(request: Request, job: batch.Job, blueprint: Blueprint, members: Me
         return True
     member = members.get(request.pod)
     here = member is not None and member.pod.metadata.uid == request.pod_uid
-    if member is not None and here and member.out_of_sync:
-        return True
     if request.event is JobEvent.POD_PENDING:
         return member is None or not here or member.deleting or member.phase != PENDING
     return False

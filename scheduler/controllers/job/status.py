@@ -31,7 +31,7 @@ def phase_of(job: batch.Job) -> JobPhase | None:
         return JobPhase.PENDING
 
 
-def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float) -> batch.JobStatus:
+def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float, reason: str = "") -> batch.JobStatus:
     """The status once the job has entered a phase. Each phase is listed once in the conditions, the latest last."""
     moment = format_moment(now)
     conditions = [condition for condition in status.conditions or () if condition.status != phase]
@@ -39,7 +39,7 @@ def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float
     lasted = format_duration(int(now) - created) if phase in IDLE_PHASES and created is not None else None
     return msgspec.structs.replace(
         status,
-        state=batch.JobState(phase=phase, last_transition_time=moment),
+        state=batch.JobState(phase=phase, reason=reason, last_transition_time=moment),
         conditions=[*conditions, batch.JobCondition(status=phase, last_transition_time=moment)],
         running_duration=lasted,
     )
@@ -61,17 +61,17 @@ def counted(status: batch.JobStatus, tally: Tally, min_available: int) -> batch.
     )
 
 
-def is_due(old: batch.JobStatus, new: batch.JobStatus, memory: Memory, now: float, *, more: bool) -> float | None:
+def due_in(old: batch.JobStatus, new: batch.JobStatus, memory: Memory, now: float) -> float | None:
     """Seconds until the new status is to be written; None if it is the old one. Nothing but counts can wait for others
-    to change with them. ``more``: they are just about to."""
+    to change with them."""
     if new == old:
         memory.stale = None
         return None
     if memory.stale is None:
         memory.stale = now
     due = max(memory.stale + SETTLE, memory.written + SPACING)
-    if not _decisive(old, new) and (more or now < due):
-        return max(due - now, SETTLE)
+    if not _decisive(old, new) and now < due:
+        return due - now
     memory.stale, memory.written = None, now
     return 0.0
 

@@ -31,7 +31,7 @@ class Obstacle(NamedTuple):
     """Why something cannot be made now."""
 
     reason: str
-    """Of the Warning Event."""
+    """Of the Warning Event; "": it will pass, nobody need be told."""
     message: str
     waits_for: tuple[Kind, Key] | None = None
     """The object whose coming or going would help."""

@@ -1,4 +1,4 @@
-"""Whatever happens to a job and to the process that looks after it, in the end all is as the spec and the status say."""
+"""Whatever happens to a job and to the process that looks after it, in the end all is as spec and status say."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.kinds import COMMAND, POD, POD_GROUP, VCJOB
-from tests.unit.controllers.job.world import Killed, World, job, task
+from tests.unit.controllers.job.world import KilledError, World, job, task
 
 RESTING = {"Pending", "Running", "Aborted", "Completed", "Failed", "Terminated"}
 IDLE = RESTING - {"Pending", "Running"}
@@ -37,7 +37,7 @@ def carry_on(world: World, step: Any) -> None:
     """Do something; when the process is killed by it, a new one takes over."""
     try:
         step()
-    except Killed:
+    except KilledError:
         world.start()
 
 
@@ -161,17 +161,20 @@ def test_a_restart_that_is_cut_short_anywhere_is_completed_and_counts_once(actio
 
 
 @pytest.mark.parametrize("lives", range(12))
-def test_a_command_survives_a_crash_and_is_carried_out_once(lives: int) -> None:
+@pytest.mark.parametrize(
+    ("action", "phases"), [("AbortJob", ["Aborting", "Aborted"]), ("RestartJob", ["Restarting", "Pending", "Running"])]
+)
+def test_a_command_survives_a_crash_and_is_carried_out_once(action: str, phases: list[str], lives: int) -> None:
     world = World()
     world.create(job())
     world.run(3)
-    world.command("AbortJob")
+    world.command(action)
 
     world.lives = lives
-    for _ in range(3):
+    for _ in range(5):
         carry_on(world, world.turn)
     world.run(2)
 
-    assert world.phases() == [None, "Pending", "Running", "Aborting", "Aborted"]
+    assert world.phases() == [None, "Pending", "Running", *phases]
     assert world.status()["version"] == 1
     check(world)

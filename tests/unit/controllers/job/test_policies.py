@@ -117,6 +117,17 @@ def test_pods_that_fail_together_restart_the_job_once() -> None:
     assert len(world.told()) == 1
 
 
+def test_pods_that_fail_together_restart_their_task_once() -> None:
+    world = running(job(tasks=[task(replicas=3)], policies=[{"event": "PodFailed", "action": "RestartTask"}]))
+
+    for index in range(3):
+        world.end_pod(f"j-w-{index}", "Failed", 1)
+    world.run()
+
+    assert world.status()["retryCount"] == 1
+    assert len(world.told()) == 1
+
+
 def test_what_concerns_the_whole_job_goes_before_what_concerns_a_part() -> None:
     policies = [{"exitCode": 1, "action": "RestartTask"}, {"exitCode": 2, "action": "AbortJob"}]
     world = running(job(policies=policies))
@@ -172,6 +183,25 @@ def test_who_takes_over_counts_from_when_the_pod_was_made() -> None:
     assert world.phase() == "Aborted"
 
 
+def test_the_time_of_a_pod_that_was_made_again_begins_anew() -> None:
+    policies = [
+        {"event": "PodPending", "action": "AbortJob", "timeout": "10m"},
+        {"event": "PodFailed", "action": "RestartTask"},
+    ]
+    world = World()
+    world.create(job(policies=policies))
+    world.settle()
+    world.admit()
+    world.wait(500)
+    world.end_pod("j-w-0", "Failed", 1)
+    world.wait(590)
+    assert world.phase() == "Pending"
+
+    world.wait(20)
+
+    assert world.phase() == "Aborted"
+
+
 def test_a_pod_that_runs_is_not_pending_any_more() -> None:
     world = World()
     world.create(job(policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "10m"}]))
@@ -203,6 +233,21 @@ def test_a_pod_that_stays_away_calls_for_the_action_in_the_end() -> None:
     world.wait(2)
 
     assert world.phases()[-1] == "Aborting"
+
+
+def test_a_task_that_was_restarted_is_not_restarted_again_for_what_was_before() -> None:
+    policies = [
+        {"event": "TaskFailed", "action": "RestartTask", "timeout": "1m"},
+        {"event": "PodFailed", "action": "RestartTask"},
+    ]
+    world = running(job(tasks=[task("a", 2, maxRetry=1, policies=policies)]))
+
+    restart_container(world, "j-a-0", 1)
+    world.end_pod("j-a-1", "Failed", 1)
+    world.run()
+    world.wait(300)
+
+    assert world.status()["retryCount"] == 1
 
 
 def test_a_restart_at_once_makes_one_that_waits_needless() -> None:

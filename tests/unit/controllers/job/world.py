@@ -1,14 +1,14 @@
-"""A cluster in a few lines around the job controller: an API server with resource versions, a stand-in for the scheduler
-and the kubelet, and a process that can be killed between any two writes."""
+"""A cluster in a few lines around the job controller: an API server with resource versions, stand-ins for scheduler and
+kubelet, and a process that can be killed between any two writes."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.api import batch
-from scheduler.api.kinds import COMMAND, KINDS, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.kinds import KINDS, POD, POD_GROUP, VCJOB, Kind
 from scheduler.api.moment import format_moment
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.job.controller import JobController
@@ -20,12 +20,8 @@ Raw = dict[str, Any]
 START = 1_800_000_000.0
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The process is no more."""
-
-
-class Refused(Exception):
-    """The API server will not."""
 
 
 def no_plugins(job: batch.Job) -> Mapping[str, JobPlugin]:
@@ -97,7 +93,7 @@ class World:
             self.worklist.observe(kind, None, obj, self.now)
 
     def settle(self, most: int = 500) -> None:
-        """Let the controller look until nothing is left to look at for now. Raises Killed."""
+        """Let the controller look until nothing is left to look at for now. Raises KilledError."""
         for _ in range(most):
             item = self.worklist.take(self.now)
             if item is None:
@@ -129,7 +125,7 @@ class World:
     def _write(self, effect: Effect) -> str:
         """Why it failed, or ""."""
         if self.lives <= 0:
-            raise Killed
+            raise KilledError
         if not isinstance(effect, Post):
             self.lives -= 1
             why: str = self.refuse(effect)
@@ -139,6 +135,10 @@ class World:
         match effect:
             case Create():
                 name = effect.manifest["metadata"]["name"]
+                try:
+                    self._decode(effect.kind, effect.manifest)
+                except msgspec.ValidationError as error:
+                    return str(error)
                 if (effect.kind, name) not in self._objects:
                     self._create(effect.kind, effect.manifest, own=True)
             case Patch():
@@ -230,7 +230,7 @@ class World:
             self.worklist.observe(kind, old, None, self.now)
 
     def _decode(self, kind: Kind, raw: Raw) -> Any:
-        return msgspec.convert(raw, kind.struct)
+        return None if kind.struct is None else msgspec.convert(raw, kind.struct)
 
     # --- the others ---------------------------------------------------------------------------------------------------
     def admit(self) -> None:
@@ -356,10 +356,6 @@ def running(raw: Raw, make_plugins: Any = no_plugins) -> World:
     world.run(3)
     assert world.phase(raw["metadata"]["name"]) == "Running"
     return world
-
-
-def kinds_left(world: World) -> Iterator[Kind]:
-    return (kind for kind in (VCJOB, POD, POD_GROUP, COMMAND, QUEUE) if world.all(kind))
 
 
 def _phase(raw: Raw) -> str | None:

@@ -1,0 +1,115 @@
+"""cronjob-controller: makes a vcjob whenever a schedule comes up, and keeps a few of those that are done."""
+
+from functools import partial
+from typing import cast
+
+from scheduler.api.batch import CronJob, Job
+from scheduler.api.kinds import CRON_JOB, VCJOB, Kind
+from scheduler.api.names import (
+    EVENT_FAILED_CREATE,
+    EVENT_FAILED_DELETE,
+    EVENT_NAMESPACE_TERMINATING,
+    EVENT_SUCCESSFUL_CREATE,
+    EVENT_SUCCESSFUL_DELETE,
+)
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.cronjob.start import decide_start
+from scheduler.controllers.cronjob.stock import is_finished, take_stock
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
+from scheduler.controllers.owned_jobs import OwnedJobs
+from scheduler.controllers.posts import normal, warning
+from scheduler.controllers.store import Key, Store, controller_of
+
+_TERMINATING = "because it is being terminated"
+"""As the API server says it of a namespace."""
+
+
+class CronJobController:
+    """See Controller."""
+
+    name = "cronjob-controller"
+    kinds: tuple[Kind, ...] = (CRON_JOB, VCJOB)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs = OwnedJobs(CRON_JOB)
+        self._changed: dict[Key, float] = {}
+        """When a schedule was seen to change: what it would have started before is not made up for."""
+        self._failures: dict[Key, Post] = {}
+        """What to tell of the last write, which failed."""
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        if kind is VCJOB:
+            before, after = cast("Job | None", old), cast("Job | None", new)
+            owners = self._jobs.observe(before, after)
+            return owners if _concern(before) != _concern(after) else []
+        return self._observe_cron(cast("CronJob | None", old), cast("CronJob | None", new), now)
+
+    def _observe_cron(self, old: CronJob | None, new: CronJob | None, now: float) -> list[Key]:
+        cron = new or old
+        if cron is None:
+            return []
+        key = (cron.metadata.namespace, cron.metadata.name)
+        if old is None or new is None or old.metadata.uid != new.metadata.uid:
+            self._changed.pop(key, None)
+        elif (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):
+            self._changed[key] = now
+        return [key]
+
+    def plan(self, key: Key, now: float) -> Plan:
+        failure = self._failures.pop(key, None)
+        cron = self._store.get(CRON_JOB, CronJob, *key)
+        if cron is None or cron.metadata.deletion_timestamp is not None:
+            return Plan()
+        find = partial(self._store.get, VCJOB, Job, key[0])
+        stock = take_stock(cron, self._jobs.of(cron), find, now)
+        start = decide_start(cron, stock, find, self._changed.get(key), now)
+        stock.active = [reference for reference in stock.active if reference not in start.replaced]
+        plan = Plan(after=None if start.next is None else max(0.0, start.next - now))
+        plan.then(*([failure] if failure else []), *stock.news, *start.news)
+        plan.then(*(Delete(VCJOB, key[0], job.name, job.uid) for job in start.replaced))
+        status = stock.status_patch(cron)
+        if status:
+            plan.then(Patch(CRON_JOB, *key, {"status": status}, cron.metadata.uid, subresource="status"))
+        plan.then(*(_deleted(cron, job.name) for job in start.replaced))
+        if start.manifest is not None:
+            name = start.manifest["metadata"]["name"]
+            message = f"Created job {name} for CronJob {key[0]}/{key[1]}"
+            plan.then(Create(VCJOB, start.manifest))
+            plan.then(normal(CRON_JOB, cron, EVENT_SUCCESSFUL_CREATE, message))
+        plan.then(*(Delete(VCJOB, key[0], job.metadata.name, job.metadata.uid) for job in stock.history))
+        return plan.then(*(_deleted(cron, job.metadata.name) for job in stock.history))
+
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        cron = self._store.get(CRON_JOB, CronJob, *key)
+        if cron is None:
+            return
+        if isinstance(effect, Create) and _TERMINATING in error:
+            message = f"Namespace {key[0]} is terminating, skipping job creation"
+            self._failures[key] = warning(CRON_JOB, cron, EVENT_NAMESPACE_TERMINATING, message)
+        elif isinstance(effect, Create):
+            self._failures[key] = warning(CRON_JOB, cron, EVENT_FAILED_CREATE, f"Failed to create job: {error}")
+        elif isinstance(effect, Delete):
+            message = f'Error deleting job "{effect.name}": {error}'
+            self._failures[key] = warning(CRON_JOB, cron, EVENT_FAILED_DELETE, message)
+
+
+def _deleted(cron: CronJob, name: str) -> Post:
+    return normal(CRON_JOB, cron, EVENT_SUCCESSFUL_DELETE, f'Deleted job "{name}"')
+
+
+def _concern(job: Job | None) -> tuple[str, str, bool, str | None] | None:
+    """What a CronJob wants to know of a job; how its Pods fare is no part of it."""
+    if job is None:
+        return None
+    owner = controller_of(job)
+    finished = is_finished(job)
+    return (
+        "" if owner is None else owner.uid,
+        job.status.state.phase if finished else "",
+        job.metadata.deletion_timestamp is not None,
+        job.status.state.last_transition_time if finished else None,
+    )

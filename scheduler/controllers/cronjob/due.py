@@ -1,0 +1,48 @@
+"""Whether a job of a CronJob is due: the last time its schedule came up, if nothing was made of that yet.
+
+Of several times that were missed only the last is made up for. How many they were is reckoned from the first two, as
+Volcano and Kubernetes do.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.api.cron import CronError, CronSchedule
+
+MANY: Final = 100
+"""More times missed than that are worth a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Moments are in seconds since the epoch."""
+
+    at: float | None
+    """The time for which a job is due now."""
+    next: float | None
+    """When to look again."""
+    many: bool = False
+    """Many times were missed."""
+
+
+def find_due(schedule: CronSchedule, since: float, floor: float, now: float) -> Due:
+    """``since``: the time of the last job, or when the CronJob was made. ``floor``: what came up until then is not made
+    up for. Raises CronError for a schedule that never comes up."""
+    first = schedule.next_after(since)
+    if first is None:
+        raise CronError("time difference between two schedules is less than 1 second")
+    recent = schedule.last_until(since, now)
+    if recent is None:
+        return Due(None, first)
+    next_time = schedule.next_after(recent)
+    if recent <= floor:
+        return Due(None, next_time)
+    return Due(recent, next_time, _missed(schedule, max(since, floor), now) > MANY)
+
+
+def _missed(schedule: CronSchedule, since: float, now: float) -> float:
+    first = schedule.next_after(since)
+    second = None if first is None else schedule.next_after(first)
+    if first is None or second is None:
+        return 1
+    return (now - first) // (second - first) + 1

@@ -1,0 +1,144 @@
+"""Whether a CronJob is to start a job now, and what has to give way to it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.api.batch import CronJob, Job, ObjectReference
+from scheduler.api.cron import CronError, CronSchedule, load_zone, parse_cron
+from scheduler.api.kinds import CRON_JOB
+from scheduler.api.moment import parse_moment
+from scheduler.api.names import (
+    EVENT_FORBID_CONCURRENT,
+    EVENT_FOREIGN_JOB,
+    EVENT_INVALID_SCHEDULE,
+    EVENT_INVALID_TIME_ZONE,
+    EVENT_REPLACE_CONCURRENT,
+    EVENT_TOO_MANY_MISSED_TIMES,
+    EVENT_UNPARSEABLE_SCHEDULE,
+    EVENT_UNSUPPORTED_SCHEDULE,
+)
+from scheduler.controllers.cronjob.due import Due, find_due
+from scheduler.controllers.cronjob.manifest import job_name, make_job
+from scheduler.controllers.cronjob.stock import Stock
+from scheduler.controllers.effects import Json, Post
+from scheduler.controllers.posts import malformed, warning
+from scheduler.controllers.store import controller_of
+
+ALLOW: Final = "Allow"
+FORBID: Final = "Forbid"
+REPLACE: Final = "Replace"
+_ZONE_WRITTEN: Final = "TZ"
+_TOO_MANY: Final = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+
+
+@dataclass(slots=True)
+class Start:
+    """What came of the question."""
+
+    news: list[Post] = field(default_factory=list)
+    next: float | None = None
+    """When to ask again, in seconds since the epoch; None: when the CronJob or its jobs change."""
+    replaced: list[ObjectReference] = field(default_factory=list)
+    """Jobs to be deleted first."""
+    manifest: Json | None = None
+    """The job to be made."""
+
+
+def decide_start(
+    cron: CronJob, stock: Stock, find: Callable[[str], Job | None], changed: float | None, now: float
+) -> Start:
+    """``find``: a job of the CronJob's namespace by name. ``changed``: when the schedule was last seen to change; it
+    holds from then on."""
+    start = Start()
+    if cron.spec.suspend:
+        return start
+    schedule = _schedule(cron, start)
+    due = None if schedule is None else _due(cron, schedule, stock, changed, now, start)
+    if due is None:
+        return start
+    start.next = due.next
+    if due.at is None:
+        return start
+    if due.many:
+        start.news.append(warning(CRON_JOB, cron, EVENT_TOO_MANY_MISSED_TIMES, _TOO_MANY))
+    namesake = find(job_name(cron, due.at))
+    if namesake is not None:
+        start.news += _foreign(cron, namesake)
+    elif _has_room(cron, stock, start):
+        start.manifest, left_out = make_job(cron, due.at, load_zone(cron.spec.time_zone or ""))
+        start.news += left_out
+    return start
+
+
+def _schedule(cron: CronJob, start: Start) -> CronSchedule | None:
+    """None, with the reason, if it cannot be used."""
+    text, name = cron.spec.schedule, cron.spec.time_zone or ""
+    try:
+        zone = load_zone(name)
+    except CronError as error:
+        message = f"Invalid time zone {_quoted(name)}: {error}"
+        start.news.append(warning(CRON_JOB, cron, EVENT_INVALID_TIME_ZONE, message))
+        return None
+    if _ZONE_WRITTEN in text:
+        message = (
+            f"CRON_TZ or TZ in the schedule {_quoted(text)} is not officially supported. "
+            "If set, the TimeZone field will be ignored during execution."
+        )
+        start.news.append(warning(CRON_JOB, cron, EVENT_UNSUPPORTED_SCHEDULE, message))
+    try:
+        return parse_cron(text, zone)
+    except CronError:
+        message = f"unparseable schedule for cronjob: {text}"
+        start.news.append(warning(CRON_JOB, cron, EVENT_UNPARSEABLE_SCHEDULE, message))
+        return None
+
+
+def _due(
+    cron: CronJob, schedule: CronSchedule, stock: Stock, changed: float | None, now: float, start: Start
+) -> Due | None:
+    """None, with the reason, if the schedule never comes up."""
+    created = parse_moment(cron.metadata.creation_timestamp)
+    since = next((at for at in (stock.last_schedule, created) if at is not None), now)
+    deadline = cron.spec.starting_deadline_seconds
+    floors = (changed, None if deadline is None else now - deadline)
+    try:
+        return find_due(schedule, since, max((f for f in floors if f is not None), default=since), now)
+    except CronError as error:
+        message = f"Error getting schedule time: {error}"
+        start.news.append(warning(CRON_JOB, cron, EVENT_INVALID_SCHEDULE, message))
+        return None
+
+
+def _foreign(cron: CronJob, namesake: Job) -> list[Post]:
+    """Nothing to tell if the job for this time was made before."""
+    owner = controller_of(namesake)
+    if owner is not None and owner.uid == cron.metadata.uid:
+        return []
+    message = (
+        f"Job {namesake.metadata.name} exists but is not owned by this CronJob "
+        f"(current owner: {'none' if owner is None else owner.name})"
+    )
+    return [warning(CRON_JOB, cron, EVENT_FOREIGN_JOB, message)]
+
+
+def _has_room(cron: CronJob, stock: Stock, start: Start) -> bool:
+    """Whether a job may start beside those that run, or once they are replaced."""
+    policy = cron.spec.concurrency_policy
+    if policy not in (ALLOW, FORBID, REPLACE):
+        problem = f"{policy!r:.66} is none of {ALLOW}, {FORBID}, {REPLACE}, so jobs may overlap"
+        start.news.append(malformed(CRON_JOB, cron, "spec.concurrencyPolicy", problem))
+    if policy == FORBID and stock.active:
+        message = "Skipping job creation because another job is already running"
+        start.news.append(warning(CRON_JOB, cron, EVENT_FORBID_CONCURRENT, message))
+        return False
+    if policy == REPLACE and stock.active:
+        message = "Replacing active job for CronJob"
+        start.news.append(warning(CRON_JOB, cron, EVENT_REPLACE_CONCURRENT, message))
+        start.replaced = list(stock.active)
+    return True
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

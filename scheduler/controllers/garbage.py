@@ -1,0 +1,61 @@
+"""gc-controller: a finished vcjob is deleted, with all it owns, when its ``ttlSecondsAfterFinished`` is over."""
+
+from typing import Final, cast
+
+from scheduler.api.batch import FINISHED_PHASES, Job
+from scheduler.api.kinds import VCJOB, Kind
+from scheduler.api.moment import parse_moment
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.effects import Delete, Effect, Plan
+from scheduler.controllers.posts import malformed
+from scheduler.controllers.store import Key, Store
+
+_LONGEST: Final = 30 * 86400.0
+"""Seconds after which a job is looked at again, however long it has yet to live."""
+
+
+class GarbageController:
+    """See Controller."""
+
+    name = "gc-controller"
+    kinds: tuple[Kind, ...] = (VCJOB,)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        job = cast("Job | None", new)
+        if job is None or not _is_mortal(job):
+            return []
+        before = cast("Job | None", old)
+        if before is not None and _is_mortal(before) and _lifetime(before) == _lifetime(job):
+            return []
+        return [(job.metadata.namespace, job.metadata.name)]
+
+    def plan(self, key: Key, now: float) -> Plan:
+        job = self._store.get(VCJOB, Job, *key)
+        if job is None or not _is_mortal(job):
+            return Plan()
+        finished = parse_moment(job.status.state.last_transition_time)
+        if finished is None:
+            problem = f"{job.status.state.last_transition_time!r:.66} does not say when the job finished, so it is kept"
+            return Plan().then(malformed(VCJOB, job, "status.state.lastTransitionTime", problem))
+        left = finished + (job.spec.ttl_seconds_after_finished or 0) - now
+        if left > 0:
+            return Plan(after=min(left, _LONGEST))
+        return Plan().then(Delete(VCJOB, *key, job.metadata.uid, foreground=True))
+
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        pass
+
+
+def _is_mortal(job: Job) -> bool:
+    finished = job.status.state.phase in FINISHED_PHASES
+    return finished and job.spec.ttl_seconds_after_finished is not None and job.metadata.deletion_timestamp is None
+
+
+def _lifetime(job: Job) -> tuple[str, str | None, int | None]:
+    return job.metadata.uid, job.status.state.last_transition_time, job.spec.ttl_seconds_after_finished

@@ -1,0 +1,6 @@
+"""JobFlows: vcjobs that wait for one another, made from JobTemplates."""
+
+from scheduler.controllers.jobflow.controller import JobFlowController
+from scheduler.controllers.jobflow.templates import JobTemplateController
+
+__all__ = ["JobFlowController", "JobTemplateController"]

@@ -1,0 +1,129 @@
+"""jobflow-controller: makes the jobs of a JobFlow, each when those it depends on have completed."""
+
+from functools import partial
+from typing import Final, cast
+
+from scheduler.api.batch import Job, JobFlow, JobTemplate
+from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
+from scheduler.api.names import EVENT_CREATED
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, diff
+from scheduler.controllers.jobflow.status import (
+    FAILED,
+    SUCCEED,
+    TERMINATING,
+    FlowStatus,
+    gone_completed,
+    make_status,
+    read_status,
+)
+from scheduler.controllers.jobflow.steps import is_own, job_names, look_at_steps, sync_failure, template_missing
+from scheduler.controllers.owned_jobs import OwnedJobs
+from scheduler.controllers.posts import normal
+from scheduler.controllers.store import Key, Store
+
+_DELETE: Final = "delete"
+
+
+class JobFlowController:
+    """See Controller."""
+
+    name = "jobflow-controller"
+    kinds: tuple[Kind, ...] = (JOB_FLOW, JOB_TEMPLATE, VCJOB)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs = OwnedJobs(JOB_FLOW)
+        self._waiting: dict[Key, set[Key]] = {}
+        """JobTemplates that are not there -> JobFlows that were told so."""
+        self._begun: dict[Key, set[str]] = {}
+        """Jobs that were to be made and were not seen since."""
+        self._failures: dict[Key, Post] = {}
+        """What to tell of the last write, which failed."""
+
+    # --- what concerns whom -------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        if kind is VCJOB:
+            return self._jobs.observe(cast("Job | None", old), cast("Job | None", new))
+        obj = new or old
+        if obj is None:
+            return []
+        key = (obj.metadata.namespace, obj.metadata.name)
+        if kind is JOB_TEMPLATE:
+            return [] if new is None else list(self._waiting.pop(key, ()))
+        if new is None:
+            self._forget(key)
+        return [key]
+
+    def _forget(self, key: Key) -> None:
+        self._begun.pop(key, None)
+        self._failures.pop(key, None)
+        for flows in self._waiting.values():
+            flows.discard(key)
+
+    # --- what to do ---------------------------------------------------------------------------------------------------
+    def plan(self, key: Key, now: float) -> Plan:
+        flow = self._store.get(JOB_FLOW, JobFlow, *key)
+        if flow is None or flow.metadata.deletion_timestamp is not None:
+            return Plan()
+        status, jobs = read_status(flow), self._jobs.of(flow)
+        plan = Plan().then(*self._news(flow))
+        if status.state.phase in (FAILED, TERMINATING):
+            return plan
+        if status.state.phase == SUCCEED and flow.spec.job_retain_policy == _DELETE:
+            return plan.then(*(_delete(job) for job in jobs if job.metadata.deletion_timestamp is None))
+        return self._advance(flow, status, jobs, now, plan)
+
+    def _advance(self, flow: JobFlow, status: FlowStatus, jobs: list[Job], now: float, plan: Plan) -> Plan:
+        key = (flow.metadata.namespace, flow.metadata.name)
+        steps = look_at_steps(
+            flow,
+            gone_completed(status, jobs),
+            partial(self._store.get, VCJOB, Job, key[0]),
+            partial(self._store.get, JOB_TEMPLATE, JobTemplate, key[0]),
+        )
+        change = diff(flow.status, make_status(status, jobs, job_names(flow), now))
+        if change:
+            plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
+        missing = [name for name in steps.missing if self._waits(key, name)]
+        plan.then(*steps.foreign, *steps.news, *(template_missing(flow, name) for name in missing))
+        plan.then(*steps.creates.values())
+        self._begun.setdefault(key, set()).update(steps.creates)
+        if steps.foreign:
+            plan.problem = steps.foreign[0].event.message
+        return plan
+
+    def _waits(self, flow: Key, template: str) -> bool:
+        """Note that a JobFlow waits for a JobTemplate; False if that was noted before."""
+        flows = self._waiting.setdefault((flow[0], template), set())
+        if flow in flows:
+            return False
+        flows.add(flow)
+        return True
+
+    def _news(self, flow: JobFlow) -> list[Post]:
+        """What came of the last plan."""
+        key = (flow.metadata.namespace, flow.metadata.name)
+        failure = self._failures.pop(key, None)
+        news = [] if failure is None else [failure]
+        begun = self._begun.get(key, set())
+        for name in sorted(begun):
+            job = self._store.get(VCJOB, Job, key[0], name)
+            if job is not None:
+                begun.discard(name)
+                if is_own(flow, job):
+                    news.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
+        return news
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        flow = self._store.get(JOB_FLOW, JobFlow, *key)
+        if flow is not None and isinstance(effect, Create | Delete):
+            self._failures[key] = sync_failure(flow, error)
+
+
+def _delete(job: Job) -> Delete:
+    return Delete(VCJOB, job.metadata.namespace, job.metadata.name, job.metadata.uid)

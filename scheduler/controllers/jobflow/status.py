@@ -1,0 +1,171 @@
+"""The status of a JobFlow: its jobs by phase, what became of each, and the phase of the whole."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.api.batch import Job, JobFlow, JobPhase, TaskState
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.moment import format_moment, parse_moment
+from scheduler.api.objects import Wire
+from scheduler.controllers.effects import Json
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEED: Final = "Succeed"
+FAILED: Final = "Failed"
+TERMINATING: Final = "Terminating"
+_UNKNOWN: Final = ""
+_LISTED: Final = frozenset(
+    {JobPhase.PENDING, JobPhase.RUNNING, JobPhase.FAILED, JobPhase.COMPLETED, JobPhase.TERMINATED}
+)
+_UNLISTED: Final = frozenset({JobPhase.COMPLETING, JobPhase.TERMINATING})
+"""Jobs in these phases are in no list; those in any other phase are unknown."""
+
+
+class RunningHistory(Wire):
+    """A phase that a job was in, and when that was seen to begin and end."""
+
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    state: str = ""
+
+
+class JobRecord(Wire):
+    """What became of a job; it outlives the job."""
+
+    name: str = ""
+    state: str = ""
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    restart_count: int = 0
+    running_histories: list[RunningHistory] | None = None
+
+
+class Condition(Wire):
+    """How a job is."""
+
+    phase: str = ""
+    create_time: str | None = None
+    running_duration: str | None = None
+    task_status_count: dict[str, TaskState] | None = None
+
+
+class State(Wire):
+    phase: str = ""
+
+
+class FlowStatus(Wire):
+    """What is empty is left out."""
+
+    pending_jobs: list[str] | None = None
+    running_jobs: list[str] | None = None
+    failed_jobs: list[str] | None = None
+    completed_jobs: list[str] | None = None
+    terminated_jobs: list[str] | None = None
+    un_know_jobs: list[str] | None = None
+    job_status_list: list[JobRecord] | None = None
+    conditions: dict[str, Condition] | None = None
+    state: State = msgspec.field(default_factory=State)
+
+
+def read_status(flow: JobFlow) -> FlowStatus:
+    """The status as it was last written; one that cannot be read is made anew."""
+    try:
+        return msgspec.convert(flow.status, FlowStatus)
+    except msgspec.ValidationError:
+        return FlowStatus()
+
+
+def gone_completed(status: FlowStatus, jobs: Sequence[Job]) -> list[str]:
+    """Jobs that completed and were deleted since: what waits for them need not wait again."""
+    there = {job.metadata.name for job in jobs}
+    records = status.job_status_list or ()
+    return [r.name for r in records if r.state == JobPhase.COMPLETED and r.name not in there]
+
+
+def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str], now: float) -> Json:
+    """The status that says how the jobs are. ``expected``: the names of all that there are to be."""
+    lists: dict[str, list[str]] = {}
+    for name in gone_completed(old, jobs):
+        lists.setdefault(JobPhase.COMPLETED, []).append(name)
+    for job in jobs:
+        phase = job.status.state.phase
+        if phase not in _UNLISTED:
+            lists.setdefault(phase if phase in _LISTED else _UNKNOWN, []).append(job.metadata.name)
+    status = FlowStatus(
+        pending_jobs=lists.get(JobPhase.PENDING),
+        running_jobs=lists.get(JobPhase.RUNNING),
+        failed_jobs=lists.get(JobPhase.FAILED),
+        completed_jobs=lists.get(JobPhase.COMPLETED),
+        terminated_jobs=lists.get(JobPhase.TERMINATED),
+        un_know_jobs=lists.get(_UNKNOWN),
+        job_status_list=_records(old, jobs, now) or None,
+        conditions={job.metadata.name: _condition(job) for job in jobs} or None,
+    )
+    status.state.phase = _phase(old.state.phase, status, expected)
+    written: Json = msgspec.to_builtins(status)
+    return written
+
+
+def _phase(before: str, status: FlowStatus, expected: Collection[str]) -> str:
+    """As Volcano's states do it; Failed and Terminating are never left."""
+    completed = set(status.completed_jobs or ())
+    broken = bool(status.failed_jobs or status.terminated_jobs)
+    if before == RUNNING:
+        if completed.issuperset(expected):
+            return SUCCEED
+        return FAILED if broken else RUNNING
+    if before in (SUCCEED, FAILED, TERMINATING):
+        return before
+    if (status.running_jobs or completed) and not status.failed_jobs:
+        return RUNNING
+    return FAILED if broken else PENDING
+
+
+def _records(old: FlowStatus, jobs: Sequence[Job], now: float) -> list[JobRecord]:
+    """The records there were, brought up to date, and then those of new jobs."""
+    records = {record.name: record for record in old.job_status_list or ()}
+    for job in jobs:
+        meta, phase = job.metadata, job.status.state.phase
+        before = records.get(meta.name)
+        records[meta.name] = JobRecord(
+            name=meta.name,
+            state=phase,
+            start_timestamp=meta.creation_timestamp,
+            end_timestamp=_end(job),
+            restart_count=job.status.retry_count,
+            running_histories=_histories(before.running_histories or [] if before else [], phase, now) or None,
+        )
+    return list(records.values())
+
+
+def _histories(before: list[RunningHistory], phase: str, now: float) -> list[RunningHistory]:
+    if before and before[-1].state == phase:
+        return before
+    if not before and not phase:
+        return []
+    moment = format_moment(now)
+    closed = [*before[:-1], msgspec.structs.replace(before[-1], end_timestamp=moment)] if before else []
+    return [*closed, RunningHistory(start_timestamp=moment, state=phase)]
+
+
+def _end(job: Job) -> str | None:
+    created = parse_moment(job.metadata.creation_timestamp)
+    if created is None or job.status.running_duration is None:
+        return None
+    try:
+        return format_moment(created + parse_duration(job.status.running_duration))
+    except (DurationError, ValueError, OverflowError):
+        return None
+
+
+def _condition(job: Job) -> Condition:
+    status = job.status
+    return Condition(
+        phase=status.state.phase,
+        create_time=job.metadata.creation_timestamp,
+        running_duration=status.running_duration,
+        task_status_count=status.task_status_count,
+    )

@@ -1,0 +1,67 @@
+"""jobtemplate-controller: a JobTemplate's status lists the jobs that were made of it.
+
+As in Volcano the list is brought up to date when a job is made, not when one is deleted: it also tells which jobs a
+JobFlow made and took away again.
+"""
+
+from typing import cast
+
+from scheduler.api.batch import Job, JobTemplate
+from scheduler.api.kinds import JOB_TEMPLATE, VCJOB, Kind
+from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.effects import Effect, Patch, Plan
+from scheduler.controllers.store import Key, Store
+
+
+class JobTemplateController:
+    """See Controller."""
+
+    name = "jobtemplate-controller"
+    kinds: tuple[Kind, ...] = (JOB_TEMPLATE, VCJOB)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: dict[Key, set[str]] = {}
+        """The names of the jobs of a JobTemplate."""
+
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        if kind is JOB_TEMPLATE:
+            return [(new.metadata.namespace, new.metadata.name)] if old is None and new is not None else []
+        before, after = _template(cast("Job | None", old)), _template(cast("Job | None", new))
+        if before == after and old is not None:
+            return []
+        if before is not None and old is not None:
+            jobs = self._jobs.get(before, set())
+            jobs.discard(old.metadata.name)
+            if not jobs:
+                self._jobs.pop(before, None)
+        if after is None or new is None:
+            return []
+        self._jobs.setdefault(after, set()).add(new.metadata.name)
+        return [after]
+
+    def plan(self, key: Key, now: float) -> Plan:
+        template = self._store.get(JOB_TEMPLATE, JobTemplate, *key)
+        jobs = sorted(self._jobs.get(key, ()))
+        if template is None or not jobs or template.status.get("jobDependsOnList") == jobs:
+            return Plan()
+        body = {"status": {"jobDependsOnList": jobs}}
+        return Plan().then(Patch(JOB_TEMPLATE, *key, body, template.metadata.uid, subresource="status"))
+
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        pass
+
+
+def _template(job: Job | None) -> Key | None:
+    """Namespace and name of the JobTemplate a job was made of, or None. The annotation says it too where the name is
+    too long for a label."""
+    if job is None:
+        return None
+    labels, annotations = job.metadata.labels or {}, job.metadata.annotations or {}
+    text = labels.get(CREATED_BY_JOB_TEMPLATE) or annotations.get(CREATED_BY_JOB_TEMPLATE) or ""
+    namespace, _, name = text.partition(".")
+    return (namespace, name) if name and namespace == job.metadata.namespace else None

@@ -1,0 +1,286 @@
+"""jobflow-controller over a cluster in memory."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.api.batch import Job, JobFlow, JobTemplate
+from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
+from scheduler.controllers.effects import Create, Effect, Patch, Plan, Post
+from scheduler.controllers.jobflow import JobFlowController
+from scheduler.controllers.store import Store
+from tests.unit.controllers.clusters import Controlled
+from tests.unit.controllers.jobs import Raw, in_phase, job, owner
+
+TASKS = [{"name": "main", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}]
+PATCH = {"jobSpec": {"queue": "other"}}
+PROBE = {"taskStatusList": [{"taskName": "main", "phase": "Running"}]}
+
+
+def template(name: str) -> Raw:
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"queue": f"q-{name}", "tasks": TASKS},
+    }
+
+
+def flow(policy: str = "retain", name: str = "f", uid: str = "uid-f", **steps: list[str] | Raw) -> Raw:
+    """``steps``: the targets of each, or all of it."""
+    flows = [{"name": step, **(rest if isinstance(rest, dict) else depends(*rest))} for step, rest in steps.items()]
+    return {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": name, "namespace": "default", "uid": uid},
+        "spec": {"jobRetainPolicy": policy, "flows": flows},
+    }
+
+
+def depends(*targets: str) -> Raw:
+    return {"dependsOn": {"targets": list(targets)}} if targets else {}
+
+
+def controlled(*manifests: Raw) -> Controlled:
+    cluster = Controlled(lambda store: [JobFlowController(store)])
+    cluster.create(*manifests)
+    return cluster
+
+
+def set_phase(cluster: Controlled, name: str, *phases: str) -> None:
+    for phase in phases:
+        cluster.patch(VCJOB, name, in_phase(phase))
+
+
+def jobs(cluster: Controlled) -> list[str]:
+    return sorted(raw["metadata"]["name"] for raw in cluster.cluster.server.of(VCJOB))
+
+
+def status(cluster: Controlled, name: str = "f") -> Raw:
+    raw = cluster.find(JOB_FLOW, name)
+    assert raw is not None
+    found: Raw = raw.get("status") or {}
+    return found
+
+
+def phase(cluster: Controlled) -> str:
+    found: str = status(cluster)["state"]["phase"]
+    return found
+
+
+def events(cluster: Controlled) -> set[tuple[str, str, str]]:
+    return {(type_, reason, text) for _, _, type_, reason, text in cluster.events()}
+
+
+# --- the way through a flow ---
+def test_a_job_is_made_of_its_template_when_the_flow_comes() -> None:
+    cluster = controlled(template("a"), flow(a=[]))
+    made = cluster.find(VCJOB, "f-a")
+    assert made is not None
+    marks = {"volcano.sh/createdByJobTemplate": "default.a", "volcano.sh/createdByJobFlow": "default.f"}
+    assert made["metadata"]["labels"] == marks
+    assert made["metadata"]["annotations"] == marks
+    assert made["metadata"]["ownerReferences"] == [owner(JOB_FLOW, "f")]
+    assert made["spec"] == {"queue": "q-a", "tasks": TASKS}
+    assert events(cluster) == {("Normal", "Created", "create a job named f-a!")}
+
+
+def test_a_job_is_made_when_all_its_targets_have_completed() -> None:
+    cluster = controlled(*map(template, "abc"), flow(a=[], b=[], c=["a", "b"]))
+    assert jobs(cluster) == ["f-a", "f-b"]
+    set_phase(cluster, "f-a", "Running", "Completed")
+    assert jobs(cluster) == ["f-a", "f-b"]
+    set_phase(cluster, "f-b", "Running", "Completing")
+    assert jobs(cluster) == ["f-a", "f-b"]
+    set_phase(cluster, "f-b", "Completed")
+    assert jobs(cluster) == ["f-a", "f-b", "f-c"]
+
+
+def test_the_phase_goes_from_pending_over_running_to_succeed() -> None:
+    cluster = controlled(*map(template, "ab"), flow(a=[], b=["a"]))
+    assert phase(cluster) == "Pending"
+    set_phase(cluster, "f-a", "Pending")
+    assert phase(cluster) == "Pending"
+    set_phase(cluster, "f-a", "Running")
+    assert phase(cluster) == "Running"
+    set_phase(cluster, "f-a", "Completed")
+    assert phase(cluster) == "Running"
+    set_phase(cluster, "f-b", "Completed")
+    assert phase(cluster) == "Succeed"
+    assert status(cluster)["completedJobs"] == ["f-a", "f-b"]
+
+
+@pytest.mark.parametrize("end", ["Failed", "Terminated"])
+@pytest.mark.parametrize("before", [[], ["Running"]])
+def test_a_flow_fails_with_any_of_its_jobs_and_stays_so(end: str, before: list[str]) -> None:
+    cluster = controlled(*map(template, "abc"), flow(a=[], b=["a"], c=[]))
+    set_phase(cluster, "f-a", *before, end)
+    assert phase(cluster) == "Failed"
+    written = status(cluster)
+    set_phase(cluster, "f-c", "Running", "Completed")
+    assert status(cluster) == written
+    assert jobs(cluster) == ["f-a", "f-c"]
+
+
+def test_a_flow_without_steps_is_pending() -> None:
+    assert phase(controlled(flow())) == "Pending"
+
+
+def test_a_step_written_twice_is_done_once() -> None:
+    raw = flow(a=[])
+    raw["spec"]["flows"] *= 2
+    cluster = controlled(template("a"), raw)
+    set_phase(cluster, "f-a", "Running", "Completed")
+    assert phase(cluster) == "Succeed"
+
+
+def test_jobs_are_deleted_after_success_if_the_flow_says_so_and_are_not_made_again() -> None:
+    cluster = controlled(*map(template, "ab"), flow("delete", a=[], b=["a"]))
+    set_phase(cluster, "f-a", "Running", "Completed")
+    assert jobs(cluster) == ["f-a", "f-b"]
+    set_phase(cluster, "f-b", "Running", "Completed")
+    assert jobs(cluster) == []
+    cluster.wait(5)
+    assert jobs(cluster) == []
+    assert phase(cluster) == "Succeed"
+    assert status(cluster)["completedJobs"] == ["f-a", "f-b"]
+
+
+def test_a_completed_job_that_was_cleaned_up_is_neither_made_again_nor_waited_for() -> None:
+    cluster = controlled(*map(template, "abc"), flow(a=[], b=["a"], c=["a", "b"]))
+    set_phase(cluster, "f-a", "Running", "Completed")
+    cluster.delete(VCJOB, "f-a")
+    set_phase(cluster, "f-b", "Running", "Completed")
+    assert jobs(cluster) == ["f-b", "f-c"]
+    cluster.delete(VCJOB, "f-b")
+    set_phase(cluster, "f-c", "Completed")
+    assert phase(cluster) == "Succeed"
+    assert jobs(cluster) == ["f-c"]
+
+
+def test_a_job_that_is_deleted_before_it_completed_is_made_again() -> None:
+    cluster = controlled(template("a"), flow(a=[]))
+    set_phase(cluster, "f-a", "Running")
+    cluster.delete(VCJOB, "f-a")
+    assert jobs(cluster) == ["f-a"]
+
+
+def test_a_flow_that_is_being_deleted_makes_nothing() -> None:
+    raw = flow(a=[])
+    raw["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    assert jobs(controlled(template("a"), raw)) == []
+
+
+def test_a_step_added_to_a_running_flow_is_done() -> None:
+    cluster = controlled(*map(template, "ab"), flow(a=[]))
+    cluster.patch(JOB_FLOW, "f", {"spec": {"flows": [{"name": "a"}, {"name": "b"}]}})
+    assert jobs(cluster) == ["f-a", "f-b"]
+
+
+def test_a_name_too_long_for_a_label_is_in_the_annotations_alone() -> None:
+    name = "f" * 60
+    cluster = controlled(template("a"), flow(name=name, a=[]))
+    made = cluster.find(VCJOB, f"{name}-a")
+    assert made is not None
+    assert made["metadata"]["labels"] == {"volcano.sh/createdByJobTemplate": "default.a"}
+    assert made["metadata"]["annotations"]["volcano.sh/createdByJobFlow"] == f"default.{name}"
+
+
+# --- what does not fit ---
+def test_a_template_that_is_not_there_is_told_of_once_and_holds_up_only_its_own_step() -> None:
+    cluster = controlled(template("b"), flow(a=[], b=[], c=["a"]))
+    assert jobs(cluster) == ["f-b"]
+    assert phase(cluster) == "Pending"
+    missing = (
+        "Warning",
+        "SyncJobFlow",
+        'SyncJobFlow JobFlow failed for sync jobflow f failed for jobtemplate.flow.volcano.sh "a" not found, '
+        "event is OutOfSync, action is SyncJobFlow",
+    )
+    assert events(cluster) == {missing, ("Normal", "Created", "create a job named f-b!")}
+    set_phase(cluster, "f-b", "Pending", "Running")
+    assert [raw["count"] for raw in cluster.cluster.objects() if raw.get("reason") == "SyncJobFlow"] == [1]
+
+    cluster.create(template("a"))
+    assert jobs(cluster) == ["f-a", "f-b"]
+
+
+def test_the_job_of_an_earlier_flow_of_that_name_counts_for_nothing_and_is_waited_for() -> None:
+    old = job("f-a", "Completed", owner(JOB_FLOW, "f", "uid-before"))
+    cluster = controlled(old, *map(template, "ab"), flow(a=[], b=["a"]))
+    assert jobs(cluster) == ["f-a"]
+    assert events(cluster) == {
+        ("Warning", "ForeignJob", "Job f-a exists but is not owned by this JobFlow (current owner: f)")
+    }
+    cluster.delete(VCJOB, "f-a")
+    made = cluster.find(VCJOB, "f-a")
+    assert made is not None
+    assert made["metadata"]["ownerReferences"] == [owner(JOB_FLOW, "f")]
+
+
+def test_patches_and_probes_which_volcano_does_not_act_on_are_told_of() -> None:
+    steps = {"a": {"patch": PATCH}, "b": {"dependsOn": {"targets": [], "probe": PROBE}}}
+    cluster = controlled(*map(template, "ab"), flow(**steps))
+    made = cluster.find(VCJOB, "f-a")
+    assert made is not None
+    assert made["spec"]["queue"] == "q-a"
+    assert {text for _, reason, text in events(cluster) if reason == "Malformed"} == {
+        "spec.flows[0].patch: job f-a is made of its JobTemplate as it is; ignored",
+        "spec.flows[1].dependsOn.probe: job f-b waits for its targets alone; ignored",
+    }
+
+
+# --- writes that fail, processes that are killed ---
+STRUCTS: dict[str, tuple[Kind, Any]] = {
+    "JobFlow": (JOB_FLOW, JobFlow),
+    "JobTemplate": (JOB_TEMPLATE, JobTemplate),
+    "Job": (VCJOB, Job),
+}
+
+
+def look(*manifests: Raw) -> tuple[JobFlowController, Plan]:
+    """What a controller plans that has just come to lead."""
+    store = Store()
+    for raw in manifests:
+        kind, struct = STRUCTS[raw["kind"]]
+        store.upsert(kind, msgspec.convert(raw, struct))
+    controller = JobFlowController(store)
+    for kind, obj in store:
+        controller.observe(kind, None, obj, 0)
+    return controller, controller.plan(("default", "f"), 0)
+
+
+def written(plan: Plan) -> list[Effect]:
+    return [effect for stage in plan.stages for effect in stage if not isinstance(effect, Post)]
+
+
+def test_a_job_made_before_a_crash_is_not_made_again() -> None:
+    _, plan = look(template("a"), template("b"), flow(a=[], b=[]), job("f-a", owner=owner(JOB_FLOW, "f")))
+    patch, create = written(plan)
+    assert isinstance(patch, Patch)
+    assert patch.body["status"]["unKnowJobs"] == ["f-a"]
+    assert isinstance(create, Create)
+    assert create.manifest["metadata"]["name"] == "f-b"
+
+
+def test_a_job_that_cannot_be_made_is_told_of_and_tried_again() -> None:
+    controller, plan = look(template("a"), flow(a=[]))
+    create = written(plan)[-1]
+    controller.failed(("default", "f"), create, "queue q-a is closed", 0)
+    again = controller.plan(("default", "f"), 1)
+    assert create in written(again)
+    assert isinstance(again.stages[0][0], Post)
+    assert again.stages[0][0].event.message == (
+        "SyncJobFlow JobFlow failed for sync jobflow f failed for queue q-a is closed, "
+        "event is OutOfSync, action is SyncJobFlow"
+    )
+
+
+def test_a_status_that_cannot_be_read_is_made_anew() -> None:
+    raw = flow(a=[])
+    raw["status"] = {"state": "Running", "jobStatusList": 7}
+    _, plan = look(template("a"), raw)
+    [patch, _] = written(plan)
+    assert isinstance(patch, Patch)
+    assert patch.body["status"] == {"state": {"phase": "Pending"}, "jobStatusList": None}
