@@ -14,6 +14,8 @@ from scheduler.api.objects import KubeObject, OwnerReference, Pod
 Key = tuple[str, str]
 """Namespace ("" if cluster-wide) and name."""
 T = TypeVar("T", bound=KubeObject)
+REMEMBERED = 50_000
+"""Deleted objects of which late news are known for what they are."""
 _NO_PODS: Mapping[str, Pod] = {}
 
 
@@ -34,8 +36,8 @@ class Store:
         """By the uid of the owner that manages them, then by name."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
         """By the PodGroup they name, then by name."""
-        self._gone: dict[Kind, dict[Key, int]] = {}
-        """Resource versions at which objects were deleted: older events about them come too late."""
+        self._gone: dict[str, None] = {}
+        """Uids of objects that were deleted, the oldest first: what is told of them now comes too late."""
 
     def get(self, kind: Kind, struct: type[T], namespace: str, name: str) -> T | None:
         """The object, or None. ``struct`` is the kind's, for the type checker."""
@@ -70,8 +72,8 @@ class Store:
         version = _version(obj)
         if old is not None and version <= _version(old) and version >= 0 and obj.metadata.uid == old.metadata.uid:
             return False, old
-        if old is None and 0 <= version <= self._gone.get(kind, {}).get(key, -1):
-            return False, None
+        if obj.metadata.uid in self._gone:
+            return False, old
         objects[key] = obj
         if kind is POD:
             if old is not None:
@@ -79,19 +81,25 @@ class Store:
             self._link(cast("Pod", obj))
         return True, old
 
-    def delete(self, kind: Kind, namespace: str, name: str, version: int = -1) -> KubeObject | None:
-        """The object is gone; its last version, or None if it was not there."""
-        key = (namespace, name)
-        old = self._objects.get(kind, {}).pop(key, None)
-        if old is not None:
-            gone = self._gone.setdefault(kind, {})
-            gone[key] = max(version, _version(old))
-            if len(gone) > 20_000:  # the oldest are past mattering
-                for stale in list(gone)[:10_000]:
-                    del gone[stale]
-            if kind is POD:
-                self._unlink(cast("Pod", old))
+    def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> KubeObject | None:
+        """The object is gone; its last version, or None if it was not there. ``uid``: which one, "" for whichever has
+        the name."""
+        self._bury(uid)
+        objects = self._objects.get(kind, {})
+        old = objects.get((namespace, name))
+        if old is None or uid not in ("", old.metadata.uid):
+            return None
+        del objects[namespace, name]
+        self._bury(old.metadata.uid)
+        if kind is POD:
+            self._unlink(cast("Pod", old))
         return old
+
+    def _bury(self, uid: str) -> None:
+        if uid:
+            self._gone[uid] = None
+            if len(self._gone) > REMEMBERED:
+                del self._gone[next(iter(self._gone))]
 
     def _link(self, pod: Pod) -> None:
         owner = controller_of(pod)

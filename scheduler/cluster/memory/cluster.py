@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from scheduler.api.decisions import Decisions, EventPost, ObjectRef, PodGroupStatusUpdate
 from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULED_FROM, Kind, find_kind
@@ -23,7 +24,7 @@ from scheduler.cluster.memory.admission import Admission
 from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.manifests import Manifest, ManifestError
-from scheduler.cluster.memory.server import Json, Key, MemoryServer, display, set_condition
+from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, display, set_condition
 
 _CACHED = frozenset(SCHEDULED_FROM)
 
@@ -31,9 +32,9 @@ _CACHED = frozenset(SCHEDULED_FROM)
 class MemoryCluster:
     """Objects, Events and a simulated kubelet around one cache."""
 
-    def __init__(self, cache: ClusterCache, scheduler_names: Sequence[str]) -> None:
+    def __init__(self, cache: ClusterCache, scheduler_names: Sequence[str], *, start: datetime = EPOCH) -> None:
         self.cache = cache
-        self.server = MemoryServer()
+        self.server = MemoryServer(start)
         self._component = scheduler_names[0]
         self._admission = Admission(self.server, scheduler_names)
         self._log = EventLog()

@@ -28,7 +28,7 @@ class MemoryOperator:
         if new is not None:
             self._store.upsert(kind, new)
         elif old is not None:
-            self._store.delete(kind, old.metadata.namespace, old.metadata.name)
+            self._store.delete(kind, old.metadata.namespace, old.metadata.name, old.metadata.uid)
         self._worklist.observe(kind, old, new, self._cluster.now)
 
     def run(self) -> bool:

@@ -20,7 +20,7 @@ Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
 Watcher = Callable[[Kind, KubeObject | None, KubeObject | None], None]
 """Told the kind, the object before (None: it came) and after (None: it went)."""
-_EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Dates beyond are refused, so that the clock has room to go on."""
 _UIDS = uuid.UUID("6f1d1c5e-0b44-5a3c-9a53-1f7b3c6f2b10")
@@ -42,8 +42,9 @@ def stamp(moment: datetime) -> str:
 class MemoryServer:
     """For one thread. Time is simulated: objects are created a second apart, and ``tick`` lets a second pass."""
 
-    def __init__(self) -> None:
-        self.clock = _EPOCH
+    def __init__(self, start: datetime = EPOCH) -> None:
+        """``start``: when the first object is created that says nothing else."""
+        self.clock = start
         self.terminating: list[Key] = []
         """Pods with a node that were deleted: the kubelet has the last word."""
         self._objects: dict[Key, tuple[Kind | None, Json]] = {}
@@ -53,7 +54,7 @@ class MemoryServer:
         """How often an object of that name was created: a namesake gets another uid."""
         self._owned: dict[str, list[Key]] = {}
         self._watchers: list[Watcher] = []
-        self._created = _EPOCH
+        self._created = start
         self._where: dict[Key, str] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ class MemoryServer:
     # --- within -------------------------------------------------------------------------------------------------------
     def _identify(self, key: Key, raw: Json) -> None:
         life = self._lives[key] = self._lives.get(key, 0) + 1
-        if not raw["metadata"].get("uid"):
+        if life > 1 or not raw["metadata"].get("uid"):
             raw["metadata"]["uid"] = str(uuid.uuid5(_UIDS, "/".join(key) + (f"#{life}" if life > 1 else "")))
 
     def _store(self, key: Key, kind: Kind | None, raw: Json) -> None:

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.manifests import Manifest
 from scheduler.cluster.memory.operator import MemoryOperator
+from scheduler.cluster.memory.quotas import count_usage
 from scheduler.cluster.memory.workloads import make_pods
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
 
 MOST_CYCLES = 20
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+"""When a simulation begins: in the middle of a day, as most hours that plugins are given in their arguments suppose."""
 
 
 class Kubelet(Enum):
@@ -45,7 +49,7 @@ def simulate(
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError."""
-    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names)
+    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names, start=NOON)
     operator = MemoryOperator(cluster, lambda store: make_controllers(store, scheduler_names))
     cluster.load(manifests)
     outcome: Outcome | None = None
@@ -53,6 +57,7 @@ def simulate(
     while done < (MOST_CYCLES if cycles is None else cycles):
         changed = make_pods(cluster.server)
         changed |= operator.run()
+        changed |= count_usage(cluster.server)
         outcome = run_cycle(cluster.cache.snapshot(cluster.now), configuration)
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed

@@ -65,6 +65,24 @@ def test_an_object_made_again_under_the_same_name_is_taken():
     assert store.upsert(QUEUE, queue("12", uid="another"))[0] is True
 
 
+def test_late_news_of_a_deleted_object_are_none_whatever_their_version():
+    store = Store()
+    store.upsert(QUEUE, queue("7"))
+    store.delete(QUEUE, "", "q")
+
+    assert store.upsert(QUEUE, queue("9"))[0] is False
+
+
+def test_that_an_object_went_is_not_said_of_a_namesake_made_since():
+    store = Store()
+    store.upsert(QUEUE, queue("7", uid="first"))
+    store.delete(QUEUE, "", "q", "first")
+    store.upsert(QUEUE, queue("12", uid="second"))
+
+    assert store.delete(QUEUE, "", "q", "first") is None
+    assert store.get(QUEUE, Queue, "", "q").metadata.uid == "second"
+
+
 def test_deleting_what_was_never_seen_is_nothing():
     assert Store().delete(QUEUE, "", "q") is None
 

@@ -29,7 +29,7 @@ class Outcome(Protocol):
 
     def terminating(self, kind: Kind, obj: KubeObject) -> None: ...
 
-    def removed(self, kind: Kind, namespace: str, name: str) -> None: ...
+    def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None: ...
 
 
 class Poster(Protocol):
@@ -101,13 +101,13 @@ class Executor:
             answer = await self._call("DELETE", path, _encode(options))
         except ApiError as error:
             if error.status == 404:
-                self._outcome.removed(effect.kind, effect.namespace, effect.name)
+                self._outcome.removed(effect.kind, effect.namespace, effect.name, effect.uid)
                 return
             if error.status == 409 and effect.uid:
                 return
             raise
         if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
-            self._outcome.removed(effect.kind, effect.namespace, effect.name)
+            self._outcome.removed(effect.kind, effect.namespace, effect.name, effect.uid)
         else:
             self._read(effect.kind, answer, self._outcome.terminating)
 

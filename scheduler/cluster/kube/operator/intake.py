@@ -9,7 +9,7 @@ import time
 
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.store import Store
+from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 
 
@@ -45,23 +45,26 @@ class Intake:
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.written(kind, obj)
 
-    def removed(self, kind: Kind, namespace: str, name: str) -> None:
-        """An object is gone."""
-        old = self._store.delete(kind, namespace, name)
+    def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None:
+        """An object is gone. ``uid``: which one, where that is known: a namesake that we made since is another."""
+        old = self._store.delete(kind, namespace, name, uid)
         if old is not None and self._leading:
             self._worklist.observe(kind, old, None, time.time())
             self.changed.set()
 
 
 class KindSink:
-    """An intake as an informer wants it."""
+    """An intake as an informer wants it. The answers to our own writes run ahead of the watch: when it tells that an
+    object is gone, the name may be another's by then, so it is remembered which object the watch means."""
 
     def __init__(self, intake: Intake, kind: Kind) -> None:
         self._intake = intake
         self._kind = kind
+        self._uids: dict[Key, str] = {}
 
     def upsert(self, kind: str, obj: KubeObject) -> None:
+        self._uids[obj.metadata.namespace, obj.metadata.name] = obj.metadata.uid
         self._intake.written(self._kind, obj)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        self._intake.removed(self._kind, namespace, name)
+        self._intake.removed(self._kind, namespace, name, self._uids.pop((namespace, name), ""))

@@ -226,7 +226,7 @@ class World:
         meta = obj.metadata
         there = self.store.get(kind, type(obj), meta.namespace, meta.name)
         if there is not None and there.metadata.uid == meta.uid:
-            old = self.store.delete(kind, meta.namespace, meta.name, int(meta.resource_version))
+            old = self.store.delete(kind, meta.namespace, meta.name, meta.uid)
             self.worklist.observe(kind, old, None, self.now)
 
     def _decode(self, kind: Kind, raw: Raw) -> Any:

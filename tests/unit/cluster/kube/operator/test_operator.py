@@ -14,7 +14,7 @@ from scheduler.api.objects import KubeObject, ObjectMeta, Pod, PodGroup, Queue
 from scheduler.cluster.kube.client import ApiClient, ApiError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.operator.executor import Executor
-from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Key, Store
@@ -237,6 +237,21 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
             await w.executor.carry_out(Delete(POD, "ns", "p"))
 
             assert w.store.get(POD, KubeObject, "ns", "p") is None
+
+    asyncio.run(story())
+
+
+def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since():
+    async def story() -> None:
+        async with world() as w:
+            sink = KindSink(w.intake, POD)
+            sink.upsert("Pod", Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
+            w.intake.removed(POD, "ns", "p", "old")
+            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="new", resource_version="8")))
+
+            sink.delete("Pod", "ns", "p")
+
+            assert w.store.get(POD, KubeObject, "ns", "p").metadata.uid == "new"
 
     asyncio.run(story())
 
