@@ -71,9 +71,13 @@ class _GroupEvent(msgspec.Struct):
     object: _Group
 
 
-class _NameEvent(msgspec.Struct):
+class _Pod(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _PodEvent(msgspec.Struct):
     type: str
-    object: msgspec.Raw
+    object: _Pod
 
 
 def template() -> dict[str, object]:
@@ -121,16 +125,19 @@ def pod_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
 
 
 async def watch_pods(session: aiohttp.ClientSession, expected: int, ready: asyncio.Event) -> None:
-    """Return when so many Pods have been added."""
-    decoder = msgspec.json.Decoder(_NameEvent)
-    added = 0
+    """Return when so many Pods have been seen."""
+    decoder = msgspec.json.Decoder(_PodEvent)
+    seen: set[str] = set()
     timeout = aiohttp.ClientTimeout(total=None)
-    async with session.get(PODS, params={"watch": "true", "resourceVersion": "0"}, timeout=timeout) as answer:
-        ready.set()
-        async for line in answer.content:
-            added += decoder.decode(line).type == "ADDED"
-            if added >= expected:
-                return
+    while len(seen) < expected:  # the server may end a watch whenever it likes
+        async with session.get(PODS, params={"watch": "true", "resourceVersion": "0"}, timeout=timeout) as answer:
+            ready.set()
+            async for line in answer.content:
+                event = decoder.decode(line)
+                if event.type != "ERROR":
+                    seen.add(event.object.metadata.name)
+                if len(seen) >= expected:
+                    return
 
 
 async def open_groups(session: aiohttp.ClientSession) -> None:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from scheduler.api.batch import Flow, Job, JobFlow, JobPhase, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, VCJOB
@@ -12,7 +13,7 @@ from scheduler.controllers.owners import owned
 from scheduler.controllers.posts import malformed, warning
 from scheduler.controllers.store import controller_of
 
-LONGEST_LABEL = 63
+_LONGEST_LABEL: Final = 63
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ def _manifest(flow: JobFlow, step: Flow, template: JobTemplate) -> Json:
         CREATED_BY_JOB_FLOW: f"{namespace}.{flow.metadata.name}",
     }
     manifest = owned(VCJOB, job_name(flow, step.name), JOB_FLOW, flow, spec=copy.deepcopy(template.spec))
-    labels = {key: value for key, value in marks.items() if len(value) <= LONGEST_LABEL}
+    labels = {key: value for key, value in marks.items() if len(value) <= _LONGEST_LABEL}
     manifest["metadata"] |= {"annotations": marks} | ({"labels": labels} if labels else {})
     return manifest
 

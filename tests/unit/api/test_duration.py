@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.duration import DurationError, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,15 @@ def test_a_duration_is_read_in_seconds(text: str, seconds: float) -> None:
 def test_what_go_would_not_read_is_an_error(text: str) -> None:
     with pytest.raises(DurationError):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"), (0.1, "100ms"), (1, "1s"), (1.5, "1.5s"), (60, "1m0s"), (90.25, "1m30.25s"), (600, "10m0s"),
+        (3600, "1h0m0s"), (90061, "25h1m1s"), (-90, "-1m30s"), (0.0001, "0s"),
+    ],
+)  # fmt: skip
+def test_seconds_are_written_as_go_prints_them(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+    assert parse_duration(text) == pytest.approx(seconds, abs=0.001)
