@@ -37,6 +37,8 @@ class PodGroupStatusUpdate:
     running: int
     succeeded: int
     failed: int
+    admits: bool = False
+    """The job may have its Pods from now on (enqueued): they are waiting for this, as for a binding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Urgency(IntEnum):
     """The classes of work, the most important first."""
 
     PLACEMENT = 0
-    """Bindings and evictions."""
+    """Bindings, evictions, and the admission of jobs whose Pods wait for it."""
     STATUS = 1
     EVENT = 2
 
@@ -39,6 +39,17 @@ class _Lane:
         """Newest work on what is being worked on."""
         self.delayed: dict[Hashable, asyncio.TimerHandle] = {}
 
+    def supersede(self, key: Hashable, work: Work) -> bool:
+        """Newer work of another class makes what waits here void; behind what is under way it queues, which is said."""
+        self.waiting.pop(key, None)
+        timer = self.delayed.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        if key in self.running:
+            self.after[key] = work
+            return True
+        return False
+
     @property
     def size(self) -> int:
         return len(self.waiting) + len(self.running) + len(self.after) + len(self.delayed)
@@ -55,8 +66,12 @@ class Lanes:
         self._pumping = False
 
     def submit(self, urgency: Urgency, key: Hashable, work: Work) -> bool:
-        """Queue work, in place of older work with the same key. False if the class is full: the work is dropped."""
+        """Queue work, in place of older work with the same key, of whatever class. False if the class is full: the work
+        is dropped."""
         lane = self._lanes[urgency]
+        for other in self._lanes.values():
+            if other is not lane and other.supersede(key, work):
+                return True
         timer = lane.delayed.pop(key, None)
         if timer is not None:
             timer.cancel()

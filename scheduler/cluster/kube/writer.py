@@ -95,7 +95,11 @@ class Writer:
         for eviction in decisions.evictions:
             self._lanes.submit(Urgency.PLACEMENT, ("evict", eviction.task.uid), _Eviction(self, eviction))
         for group in decisions.pod_groups:
-            self._status(("PodGroup", group.namespace, group.name), self._group_status(group))
+            key = ("PodGroup", group.namespace, group.name)
+            if group.admits:
+                self._lanes.submit(Urgency.PLACEMENT, key, self._group_status(group, Priority.WRITE))
+            else:
+                self._status(key, self._group_status(group))
         for pod in decisions.pods:
             self.pod_status(pod)
         for queue in decisions.queues:
@@ -125,9 +129,9 @@ class Writer:
         if not self._lanes.submit(Urgency.STATUS, key, work):
             self._metrics.status_failures.labels(key[0]).inc()
 
-    def _group_status(self, update: PodGroupStatusUpdate) -> Work:
+    def _group_status(self, update: PodGroupStatusUpdate, priority: Priority = Priority.STATUS) -> Work:
         path = _path("PodGroup", update.namespace, update.name)
-        return self._patch(path, bodies.pod_group_status(update), MERGE_PATCH)
+        return self._patch(path, bodies.pod_group_status(update), MERGE_PATCH, priority)
 
     def _queue_status(self, update: QueueAllocated) -> Work:
         path = f"{_path('Queue', '', update.name)}/status"
@@ -149,12 +153,12 @@ class Writer:
 
         return work
 
-    def _patch(self, path: str, body: bytes, content_type: str) -> Work:
+    def _patch(self, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS) -> Work:
         backoff = Backoff()
 
         async def work() -> float | None:
             try:
-                await self._send_patch(path, body, content_type)
+                await self._send_patch(path, body, content_type, priority)
             except (ApiError, TransportError) as error:
                 return self._again(path, error, backoff)
             except Fenced:
@@ -163,9 +167,11 @@ class Writer:
 
         return work
 
-    async def _send_patch(self, path: str, body: bytes, content_type: str) -> None:
+    async def _send_patch(
+        self, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS
+    ) -> None:
         await self._client.request(
-            "PATCH", path, body=body, content_type=content_type, priority=Priority.STATUS, fence=self._fence
+            "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
         )
 
     def _again(self, path: str, error: ApiError | TransportError, backoff: Backoff) -> float | None:

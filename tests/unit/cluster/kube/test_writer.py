@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -346,5 +347,42 @@ def test_a_condition_keeps_its_transition_time_when_only_its_message_changes() -
         assert "lastTransitionTime" in bodies["new"]["conditions"][0]
         assert "lastTransitionTime" not in bodies["old"]["conditions"][0]
         assert bodies["old"]["nominatedNodeName"] == "n9"
+
+    run(scenario)
+
+
+def test_the_admission_of_a_job_does_not_wait_behind_bindings() -> None:
+    async def scenario(world: World) -> None:
+        open_ = asyncio.Event()
+
+        async def held(call: Call, request: web.Request) -> Answer:
+            await open_.wait()
+            return {}
+
+        world.api.on("POST", BINDING, held)
+        world.api.answer("PATCH", GROUP)
+        admitted = replace(group_status("Inqueue"), admits=True)
+        world.writer.submit(Decisions(binds=[world.bind("p")], pod_groups=[admitted]))
+        await until(lambda: world.api.to("PATCH", GROUP))
+        open_.set()
+
+    run(scenario)
+
+
+def test_an_older_status_of_another_class_is_not_written_after_the_newer() -> None:
+    async def scenario(world: World) -> None:
+        async def slow(call: Call, request: web.Request) -> Answer:
+            await asyncio.sleep(0.05)
+            return {}
+
+        world.api.on("PATCH", GROUP, slow)
+        world.writer.submit(Decisions(pod_groups=[group_status("Pending")]))
+        world.writer.submit(Decisions(pod_groups=[replace(group_status("Inqueue"), admits=True)]))
+        await until(lambda: world.api.to("PATCH", GROUP))
+        world.writer.submit(Decisions(pod_groups=[group_status("Running", 1)]))
+        world.writer.submit(Decisions(pod_groups=[group_status("Running", 2)]))
+        assert await world.writer.flush(2)
+        statuses = [call.body["status"] for call in world.api.to("PATCH", GROUP)]
+        assert [(s["phase"], s["running"]) for s in statuses] == [("Inqueue", None), ("Running", 2)]
 
     run(scenario)
