@@ -14,8 +14,8 @@ from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import find_kind
 from scheduler.api.names import GROUP_NAME, SCHEDULING_API_VERSION, TASK_SPEC
 from scheduler.cache import ClusterCache
+from scheduler.cluster.manifests import Manifest, decode
 from scheduler.cluster.memory import MemoryCluster
-from scheduler.cluster.memory.manifests import Manifest, decode
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.extension import FLAGS
@@ -79,6 +79,7 @@ def group(
     asks: str | None = None,
     phase: str = "",
     priority_class: str = "",
+    annotations: Mapping[str, str] | None = None,
 ) -> Raw:
     """A PodGroup: ``roles`` is minTaskMember, ``asks`` minResources."""
     spec: Raw = {"queue": queue, "minMember": minimum}
@@ -91,7 +92,11 @@ def group(
     return {
         "apiVersion": SCHEDULING_API_VERSION,
         "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
         "spec": spec,
         **({"status": {"phase": phase}} if phase else {}),
     }

@@ -22,7 +22,7 @@ def read(files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Conne
 
     Raises Failed: what cannot be read, is of another kind, or is in another namespace than the flag says.
     """
-    from scheduler.cluster.memory.manifests import ManifestError, read_manifests
+    from scheduler.cluster.manifests import ManifestError, read_manifests
 
     try:
         manifests = read_manifests(files, generated_names=True)

@@ -20,11 +20,11 @@ from scheduler.api.names import (
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cache import ClusterCache
+from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.admission import Admission
 from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
-from scheduler.cluster.memory.manifests import Manifest, ManifestError
-from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, display, set_condition
+from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, display, set_condition, stamp
 
 _CACHED = frozenset(SCHEDULED_FROM)
 
@@ -160,7 +160,7 @@ class MemoryCluster:
         raw["spec"]["nodeName"] = node
         if annotations:
             raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **annotations}
-        set_condition(raw["status"], POD_SCHEDULED, "True", "", "")
+        set_condition(raw["status"], POD_SCHEDULED, "True", "", "", stamp(self.server.clock))
         self._put(POD, raw)
         text = f"Successfully assigned {namespace}/{name} to {node}"
         self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, text))

@@ -7,7 +7,7 @@ import msgspec
 from scheduler.api.kinds import NODE, POD
 from scheduler.api.objects import Pod, Taint
 from scheduler.api.tolerations import NO_EXECUTE, tolerates
-from scheduler.cluster.memory.manifests import decode
+from scheduler.cluster.manifests import decode
 from scheduler.cluster.memory.server import Key, MemoryServer
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
+from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.manifests import ManifestError
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.store import Store

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler.api.kinds import PRIORITY_CLASS, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.memory.manifests import Manifest, ManifestError, decode
+from scheduler.cluster.manifests import Manifest, ManifestError, decode
 
 Json = dict[str, Any]
 Key = tuple[str, str, str]
@@ -239,7 +239,7 @@ def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
             message = "Scheduling is blocked due to non-empty scheduling gates"
             set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
         if spec.get("nodeName"):
-            set_condition(status, POD_SCHEDULED, "True", "", "")
+            set_condition(status, POD_SCHEDULED, "True", "", "", stamp(server.clock))
     elif kind.name == "PodGroup":
         raw.setdefault("spec", {}).setdefault("queue", DEFAULT_QUEUE)
     elif kind.name == "Queue":
@@ -259,14 +259,18 @@ def _priority(server: MemoryServer, name: str) -> int:
     return default if not name else 0
 
 
-def set_condition(status: Json, type_: str, value: str, reason: str, message: str) -> bool:
-    """Set a Pod condition; whether it changed."""
+def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:
+    """Set a Pod condition; whether it changed. ``since``: its transition time if its status changes by this."""
     conditions = status.setdefault("conditions", [])
     new = {"type": type_, "status": value, **({"reason": reason} if reason else {})}
     if message:
         new["message"] = message
+    if since:
+        new["lastTransitionTime"] = since
     for i, old in enumerate(conditions):
         if isinstance(old, dict) and old.get("type") == type_:
+            if old.get("status") == value and old.get("lastTransitionTime"):
+                new["lastTransitionTime"] = old["lastTransitionTime"]
             conditions[i] = new
             return bool(old != new)
     conditions.append(new)

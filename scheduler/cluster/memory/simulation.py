@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from scheduler.cache import ClusterCache
+from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.manifests import Manifest
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import count_usage
 from scheduler.cluster.memory.workloads import make_pods

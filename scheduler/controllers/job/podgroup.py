@@ -47,9 +47,9 @@ def update_group(group: PodGroup, spec: Json) -> Patch | None:
     """What makes the PodGroup follow the job; None if it does."""
     old = group.spec
     if (
-        old.min_member == spec["minMember"]
+        old.min_member == spec.get("minMember", 0)
         and (old.min_task_member or {}) == spec["minTaskMember"]
-        and (old.min_resources or {}) == spec.get("minResources", {})
+        and (old.min_resources or {}) == spec["minResources"]
         and old.priority_class_name == spec.get("priorityClassName", "")
     ):
         return None
@@ -63,12 +63,11 @@ def update_group(group: PodGroup, spec: Json) -> Patch | None:
 def group_spec(job: batch.Job, blueprint: Blueprint, min_resources: Mapping[str, str]) -> Json:
     """The PodGroup's spec."""
     spec: Json = {
-        "minMember": job.spec.min_available,
+        **({"minMember": job.spec.min_available} if job.spec.min_available else {}),
         "minTaskMember": {task.name: task.group_minimum for task in blueprint.tasks.values()},
         "queue": blueprint.queue,
+        "minResources": dict(min_resources),
     }
-    if min_resources:
-        spec["minResources"] = dict(min_resources)
     if job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
     if job.spec.network_topology is not None:

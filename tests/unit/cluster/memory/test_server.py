@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.memory.manifests import ManifestError
+from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.server import MemoryServer
 
 
