@@ -59,9 +59,10 @@ format: $(READY) ## Format the code and apply the safe fixes
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: ## Run both benchmarks, one after the other
+bench: ## Run all benchmarks, one after the other
 	$(MAKE) bench-memory
 	$(MAKE) bench-cluster
+	$(MAKE) bench-vcjobs
 
 .PHONY: bench-memory
 bench-memory: $(READY) ## Benchmark scheduling cycles on the in-memory cluster
@@ -71,6 +72,10 @@ bench-memory: $(READY) ## Benchmark scheduling cycles on the in-memory cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine
 	$(PY) -m benchmarks.cluster
 
+.PHONY: bench-vcjobs
+bench-vcjobs: controlplane ## Benchmark the controllers with a thousand vcjobs at once on a real API server
+	$(PY) -m benchmarks.vcjobs
+
 .PHONY: controlplane
 controlplane: $(READY) ## Build the control plane for the integration tests (needs Go; slow once, then cached)
 	$(PY) -m controlplane.build
@@ -78,6 +83,16 @@ controlplane: $(READY) ## Build the control plane for the integration tests (nee
 .PHONY: crds
 crds: controlplane ## Make the resource definitions in deploy/crds from those in controlplane/crds
 	$(PY) -m controlplane.crds.generate
+
+.PHONY: manifests
+manifests: controlplane ## Make deploy/volcano-py.yaml, for those who install without Helm, from the chart
+	$(PY) -m controlplane.manifests
+
+.PHONY: chart
+chart: controlplane ## Check the chart and pack it into dist/
+	@set -eu; helm="$$($(PY) -m controlplane.build | tail -n 1)/helm"; \
+	"$$helm" lint --strict charts/volcano-py; \
+	"$$helm" package charts/volcano-py --destination dist
 
 # One lock file serves every supported Python and both architectures: it carries the hashes of all files of a release
 # and environment markers where they differ. The runtime lock is the same set of pins without the dev extra. Neither

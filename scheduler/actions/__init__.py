@@ -1,5 +1,5 @@
-"""The steps of a session, one file each: enqueue, allocate, backfill. Importing this package registers them."""
+"""The steps of a session, one file each. Importing this package registers them."""
 
-from scheduler.actions import allocate, backfill, enqueue
+from scheduler.actions import allocate, backfill, enqueue, preempt, reclaim, shuffle
 
-__all__ = ["allocate", "backfill", "enqueue"]
+__all__ = ["allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"]

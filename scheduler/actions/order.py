@@ -1,11 +1,12 @@
-"""Queues and their jobs in the order in which an action turns to them."""
+"""Queues and their jobs in the order in which an action turns to them; tasks in the order in which they give way."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scheduler.api.job import Job
 from scheduler.api.queue import Queue
+from scheduler.api.task import Task
 from scheduler.framework.session import Session
 
 
@@ -43,3 +44,14 @@ class Worklist:
     def rest_of(self, queue: Queue) -> list[Job]:
         """The queue's jobs that are still to be turned to."""
         return [job for _, job in self._jobs.get(queue.name, ())]
+
+
+def worst_first(session: Session, tasks: Sequence[Task], claimant: Queue) -> list[Task]:
+    """Tasks of known jobs in the order in which they are evicted for a claimant's queue (Volcano's
+    BuildVictimsPriorityQueue): the queue served last, therein the job that plugins put last, then the task put last."""
+    jobs, queues = session.jobs, session.queues
+    ordered = sorted(tasks, key=session.task_key, reverse=True)
+    ordered.sort(key=lambda task: session.job_rank(jobs[task.job]), reverse=True)
+    ordered.sort(key=lambda task: session.queue_key(queues[jobs[task.job].queue]), reverse=True)
+    ordered.sort(key=lambda task: session.victim_queue_key(queues[jobs[task.job].queue], claimant))
+    return ordered

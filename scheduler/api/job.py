@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api.names import CARD_REQUEST
-from scheduler.api.objects import PodGroupCondition
+from scheduler.api.objects import PodGroupCondition, ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskClass, TaskStatus
@@ -57,6 +57,8 @@ class Job:
     """Number of Pending tasks that ask for nothing."""
     placed: dict[str, int] = field(default_factory=dict)
     """uid -> row of the node, for tasks allocated or pipelined in this session."""
+    nominated: set[str] = field(default_factory=set)
+    """uids of tasks pipelined in this session for which others are evicted."""
     changed: bool = False
     """A session has moved tasks or set the phase: the cache must not reuse it."""
     fit_errors: dict[int, FitErrors] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class Job:
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
     new_conditions: list[tuple[str, str, str, str]] = field(default_factory=list)
     """(type, status, reason, message) to be set on the PodGroup at the end of this session."""
+    min_resource_list: ResourceList | None = None
+    """spec.minResources as it was written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
     """uid -> (status, node name) that a statement, then discarded, had given the task: it fits, its gang does not."""
 

@@ -49,6 +49,8 @@ CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, obje
 VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, objects.PersistentVolume)
 STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, objects.StorageClass)
 POD = Kind("Pod", "v1", "pods", True, objects.Pod)
+RESOURCE_QUOTA = Kind("ResourceQuota", "v1", "resourcequotas", True, objects.ResourceQuota)
+DISRUPTION_BUDGET = Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, objects.PodDisruptionBudget)
 SECRET = Kind("Secret", "v1", "secrets", True)
 SERVICE = Kind("Service", "v1", "services", True)
 EVENT = Kind("Event", "v1", "events", True)
@@ -64,7 +66,7 @@ COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
 HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False)
-NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False)
+NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, objects.Numatopology)
 
 KINDS: tuple[Kind, ...] = (
     NODE,
@@ -79,10 +81,10 @@ KINDS: tuple[Kind, ...] = (
     POD,
     SECRET,
     SERVICE,
-    Kind("ResourceQuota", "v1", "resourcequotas", True),
+    RESOURCE_QUOTA,
     Kind("LimitRange", "v1", "limitranges", True),
     EVENT,
-    Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True),
+    DISRUPTION_BUDGET,
     NETWORK_POLICY,
     DEPLOYMENT,
     REPLICA_SET,
@@ -109,9 +111,15 @@ SCHEDULED_FROM: tuple[Kind, ...] = (
     CLAIM,
     VOLUME,
     STORAGE_CLASS,
+    RESOURCE_QUOTA,
+    DISRUPTION_BUDGET,
+    NUMATOPOLOGY,
     POD,
 )
 """The kinds the scheduler's cache is fed with, those first that others refer to."""
+
+OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY})
+"""Kinds that an API server need not know."""
 
 
 def find_kind(api_version: str, name: str) -> Kind | None:

@@ -190,6 +190,7 @@ class PodCondition(Wire):
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
 class Terminated(Wire):
@@ -290,6 +291,18 @@ class Guarantee(Wire):
     resource: ResourceList | None = None
 
 
+class NodeGroupTerms(Wire):
+    """Names of node groups."""
+
+    required_during_scheduling_ignored_during_execution: list[str] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[str] | None = None
+
+
+class QueueAffinity(Wire):
+    node_group_affinity: NodeGroupTerms | None = None
+    node_group_anti_affinity: NodeGroupTerms | None = None
+
+
 class QueueSpec(Wire):
     weight: int = 1
     extend_clusters: list[dict[str, Any]] | None = None
@@ -299,6 +312,7 @@ class QueueSpec(Wire):
     deserved: ResourceList | None = None
     parent: str = ""
     priority: int = 0
+    affinity: QueueAffinity | None = None
     type: str = ""
     dequeue_strategy: str = "traverse"
 
@@ -369,6 +383,71 @@ class PersistentVolume(KubeObject):
 class StorageClass(KubeObject):
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
+
+
+class ResourceQuotaSpec(Wire):
+    hard: ResourceList | None = None
+    scopes: list[str] | None = None
+    scope_selector: dict[str, Any] | None = None
+
+
+class ResourceQuotaStatus(Wire):
+    hard: ResourceList | None = None
+    used: ResourceList | None = None
+
+
+class ResourceQuota(KubeObject):
+    spec: ResourceQuotaSpec = msgspec.field(default_factory=ResourceQuotaSpec)
+    status: ResourceQuotaStatus = msgspec.field(default_factory=ResourceQuotaStatus)
+
+
+class DisruptionBudgetSpec(Wire):
+    selector: LabelSelector | None = None
+
+
+class DisruptionBudgetStatus(Wire):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Any] | None = None
+    """Names of Pods whose eviction was granted and is not seen yet."""
+
+
+class PodDisruptionBudget(KubeObject):
+    spec: DisruptionBudgetSpec = msgspec.field(default_factory=DisruptionBudgetSpec)
+    status: DisruptionBudgetStatus = msgspec.field(default_factory=DisruptionBudgetStatus)
+
+
+class NumaResource(Wire):
+    allocatable: str = ""
+    """Ids of what is free, as a list of ranges: ``0-3,8``."""
+
+
+class CpuDetail(Wire):
+    """Where a logical cpu is. Core ids are unique within a socket only."""
+
+    numa: int = 0
+    socket: int = 0
+    core: int = 0
+
+
+class PodAllocation(Wire):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class NumatopologySpec(Wire):
+    policies: dict[str, str] | None = None
+    res_reserved: ResourceList | None = None
+    numares: dict[str, NumaResource] | None = None
+    cpu_detail: dict[str, CpuDetail] | None = None
+    pod_allocations: list[PodAllocation] | None = None
+    """Pods whose cpus are taken off ``allocatable`` already."""
+
+
+class Numatopology(KubeObject):
+    """The NUMA nodes of the Node of the same name."""
+
+    spec: NumatopologySpec = msgspec.field(default_factory=NumatopologySpec)
 
 
 class LabelledWorkload(KubeObject):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from scheduler.api.objects import QueueAffinity
 from scheduler.api.resource import Vector
 
 OPEN = "Open"
@@ -29,6 +30,10 @@ class Queue:
     guarantee: Vector
     deserved: Vector
     """The deserved amount written in the spec (0 where not listed)."""
+    deserves: frozenset[str] = frozenset()
+    """Resources of which the spec names a deserved or guaranteed amount, be it 0."""
+    affinity: QueueAffinity | None = None
+    """The node groups its Pods may use."""
     annotations: dict[str, str] = field(default_factory=dict)
     allocated: dict[str, str] = field(default_factory=dict)
     """status.allocated as the API server has it."""

@@ -53,7 +53,8 @@ class Malformed:
     name: str
     field: str
     problem: str
+    consequence: str = "ignored"
 
     @property
     def message(self) -> str:
-        return f"{self.field}: {self.problem}; ignored"
+        return f"{self.field}: {self.problem}; {self.consequence}"

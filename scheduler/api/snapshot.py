@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from scheduler.api.job import Job
 from scheduler.api.node import Nodes
-from scheduler.api.objects import ConfigMap, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.api.objects import (
+    ConfigMap,
+    Namespace,
+    Numatopology,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    ResourceQuota,
+    StorageClass,
+)
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.api.task import Task, TaskClass
@@ -43,5 +52,9 @@ class Snapshot:
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
+    quotas: Mapping[str, ResourceQuota] = field(default_factory=dict)
+    budgets: Mapping[str, PodDisruptionBudget] = field(default_factory=dict)
+    numa: Mapping[str, Numatopology] = field(default_factory=dict)
+    """Node name -> its NUMA nodes."""
     version: int = 0
     """The cache's version: two snapshots of one version are equal but for ``now``."""

@@ -111,6 +111,8 @@ class Task:
     """Message of the PodScheduled condition as the API server has it; unchanged ones are not written again."""
     labels: dict[str, str] = field(default_factory=dict)
     """All labels of the Pod."""
+    scheduled_at: float = 0.0
+    """When the Pod got its node (seconds since the epoch); 0 before."""
 
     @property
     def key(self) -> str:

@@ -32,9 +32,7 @@ class ClassTable:
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a Pod. Raises QuantityError if its requests are malformed."""
-        spec = msgspec.structs.replace(
-            pod.spec, node_name="", scheduler_name="", scheduling_gates=None, priority=None, preemption_policy=None
-        )
+        spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name="", scheduling_gates=None, priority=None)
         annotations = pod.metadata.annotations or {}
         return self._intern(
             pod.metadata.namespace,

@@ -30,11 +30,14 @@ from scheduler.api.objects import (
     KubeObject,
     Namespace,
     Node,
+    Numatopology,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     PriorityClass,
+    ResourceQuota,
     StorageClass,
 )
 from scheduler.api.objects import Queue as QueueObject
@@ -88,6 +91,9 @@ class ClusterCache:
         self._claims: Shared[PersistentVolumeClaim] = Shared()
         self._volumes: Shared[PersistentVolume] = Shared()
         self._storage_classes: Shared[StorageClass] = Shared()
+        self._quotas: Shared[ResourceQuota] = Shared()
+        self._budgets: Shared[PodDisruptionBudget] = Shared()
+        self._numa: Shared[Numatopology] = Shared()
         self._malformed: list[Malformed] = []
         self._told: dict[str, dict[str, str]] = {}
         """``kind/namespace/name`` -> field -> problem, as last told of, so that each is told once."""
@@ -169,6 +175,9 @@ class ClusterCache:
             "PersistentVolumeClaim": self._claims,
             "PersistentVolume": self._volumes,
             "StorageClass": self._storage_classes,
+            "ResourceQuota": self._quotas,
+            "PodDisruptionBudget": self._budgets,
+            "Numatopology": self._numa,
         }
 
     def _storing(self, store: Shared[Any]) -> Callable[[KubeObject], None]:
@@ -244,6 +253,9 @@ class ClusterCache:
             ours=ours,
             message=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
             labels=labels,
+            scheduled_at=seconds(scheduled.last_transition_time)
+            if scheduled is not None and scheduled.status == "True"
+            else 0.0,
         )
 
     def _task_priority(self, pod: Pod) -> int:
@@ -371,6 +383,8 @@ class ClusterCache:
             has_capability=bool(spec.capability),
             guarantee=guarantee,
             deserved=deserved,
+            deserves=frozenset([*(spec.deserved or ()), *((spec.guarantee and spec.guarantee.resource) or ())]),
+            affinity=spec.affinity,
             annotations=meta.annotations or {},
             allocated={k: str(v) for k, v in (obj.status.allocated or {}).items()},
         )
@@ -454,6 +468,9 @@ class ClusterCache:
             claims=self._claims.read(),
             volumes=self._volumes.read(),
             storage_classes=self._storage_classes.read(),
+            quotas=self._quotas.read(),
+            budgets=self._budgets.read(),
+            numa=self._numa.read(),
             version=self.version,
         )
 
@@ -492,6 +509,7 @@ class ClusterCache:
             task = self._current(pod.task)
             if task is not None:
                 task.message = pod.message
+                task.nominated = pod.nominated or task.nominated
         for told in decisions.queues:
             queue = self._queues.get(told.name)
             if queue is not None:
@@ -524,6 +542,7 @@ def _same_queue(old: Queue, new: Queue) -> bool:
         and np.array_equal(old.capability, new.capability)
         and np.array_equal(old.guarantee, new.guarantee)
         and np.array_equal(old.deserved, new.deserved)
+        and (old.deserves, old.affinity) == (new.deserves, new.affinity)
     )
 
 
@@ -542,6 +561,7 @@ def _same(old: Task, new: Task) -> bool:
         and old.annotations == new.annotations
         and old.ours == new.ours
         and old.labels == new.labels
+        and old.scheduled_at == new.scheduled_at
     )
 
 

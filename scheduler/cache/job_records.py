@@ -102,4 +102,5 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         pipelined=dimensions.zeros(),
         gated=gated,
         pending_best_effort=best_effort,
+        min_resource_list=spec.min_resources,
     )

@@ -15,6 +15,7 @@ class Arguments(Mapping[str, Any]):
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values = dict(values or {})
+        self._prefix = ""
         self.problems: list[str] = []
 
     def __getitem__(self, key: str) -> Any:
@@ -60,6 +61,16 @@ class Arguments(Mapping[str, Any]):
             return value
         return self._wrong(key, value, "a string", default)
 
+    def nested(self, key: str) -> "Arguments":
+        """A mapping among the arguments, as arguments of their own; empty if it is not there."""
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, Mapping):
+            value = self._wrong(key, value, "a mapping", {})
+        result = Arguments({str(name): entry for name, entry in (value or {}).items()})
+        result._prefix = f"{self._prefix}{key}."
+        result.problems = self.problems
+        return result
+
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
-        self.problems.append(f"argument {key}: {str(value)[:64]!r} is not {wanted}; using {default!r}")
+        self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is not {wanted}; using {default!r}")
         return default

@@ -139,6 +139,19 @@ class ClassView:
         now = bool(self._filter_room[row] > 0 and self._idle_room[row] > 0)
         return now, bool(fits and self._future_room(rows)[0])
 
+    def passes_in_future(self) -> NDArray[np.bool_]:
+        """Shape (nodes,): where the filters let one task once terminating tasks are gone; amounts are not looked at."""
+        self._sync()
+        passes = np.zeros(len(self._all), dtype=bool)
+        passes[self._wide_pass(np.flatnonzero(self._future_room(self._all)))] = True
+        return passes
+
+    def ranked(self, rows: Rows) -> Rows:
+        """The rows, which are all that are in question, in the order of their scores, best first, ties to the lower."""
+        self._sync()
+        scores = self._score[rows] + self._sum(self._wide, rows, None)
+        return rows[np.argsort(-scores, kind="stable")]
+
     def _future_room(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether the filters let one task on each row once terminating tasks are gone."""
         passes = np.ones(len(rows), dtype=bool)

@@ -8,14 +8,14 @@ runs of equal tasks without asking again:
 * CLUSTER  it depends on other nodes or on the set of candidates: any placement may change any node's answer
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.node import Column, Rows
+from scheduler.api.node import Codes, Column, Rows
 
 Counts = NDArray[np.int64]
 UNBOUNDED = 2**31
@@ -74,6 +74,25 @@ class MaskFilter:
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((self._reason, len(rows)),)
+
+
+class CodedFilter:
+    """A STATIC filter from a column of codes, shape (nodes,): the place in ``reasons`` of why a node is refused; -1: it
+    passes."""
+
+    scope = Scope.STATIC
+
+    def __init__(self, codes: Codes, reasons: Sequence[str], unresolvable: bool = True) -> None:
+        self._codes = codes
+        self._reasons = reasons
+        self.unresolvable = unresolvable
+
+    def room(self, rows: Rows) -> Counts:
+        return np.where(self._codes[rows] < 0, UNBOUNDED, 0)
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        numbers = np.bincount(self._codes[rows], minlength=len(self._reasons)).tolist()
+        return [(reason, number) for reason, number in zip(self._reasons, numbers, strict=True) if number]
 
 
 class StaticScore:

@@ -8,6 +8,7 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 * SUM      numbers add up
 * VICTIMS  lists intersect within a tier; the first tier that yields any decides
 * UNION    lists unite within a tier; the first tier that yields any decides
+* CHAIN    each plugin narrows what those before it have left
 * CALL     all are called, nothing is answered
 """
 
@@ -22,6 +23,7 @@ class Combine(Enum):
     SUM = "sum"
     VICTIMS = "victims"
     UNION = "union"
+    CHAIN = "chain"
     CALL = "call"
 
 
@@ -90,13 +92,17 @@ HYPER_NODE_ORDER = ExtensionPoint("HyperNodeOrder", "enabledHyperNodeOrder", Com
 HYPER_NODE_GRADIENT = ExtensionPoint("HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST)
 
 PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS)
-"""victims(preemptor, candidates): those that may be evicted within the queue, or None to abstain."""
+"""victims(preemptor, candidates): those that may be evicted within the queue, or None to abstain. Candidates are tasks
+of one node, those to go first in front. A task that is refused alone is refused in any company. Of the preemptor and
+its job, only class, queue, priorities, amounts and which candidates are its own may matter."""
 RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS)
-"""victims(reclaimer, candidates): those that may be evicted from other queues, or None to abstain."""
+"""victims(reclaimer, candidates): those that may be evicted from other queues, or None to abstain; as above."""
 UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.VICTIMS)
 """victims(context, candidates): those that gang preemption or gang reclaim may evict, or None to abstain."""
 VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION)
 """victims(tasks): those to be evicted by shuffle."""
+VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN)
+"""allowed(tasks): those of shuffle's victims that may go."""
 
 BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.CALL)
 """annotations(task, row): what is written onto the Pod in the binding call."""

@@ -41,12 +41,15 @@ from scheduler.framework.extension import (
     QUEUE_ORDER,
     RECLAIMABLE,
     TASK_ORDER,
+    VICTIM_LIMIT,
+    VICTIM_QUEUE_ORDER,
     VICTIM_TASKS,
     Combine,
     ExtensionPoint,
     Vote,
 )
 from scheduler.framework.statement import Statement
+from scheduler.framework.tenants import Bound, Tenants
 
 Function = Callable[..., Any]
 
@@ -92,6 +95,8 @@ class Session:
         self._stopwatch = stopwatch
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
         self._variants: list[Callable[[Job], object]] = []
+        self._bounds: dict[Function, Bound] = {}
+        self._vetoes: dict[ExtensionPoint, list[Function]] = {}
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._views: dict[tuple[object, ...], ClassView] = {}
@@ -129,11 +134,13 @@ class Session:
         point: ExtensionPoint,
         function: Function,
         variant: Callable[[Job], object] | None = None,
+        bound: Bound | None = None,
     ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
         PREDICATE and NODE_ORDER functions are asked once per class, and once more for each value of ``variant(job)``:
-        a plugin that answers by queue gives ``lambda job: job.queue``, one that answers by job its key.
+        a plugin that answers by queue gives ``lambda job: job.queue``, one that answers by job its key. ``bound`` says
+        for whole columns whom a victim function refuses in any case (see ``tenants``).
         """
         if not self._option.enabled(point.flag):
             return
@@ -141,6 +148,13 @@ class Session:
         tiers[self._tier].append(function)
         if variant is not None:
             self._variants.append(variant)
+        if bound is not None:
+            self._bounds[function] = bound
+
+    def add_veto(self, point: ExtensionPoint, spared: Callable[[Task | None, Task], bool]) -> None:
+        """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
+        switch a veto off is the plugin's business."""
+        self._vetoes.setdefault(point, []).append(spared)
 
     def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
         """Be told of every placement and of every one undone."""
@@ -173,7 +187,8 @@ class Session:
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
         """What the plugins answer together at a point, by its combinator: FIRST the first answer that is not None (or
-        None), ALL whether none says no, SUM a number, VOTE whether it passes, VICTIMS and UNION a list of tasks."""
+        None), ALL whether none says no, SUM a number, VOTE whether it passes, VICTIMS, UNION and CHAIN a list
+        of tasks."""
         match point.combine:
             case Combine.FIRST:
                 answers = (function(*arguments) for function in self._flat(point))
@@ -188,12 +203,18 @@ class Session:
                 return self._victims(point, *arguments)
             case Combine.UNION:
                 return self._union(point, *arguments)
+            case Combine.CHAIN:
+                (left,) = arguments
+                for function in self._flat(point):
+                    left = function(left)
+                return left
             case Combine.CALL:
                 for function in self._flat(point):
                     function(*arguments)
                 return None
 
     def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
+        candidates = self._unspared(point, None, candidates)
         for tier in self.functions(point):
             victims = {task.uid: task for function in tier for task in function(candidates) or ()}
             if victims:
@@ -212,7 +233,12 @@ class Session:
                 return True
         return True
 
+    def _unspared(self, point: ExtensionPoint, claimant: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+        vetoes = self._vetoes.get(point)
+        return [t for t in candidates if not any(v(claimant, t) for v in vetoes)] if vetoes else candidates
+
     def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+        candidates = self._unspared(point, claimant, candidates)
         for tier in self.functions(point):
             victims: list[Task] | None = None
             for function in tier:
@@ -233,14 +259,26 @@ class Session:
 
     # --- for actions: orders ---
     @cached_property
-    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
+    def job_rank(self) -> Callable[[Job], tuple[Any, ...]]:
+        """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
         functions = self._flat(JOB_ORDER)
-        return lambda job: (*(f(job) for f in functions), job.creation, job.uid, job.key)
+        return lambda job: tuple(f(job) for f in functions)
+
+    @cached_property
+    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
+        rank = self.job_rank
+        return lambda job: (*rank(job), job.creation, job.uid, job.key)
 
     @cached_property
     def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:
         functions = self._flat(QUEUE_ORDER)
         return lambda queue: (*(f(queue) for f in functions), queue.creation, queue.name)
+
+    @cached_property
+    def victim_queue_key(self) -> Callable[[Queue, Queue], tuple[Any, ...]]:
+        """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
+        functions = self._flat(VICTIM_QUEUE_ORDER)
+        return lambda queue, claimant: tuple(f(queue, claimant) for f in functions)
 
     @cached_property
     def task_key(self) -> Callable[[Task], tuple[Any, ...]]:
@@ -296,7 +334,19 @@ class Session:
         return self._victims(RECLAIMABLE, reclaimer, candidates)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        return self._union(VICTIM_TASKS, candidates)
+        victims: list[Task] = self.ask(VICTIM_LIMIT, self._union(VICTIM_TASKS, candidates))
+        return victims
+
+    def bound(self, function: Function) -> Bound | None:
+        """The bound of a victim function; None: it may approve of anybody."""
+        return self._bounds.get(function)
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        """The tasks that hold nodes, from the first time they are asked for."""
+        tenants = Tenants(self.jobs, self.nodes)
+        self.add_handlers(tenants.allocated, tenants.deallocated)
+        return tenants
 
     # --- for actions: nodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:

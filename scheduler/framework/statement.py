@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.api.decisions import Evict
+from scheduler.api.decisions import EventPost, Evict
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskStatus
 
@@ -28,6 +28,7 @@ class _Placement:
     tasks: Sequence[Task]
     rows: Sequence[int]
     status: TaskStatus
+    nominate: bool = False
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class _Eviction:
     row: int
     was: TaskStatus
     reason: str
+    told: EventPost | None
 
 
 class Statement:
@@ -57,19 +59,43 @@ class Statement:
         """
         self._place(_Placement(job, tasks, rows, TaskStatus.ALLOCATED))
 
-    def pipeline(self, job: Job, task: Task, row: int) -> None:
-        """Promise a pending task resources that terminating tasks will give back. Raises AllocationError as above."""
-        self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED))
+    def pipeline(self, job: Job, task: Task, row: int, *, nominate: bool = False) -> None:
+        """Promise a pending task resources that terminating tasks will give back. Raises AllocationError as above.
 
-    def evict(self, job: Job, task: Task, reason: str) -> None:
-        """Begin to terminate a task that holds a node."""
+        ``nominate``: tasks are evicted for it; the node is written on its Pod, and tried first from then on.
+        """
+        self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED, nominate))
+
+    def evict(self, job: Job, task: Task, reason: str, told: EventPost | None = None) -> None:
+        """Begin to terminate a task that holds a node. ``told``: an Event that goes out if this is committed."""
         session = self._session
         row = session.row_of(job, task)
         was = session.status_of(job, task)
         job.move(task, was, TaskStatus.RELEASING)
         session.nodes.release(row, task.cls)
         session.notify_deallocate(job, (task,), (row,))
-        self._operations.append(_Eviction(job, task, row, was, reason))
+        self._operations.append(_Eviction(job, task, row, was, reason, told))
+
+    def withdraw(self, job: Job, task: Task) -> None:
+        """Take back what an earlier statement promised: the task is pending again. This is not undone by discard."""
+        operation = _Placement(job, (task,), (job.placed[task.uid],), TaskStatus.PIPELINED)
+        self._session.notify_deallocate(job, operation.tasks, operation.rows)
+        self._take(operation, -1)
+
+    def spare(self, task: Task) -> None:
+        """Undo the eviction of a task in this statement. Amounts and books add up in any order, so this may come before
+        later operations are undone. Raises StopIteration if it was not evicted here."""
+        position, operation = next(
+            (i, o) for i, o in enumerate(self._operations) if isinstance(o, _Eviction) and o.task is task
+        )
+        del self._operations[position]
+        self._undo_eviction(operation)
+
+    def _undo_eviction(self, operation: _Eviction) -> None:
+        session = self._session
+        operation.job.move(operation.task, TaskStatus.RELEASING, operation.was)
+        session.nodes.release(operation.row, operation.task.cls, -1)
+        session.notify_allocate(operation.job, (operation.task,), (operation.row,), False)
 
     def _place(self, operation: _Placement) -> None:
         session, job = self._session, operation.job
@@ -95,8 +121,11 @@ class Statement:
             target[uid] = task
             if sign > 0:
                 job.placed[uid] = row
+                if operation.nominate:
+                    job.nominated.add(uid)
             else:
                 del job.placed[uid]
+                job.nominated.discard(uid)
         if not source:
             del job.by_status[old]
         job.account(cls, old, new, len(tasks))
@@ -113,9 +142,7 @@ class Statement:
         session = self._session
         for operation in reversed(self._operations):
             if isinstance(operation, _Eviction):
-                operation.job.move(operation.task, TaskStatus.RELEASING, operation.was)
-                session.nodes.release(operation.row, operation.task.cls, -1)
-                session.notify_allocate(operation.job, (operation.task,), (operation.row,), False)
+                self._undo_eviction(operation)
                 continue
             names = session.nodes.names
             for task, row in zip(operation.tasks, operation.rows, strict=True):
@@ -130,6 +157,8 @@ class Statement:
         for operation in self._operations:
             if isinstance(operation, _Eviction):
                 session.decisions.evictions.append(Evict(operation.task, operation.reason))
+                if operation.told is not None:
+                    session.decisions.events.append(operation.told)
             elif operation.status is TaskStatus.ALLOCATED:
                 session.bind(operation.job, operation.tasks, operation.rows)
         self._operations.clear()

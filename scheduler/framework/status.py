@@ -85,7 +85,15 @@ def _close_job(session: Session, job: Job) -> None:
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if phase != job.stored_phase or counts != job.counts or conditions is not job.conditions:
         session.decisions.pod_groups.append(
-            PodGroupStatusUpdate(job.namespace, job.name, job.uid, phase, conditions, *counts)
+            PodGroupStatusUpdate(
+                job.namespace,
+                job.name,
+                job.uid,
+                phase,
+                conditions,
+                *counts,
+                admits=phase == INQUEUE and job.stored_phase != INQUEUE,
+            )
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
@@ -193,8 +201,10 @@ def _explain_tasks(session: Session, job: Job) -> None:
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared
+            nominated = session.nodes.names[job.placed[task.uid]] if task.uid in job.nominated else ""
+            if message != task.message or nominated not in ("", task.nominated):
+                session.decisions.pods.append(PodUnschedulable(task, reason, message, nominated))
             if message != task.message:
-                session.decisions.pods.append(PodUnschedulable(task, reason, message))
                 session.event(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message)
 
 

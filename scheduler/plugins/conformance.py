@@ -1,6 +1,6 @@
-"""conformance: system-critical Pods are never victims, whatever other plugins and tiers say.
+"""conformance: system-critical Pods are never victims, whatever other plugins, tiers and flags say.
 
-Which tiers may override this is the session's business; here it only votes.
+It also votes, as Volcano's plugin does, so that a tier in which it stands with others decides as there.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ from typing import ClassVar
 from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
 
 
 @register_plugin
@@ -25,11 +26,17 @@ class Conformance:
 
     def open(self, session: Session) -> None:
         for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
-            session.add(point, _evictable)
+            session.add(point, _evictable, bound=_not_critical)
+            session.add_veto(point, lambda claimant, task: critical(task))
+        session.add_veto(VICTIM_TASKS, lambda claimant, task: critical(task))
 
 
 def _evictable(claimant: object, candidates: Sequence[Task]) -> list[Task]:
     return [task for task in candidates if not critical(task)]
+
+
+def _not_critical(claimant: Task, tenants: Tenants) -> Mask:
+    return ~tenants.per_task(critical)
 
 
 def critical(task: Task) -> bool:

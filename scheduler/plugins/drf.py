@@ -12,6 +12,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ORDER, PREEMPTABLE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
 
 CLOSE_ENOUGH = 1e-6
 """Shares that differ by no more are equal."""
@@ -32,7 +33,7 @@ class Drf:
         self._dims = np.flatnonzero(total >= SMALLEST)
         self._total = total[self._dims]
         session.add(JOB_ORDER, self.share)
-        session.add(PREEMPTABLE, self._victims)
+        session.add(PREEMPTABLE, self._victims, bound=self._richer)
 
     def share(self, job: Job) -> float:
         """What the job holds or was promised, as its dominant share (0 to 1)."""
@@ -58,3 +59,17 @@ class Drf:
             if claim < share or abs(claim - share) <= CLOSE_ENOUGH:
                 victims.append(task)
         return victims
+
+    def _richer(self, preemptor: Task, tenants: Tenants) -> Mask:
+        """Tasks whose jobs would hold as much as the preemptor's, were they the only ones to go."""
+        job = self._session.jobs.get(preemptor.job)
+        if job is None or not len(self._dims):
+            return tenants.present
+        claim = self._share(job.allocated + job.pipelined + preemptor.cls.request)
+        rest = (tenants.per_job(self._held) - tenants.requests[self._dims].T) / self._total
+        richer: Mask = rest.max(axis=1) >= claim - CLOSE_ENOUGH
+        return richer
+
+    def _held(self, job: Job) -> Vector:
+        held: Vector = (job.allocated + job.pipelined)[self._dims]
+        return held

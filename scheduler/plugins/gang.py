@@ -31,6 +31,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.status import gang_message
+from scheduler.framework.tenants import Mask, Tenants
 
 
 @register_plugin
@@ -50,8 +51,8 @@ class Gang:
         session.add(JOB_READY, missing)
         session.add(JOB_PIPELINED, self._pipelined)
         session.add(JOB_STARVING, lambda job: job.waiting_count + job.ready_count < job.min_member)
-        session.add(PREEMPTABLE, self._victims)
-        session.add(RECLAIMABLE, self._victims)
+        session.add(PREEMPTABLE, self._victims, bound=_dispensable)
+        session.add(RECLAIMABLE, self._victims, bound=_dispensable)
         session.add(UNIFIED_EVICTABLE, lambda context, candidates: list(candidates))
         session.add(CLOSE, self._close)
 
@@ -119,6 +120,15 @@ class Gang:
         releasing = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
         waiting = TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status
         return not waiting and job.ready_count + releasing >= job.min_member
+
+
+def _dispensable(claimant: Task, tenants: Tenants) -> Mask:
+    dispensable: Mask = tenants.per_job(_surplus) > 0
+    return dispensable
+
+
+def _surplus(job: Job) -> int:
+    return job.ready_count - job.min_member
 
 
 def missing(job: Job) -> int:

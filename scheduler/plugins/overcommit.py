@@ -5,8 +5,6 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import EVENT_UNSCHEDULABLE
-from scheduler.api.reasons import Refusal
 from scheduler.api.resource import exceeded
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
@@ -14,6 +12,7 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.queues import job_columns
 from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.refusals import not_let_in
 
 DEFAULT_FACTOR = 1.2
 
@@ -42,17 +41,16 @@ class Overcommit:
         over = exceeded(self._inqueue + job.min_resources, self._idle, job.min_resources)
         if not over:
             return Vote.PERMIT
-        dimensions = self._session.dimensions
-        numbers = ", ".join(
-            dimensions.numbers(
-                d, asked=job.min_resources[d], promised=self._inqueue[d], free_for_promises=self._idle[d]
-            )
-            for d in over
+        refusal = not_let_in(
+            self._session.dimensions,
+            "resource in cluster is overused",
+            "overused",
+            over,
+            asked=job.min_resources,
+            promised=self._inqueue,
+            free_for_promises=self._idle,
         )
-        overused = ", ".join(f"overused {dimensions.names[d]}" for d in over)
-        self._session.refuse(
-            job, Refusal(EVENT_UNSCHEDULABLE, f"resource in cluster is overused: {overused} ({numbers})")
-        )
+        self._session.refuse(job, refusal)
         return Vote.REJECT
 
     def _enqueued(self, job: Job) -> None:

@@ -1,4 +1,8 @@
-"""priority: what is more important goes first, and never gives way to what is less (Volcano's priority plugin)."""
+"""priority: what is more important goes first, and never gives way to what is less (Volcano's priority plugin).
+
+While it has a say in preemption, no tier below it may give a Pod of a higher priority to a preemptor of a lower one; a
+Pod of equal priority it may (Volcano's tiers pass over both).
+"""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -9,6 +13,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ORDER, JOB_STARVING, PREEMPTABLE, SUB_JOB_ORDER, TASK_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
 
 
 @register_plugin
@@ -25,7 +30,9 @@ class Priority:
         session.add(TASK_ORDER, lambda task: -task.priority)
         session.add(JOB_ORDER, lambda job: -job.priority)
         session.add(SUB_JOB_ORDER, lambda sub_job: -sub_job.priority)
-        session.add(PREEMPTABLE, self._victims)
+        session.add(PREEMPTABLE, self._victims, bound=self._lower)
+        if session.option(PREEMPTABLE.flag):
+            session.add_veto(PREEMPTABLE, self._above)
         session.add(JOB_STARVING, self._starving)
 
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
@@ -44,6 +51,28 @@ class Priority:
                 victims.append(task)
         return victims
 
+    def _above(self, preemptor: Task | None, task: Task) -> bool:
+        """Whether the task is more important than the preemptor."""
+        if preemptor is None:
+            return False
+        if task.job == preemptor.job:
+            return task.priority > preemptor.priority
+        owner, job = self._session.jobs.get(task.job), self._session.jobs.get(preemptor.job)
+        return owner is not None and job is not None and owner.priority > job.priority
+
+    def _lower(self, preemptor: Task, tenants: Tenants) -> Mask:
+        job = self._session.jobs.get(preemptor.job)
+        if job is None:
+            return tenants.present
+        lower: Mask = tenants.per_job(_priority) < job.priority
+        own = tenants.own(job.key)
+        lower[own] = tenants.priority[own] < preemptor.priority
+        return lower
+
     @staticmethod
     def _starving(job: Job) -> bool:
         return job.ready_count + job.waiting_count < job.size
+
+
+def _priority(job: Job) -> int:
+    return job.priority

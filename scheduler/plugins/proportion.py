@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import (
@@ -39,8 +38,10 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
 from scheduler.plugins.queues import job_columns
 from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ class Proportion:
         session.add(OVERUSED, self._overused)
         session.add(ALLOCATABLE, self._allocatable)
         session.add(PREEMPTIVE, self._preemptive)
-        session.add(RECLAIMABLE, self._reclaimable)
+        session.add(RECLAIMABLE, self._reclaimable, bound=self._over_share)
         session.add(JOB_ENQUEUEABLE, self._enqueueable)
         session.add(JOB_ENQUEUED, self._enqueued)
         session.add_handlers(self._allocated, self._deallocated)
@@ -123,19 +124,20 @@ class Proportion:
         book = self._books.get(queue.name)
         if book is None or not less_equal(book.deserved, book.allocated):
             return None
-        dimensions = self._session.dimensions
-        parts = [
-            dimensions.numbers(int(d), used=book.allocated[d], deserved=book.deserved[d])
-            for d in np.flatnonzero(book.deserved >= SMALLEST)
-            if d != PODS_INDEX
-        ]
-        return Refusal(
-            "QueueOverused", f"queue {queue.name} has all that it deserves ({', '.join(parts) or 'nothing'})"
+        return in_use(
+            self._session.dimensions,
+            f"queue {queue.name} has all that it deserves",
+            [int(d) for d in np.flatnonzero(book.deserved >= SMALLEST) if d != PODS_INDEX],
+            used=book.allocated,
+            deserved=book.deserved,
         )
 
     def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
         book = self._books.get(queue.name)
-        if book is None or not queue.open:
+        if not queue.open:
+            self._session.refuse(job, not_open(queue))
+            return 0
+        if book is None:
             return 0
         request = cls.request
         room = UNBOUNDED
@@ -143,13 +145,15 @@ class Proportion:
             if d != PODS_INDEX:
                 room = min(room, int((book.deserved[d] - book.allocated[d]) // request[d]))
         if room <= 0:
-            dimensions = self._session.dimensions
-            numbers = "; ".join(
-                dimensions.numbers(d, asked=request[d], used=book.allocated[d], deserved=book.deserved[d])
-                for d in exceeded(book.allocated + request, book.deserved, request)
+            refusal = in_use(
+                self._session.dimensions,
+                f"queue {queue.name} has its share in use",
+                exceeded(book.allocated + request, book.deserved, request),
+                asked=request,
+                used=book.allocated,
+                deserved=book.deserved,
             )
-            message = f"queue {queue.name} has its share in use ({numbers})"
-            self._session.refuse(job, Refusal("QueueOverused", message))
+            self._session.refuse(job, refusal)
         return max(room, 0)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
@@ -170,16 +174,22 @@ class Proportion:
             if job is None or book is None:
                 continue
             allocated = left.get(job.queue, book.allocated)
-            if not less_equal(allocated, book.deserved):
+            if not within(allocated, book.deserved):
                 left[job.queue] = allocated - task.cls.request
                 victims.append(task)
         return victims
 
+    def _over_share(self, reclaimer: Task, tenants: Tenants) -> Mask:
+        return tenants.of_queues(self._over)
+
+    def _over(self, queue: str) -> bool:
+        book = self._books.get(queue)
+        return book is not None and not within(book.allocated, book.deserved)
+
     def _enqueueable(self, job: Job) -> Vote:
         book = self._books[job.queue]
         if not book.queue.open:
-            message = f"queue {job.queue} is {book.queue.state}: only an Open queue takes jobs"
-            self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message))
+            self._session.refuse(job, not_open(book.queue))
             return Vote.REJECT
         if job.min_resources is None:
             return Vote.PERMIT
@@ -187,17 +197,17 @@ class Proportion:
         over = exceeded(total, book.limit, job.min_resources)
         if not over:
             return Vote.PERMIT
-        dimensions = self._session.dimensions
-        numbers = ", ".join(
-            dimensions.numbers(
-                d, asked=job.min_resources[d], used_or_promised=total[d] - job.min_resources[d], limit=book.limit[d]
-            )
-            for d in over
+        refusal = not_let_in(
+            self._session.dimensions,
+            QUOTA_INSUFFICIENT,
+            "insufficient",
+            over,
+            where=f"queue {job.queue}",
+            asked=job.min_resources,
+            used_or_promised=total - job.min_resources,
+            limit=book.limit,
         )
-        insufficient = ", ".join(f"insufficient {dimensions.names[d]}" for d in over)
-        self._session.refuse(
-            job, Refusal(EVENT_UNSCHEDULABLE, f"queue resource quota insufficient: {insufficient} ({numbers})")
-        )
+        self._session.refuse(job, refusal)
         return Vote.REJECT
 
     def _enqueued(self, job: Job) -> None:
@@ -217,6 +227,14 @@ class Proportion:
         if book is None:
             return
         book.allocated = book.allocated - tasks[0].cls.request * len(tasks)
+
+
+def within(allocated: Vector, deserved: Vector) -> bool:
+    """Whether a queue has no more than it deserves of anything but ``pods``. Reclaimers are not held to their share of
+    these (PREEMPTIVE): if they counted here alone, queues would take places from each other for ever."""
+    over = allocated >= deserved + SMALLEST
+    over[PODS_INDEX] = False
+    return not over.any()
 
 
 def divide(total: Vector, books: Sequence[QueueShare]) -> None:

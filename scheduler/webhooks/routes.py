@@ -51,7 +51,7 @@ def routes() -> dict[str, Route]:
     from scheduler.webhooks import job  # has the checks of a whole Pod template: not for those who only want names
 
     table = (
-        Route("/jobs/mutate", VCJOB, _CREATE, mutate=job.mutate),
+        Route("/jobs/mutate", VCJOB, _WRITE, mutate=job.mutate),
         Route("/jobs/validate", VCJOB, _WRITE, validate=job.validate),
         Route("/queues/mutate", QUEUE, _CREATE, mutate=queue.mutate),
         Route("/queues/validate", QUEUE, (*_WRITE, Operation.DELETE), validate=queue.validate),

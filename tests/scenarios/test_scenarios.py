@@ -2,8 +2,8 @@
 
 Each directory holds the manifests, the configuration, what the scenario is about, and what three runs of Volcano agreed
 on. Which of several equal Pods gets a place is random there, and so is which of several equal nodes is taken.
-Interchangeable Pods (one PodGroup, one spec) are compared as a set: how many of them are where. Interchangeable nodes
-(alike but for their names, nothing on them at first) may change places.
+Interchangeable Pods (one PodGroup, one spec, not on a node at first) are compared as a set: how many of them are where.
+Interchangeable nodes (alike but for their names, nothing on them at first) may change places.
 """
 
 import json
@@ -38,21 +38,28 @@ def test_decides_as_volcano(name: str, record_property: Any) -> None:
     record_property("title", about["title"])
     expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
     items = outcome(name, Kubelet.RUN if about.get("kubelet") else Kubelet.NONE)
-    differences = min((compare(expected, renamed) for renamed in with_nodes_swapped(name, items)), key=len)
+    started = {key_of(o) for o in given(name) if o["kind"] == "Pod" and o["spec"].get("nodeName")}
+    differences = min((compare(expected, renamed, started) for renamed in with_nodes_swapped(name, items)), key=len)
     assert not differences, f"{about['title']}:\n" + "\n".join(differences)
 
 
-def compare(expected: Raw, items: list[Raw]) -> list[str]:
-    return [*compare_summary(expected, items), *compare_pods(expected, items), *compare_groups(expected, items)]
+def given(name: str) -> list[Raw]:
+    return [manifest.raw for manifest in read_manifests([str(HERE / name / "input.yaml")])]
+
+
+def compare(expected: Raw, items: list[Raw], started: set[str]) -> list[str]:
+    """``started``: the Pods that were on nodes from the start."""
+    pods = compare_pods(expected, items, started)
+    return [*compare_summary(expected, items), *pods, *compare_groups(expected, items)]
 
 
 def with_nodes_swapped(name: str, items: list[Raw]) -> Iterator[list[Raw]]:
     """The outcome as it is, and then with interchangeable nodes in each other's place."""
     yield items
-    given = [m.raw for m in read_manifests([str(HERE / name / "input.yaml")])]
-    used = {o["spec"].get("nodeName") for o in given if o["kind"] == "Pod"}
+    manifests = given(name)
+    used = {o["spec"].get("nodeName") for o in manifests if o["kind"] == "Pod"}
     alike: dict[str, list[str]] = {}
-    for node in (o for o in given if o["kind"] == "Node"):
+    for node in (o for o in manifests if o["kind"] == "Node"):
         own = node["metadata"]["name"]
         if own not in used:
             text = json.dumps(node, sort_keys=True).replace(json.dumps(own), '"*"')
@@ -142,12 +149,12 @@ def summary(items: list[Raw]) -> dict[str, Any]:
 
 
 # --- Pods ---
-def compare_pods(expected: Raw, items: list[Raw]) -> list[str]:
+def compare_pods(expected: Raw, items: list[Raw], started: set[str]) -> list[str]:
     """The node of each Pod where it was recorded; of interchangeable Pods, how many are on each node."""
     pods = {key_of(pod): pod for pod in pods_of(items)}
     alike: dict[str, list[str]] = {}
     for key, pod in pods.items():
-        alike.setdefault(shape(pod), []).append(key)
+        alike.setdefault(key if key in started else shape(pod), []).append(key)
     result = []
     unsure = set(expected.get("disagreed", []))
     recorded = {
@@ -169,9 +176,7 @@ def compare_pods(expected: Raw, items: list[Raw]) -> list[str]:
 
 
 def shape(pod: Raw) -> str:
-    """What interchangeable Pods have in common; a Pod that was on a node from the start is like no other."""
-    if pod["status"].get("phase") != "Pending":
-        return key_of(pod)
+    """What interchangeable Pods have in common."""
     spec = {k: v for k, v in pod["spec"].items() if k != "nodeName"}
     return json.dumps([group_of(pod), spec, pod["metadata"].get("labels")], sort_keys=True)
 

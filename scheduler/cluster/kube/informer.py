@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from scheduler.api.decisions import ObjectRef
+from scheduler.api.kinds import OPTIONAL
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.backoff import Backoff
@@ -136,6 +137,8 @@ class Informer:
         if isinstance(error, ApiError) and error.status == 404:
             kind = self.source.kind
             text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
+            if kind in OPTIONAL:  # there are none, until the definition is installed
+                self.synced.set()
         elif isinstance(error, ApiError) and error.status == 403:
             text = f"not allowed: {error.message}"
         self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()

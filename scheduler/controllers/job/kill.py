@@ -21,6 +21,9 @@ from scheduler.controllers.job.phases import IDLE_PHASES
 _MARK: Final[Json] = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
 
 
+_PARTS: Final = frozenset({Action.RESTART_TASK, Action.RESTART_PARTITION, Action.RESTART_POD})
+
+
 def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase, max_retries: int) -> list[Member]:
     """The Pods to delete, without those that are being deleted."""
     if phase in IDLE_PHASES:
@@ -39,6 +42,11 @@ def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
 def restarts_all(status: batch.JobStatus) -> bool:
     """Whether a restart of the whole job is under way: its Pods and its PodGroup go."""
     return status.state.phase == JobPhase.RESTARTING and status.state.reason == Action.RESTART_JOB
+
+
+def restarts_a_part(status: batch.JobStatus) -> bool:
+    """Whether a restart of a task, a partition or a Pod is under way: what goes is made again one by one meanwhile."""
+    return status.state.phase == JobPhase.RESTARTING and status.state.reason in _PARTS
 
 
 def interrupted(doomed: Iterable[Member]) -> bool:

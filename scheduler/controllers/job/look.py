@@ -82,7 +82,7 @@ class Look:
         doomed = {member.name: member for member in (*victims, *marked)}
         counts = tally(self._members.values(), doomed, idle=phase in IDLE_PHASES)
         status = counted(status, counts, self._job.spec.min_available)
-        if phase in IDLE_PHASES or phase is JobPhase.RESTARTING:
+        if phase in IDLE_PHASES or (phase is JobPhase.RESTARTING and not kill.restarts_a_part(status)):
             self._write(status, order, remarks, Wants(resources=dict(status.controlled_resources or {})))
             if phase in IDLE_PHASES or kill.restarts_all(status):
                 plan.then(*kill.delete_group(self._group))

@@ -44,6 +44,7 @@ from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
 from scheduler.plugins.capacity_card.demand import Demands, Part, joined
 from scheduler.plugins.capacity_card.discovery import Discovery
 from scheduler.plugins.capacity_card.quota import parse_quota
+from scheduler.plugins.queues.refusals import not_open
 
 QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
 REASON_CARDS: Final = "UnsupportedCards"
@@ -158,7 +159,7 @@ class CapacityCard:
 
     def _refusals(self, book: QueueBook, account: JobAccount) -> list[Refusal]:
         if not book.queue.open:
-            return [Refusal(EVENT_UNSCHEDULABLE, _closed(book.queue))]
+            return [not_open(book.queue)]
         if account.conflict:
             return [Refusal(REASON_CARDS, account.conflict)]
         messages = []
@@ -178,7 +179,7 @@ class CapacityCard:
     def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
         book = self._books.get(queue.name)
         if book is None or not queue.open:
-            job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note=_closed(queue))
+            job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note=not_open(queue).message)
             return 0
         demand = self._demands.of(cls)
         room = UNBOUNDED
@@ -292,10 +293,6 @@ class CapacityCard:
 def _fitting(book: QueueBook, name: str, amount: float) -> int:
     """How many tasks of an amount each the quota of one dimension still allows."""
     return max(int(book.room(name) // amount), 0)
-
-
-def _closed(queue: Queue) -> str:
-    return f"queue {queue.name} is {queue.state}: only an Open queue takes jobs"
 
 
 def _used_up(book: QueueBook, card: str, part: Part) -> str:

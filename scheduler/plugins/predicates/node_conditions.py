@@ -7,6 +7,7 @@ import numpy as np
 from scheduler.api.names import UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
+from scheduler.api.resource import PODS_INDEX
 from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.plugins.selectors import Complain, Mask, nodes_of_terms, nodes_with_labels
@@ -70,7 +71,7 @@ def pod_count(nodes: Nodes) -> Filter:
 
 
 class PodCountFilter:
-    """Room by ``status.allocatable.pods``; terminating Pods still count."""
+    """Room by ``status.allocatable.pods``; terminating Pods count as long as they are there."""
 
     scope = Scope.NODE
     unresolvable = False
@@ -80,6 +81,11 @@ class PodCountFilter:
 
     def room(self, rows: Rows) -> Counts:
         room: Counts = self._nodes.pod_room(rows).astype(np.int64)
+        return room
+
+    def future_room(self, rows: Rows) -> Counts:
+        nodes = self._nodes
+        room: Counts = (nodes.pod_room(rows) + nodes.releasing[PODS_INDEX, rows]).astype(np.int64)
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:

@@ -1,4 +1,5 @@
-"""Accounting of queues and jobs that the queue plugins (proportion, capacity, overcommit) share."""
+"""Accounting of queues and jobs, and the wording of refusals, that the queue plugins (proportion, capacity, overcommit)
+share."""
 
 from scheduler.plugins.queues.columns import JobColumns, job_columns
 

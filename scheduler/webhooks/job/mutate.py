@@ -17,8 +17,11 @@ _NEEDS_KEYS: Final = frozenset(("mpi",))
 
 
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """The job with its defaults; only new jobs get them."""
-    return defaulted(request.object, settings) if request.operation is Operation.CREATE else request.object
+    """The job with its defaults, so too when its spec changes: to apply a manifest anew takes out of lists what it does
+    not hold."""
+    if request.operation is Operation.UPDATE and request.object.get("spec") == request.old.get("spec"):
+        return request.object
+    return defaulted(request.object, settings)
 
 
 def defaulted(job: Json, settings: Settings) -> Json:

@@ -30,7 +30,7 @@ def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
         return ""
     try:
         if request.operation is Operation.UPDATE:
-            text = _change_problems(request.old, request.object)
+            text = _change_problems(defaulted(request.old, settings), defaulted(request.object, settings))
         else:
             name = request.name or _generated_name(request.object)
             text = _creation_problems(request.object, name, cluster, settings)

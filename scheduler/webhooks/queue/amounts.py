@@ -1,4 +1,7 @@
-"""The amounts of one queue: quantities, and guarantee <= deserved <= capability."""
+"""The amounts of one queue: quantities, and guarantee <= deserved <= capability.
+
+A queue that says nothing of what it deserves may have a guarantee all the same, as the card quota design has it.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -39,7 +42,7 @@ def amount_problems(spec: QueueSpec, path: str) -> Iterator[str]:
     yield from _quantities(guaranteed(spec), f"{path}.guarantee.resource", guarantee)
     for name, least in guarantee.items():
         bound = f"must be >= guarantee[{name}]={least}"
-        if name not in (spec.deserved or {}):
+        if spec.deserved and name not in spec.deserved:
             yield invalid(f"{path}.deserved.{name}", "<nil>", f"deserved[{name}] {bound}")
         elif name in deserved and deserved[name].nano < least.nano:
             yield invalid(f"{path}.deserved.{name}", str(deserved[name]), f"deserved[{name}]={deserved[name]} {bound}")

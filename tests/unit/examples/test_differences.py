@@ -90,7 +90,9 @@ def test_a_job_that_is_not_let_in_is_warned_with_the_numbers() -> None:
     ).run(PLAIN)
     events = [o for o in world.cluster.objects() if o["kind"] == "Event" and o["involvedObject"]["name"] == "wide"]
     assert {e["type"] for e in events} == {"Warning"}
-    assert any("insufficient cpu (cpu: asked 3, used or promised 0, limit 2)" in e["message"] for e in events)
+    assert any(
+        "insufficient cpu (queue small; cpu: asked 3, used or promised 0, limit 2)" in e["message"] for e in events
+    )
 
 
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a")])

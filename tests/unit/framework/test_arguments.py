@@ -61,3 +61,17 @@ def test_a_value_of_a_wrong_type_is_told_of_and_replaced(kind: str, value: objec
 )
 def test_a_boolean_may_be_written_as_text(text: str, expected: bool) -> None:
     assert Arguments({"x": text}).boolean("x", not expected) is expected
+
+
+def test_a_mapping_among_the_arguments_is_read_alike_and_its_complaints_name_the_whole_path() -> None:
+    arguments = Arguments({"outer": {"inner": {"weight": "heavy"}, 5: 6}})
+    inner = arguments.nested("outer").nested("inner")
+    assert inner.integer("weight", 1) == 1
+    assert arguments.nested("outer").integer("5", 0) == 6, "keys are text"
+    assert arguments.problems == ["argument outer.inner.weight: 'heavy' is not an integer; using 1"]
+
+
+def test_a_mapping_that_is_missing_is_empty_and_one_that_is_none_is_told_of() -> None:
+    arguments = Arguments({"wrong": [1]})
+    assert dict(arguments.nested("missing")) == dict(arguments.nested("wrong")) == {}
+    assert arguments.problems == ["argument wrong: '[1]' is not a mapping; using {}"]

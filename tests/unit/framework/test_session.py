@@ -30,6 +30,7 @@ from scheduler.framework.extension import (
     TARGET_JOB,
     TASK_ORDER,
     UNIFIED_EVICTABLE,
+    VICTIM_LIMIT,
     VICTIM_TASKS,
     ExtensionPoint,
     Vote,
@@ -147,6 +148,12 @@ def test_victims_of_shuffle_unite_in_a_tier() -> None:
     session = session_with(VICTIM_TASKS, [[of("")], [of("01"), of("12")], [of("3")]])
     tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)
     assert [task.name for task in session.victim_tasks(tasks)] == ["p0", "p1", "p2"]
+
+
+def test_limits_narrow_the_victims_of_shuffle_one_after_the_other() -> None:
+    session = session_with(VICTIM_LIMIT, [[lambda tasks: tasks[1:]], [lambda tasks: tasks[:1]]])
+    tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)
+    assert [task.name for task in session.ask(VICTIM_LIMIT, tasks)] == ["p1"]
 
 
 # --- all, first, and orders ---

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.decisions import EventPost
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.session import Session
+from scheduler.framework.session import Session, pod_ref
 from scheduler.framework.statement import AllocationError, Statement
 from tests.builders import World, configuration, group, node, pod, pods, queue
 
@@ -201,3 +202,44 @@ def test_a_task_of_a_queue_that_is_gone_can_be_evicted() -> None:
     statement.evict(job, next(job.tasks()), "test")
     statement.discard()
     assert job.count(TaskStatus.RUNNING) == 1
+
+
+def test_a_task_spared_out_of_turn_leaves_the_rest_of_the_statement_as_it_would_have_been() -> None:
+    session, other = (world().session(configuration(PLUGINS)) for _ in range(2))
+    for chosen, spared in ((session, True), (other, False)):
+        job, waiting = chosen.jobs["default/b"], chosen.jobs["default/a"]
+        first, second = list(job.of(TaskStatus.RUNNING).values())[:2]
+        statement = chosen.statement()
+        if spared:
+            statement.evict(job, first, "test")
+        statement.evict(job, second, "test")
+        statement.pipeline(waiting, next(iter(waiting.of(TaskStatus.PENDING).values())), 0, nominate=True)
+        if spared:
+            statement.spare(first)
+    assert state(session) == state(other)
+
+
+def test_a_promise_withdrawn_leaves_everything_as_it_was() -> None:
+    session = world().session(configuration(PLUGINS))
+    job, before = session.jobs["default/a"], state(session)
+    task = next(iter(job.of(TaskStatus.PENDING).values()))
+    statement = session.statement()
+    statement.pipeline(job, task, 0, nominate=True)
+    statement.commit()
+    assert job.nominated == {task.uid}
+    session.statement().withdraw(job, task)
+    assert state(session) == before and not job.nominated
+
+
+def test_an_event_goes_out_with_the_eviction_it_tells_of_and_only_then() -> None:
+    session = world().session(configuration(PLUGINS))
+    job = session.jobs["default/b"]
+    task = next(iter(job.of(TaskStatus.RUNNING).values()))
+    told = EventPost(pod_ref(task), "Normal", "Preempted", "text")
+    statement = session.statement()
+    statement.evict(job, task, "preempt", told)
+    statement.discard()
+    statement.evict(job, task, "preempt", told)
+    assert session.decisions.events == []
+    statement.commit()
+    assert session.decisions.events == [told]

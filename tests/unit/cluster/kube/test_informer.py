@@ -209,6 +209,21 @@ def test_pages_make_one_list_and_an_expired_continuation_starts_it_anew() -> Non
     asyncio.run(scenario())
 
 
+def test_a_definition_that_may_be_missing_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        def setup(api: FakeApi) -> None:
+            api.on("GET", "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies", missing)
+
+        async def missing(call: Call, request: web.Request) -> Answer:
+            return refusal(404, "NotFound", "no such resource")
+
+        async with watching(setup, kind="Numatopology") as world:
+            await until(world.informer.synced.is_set)
+            assert "is the CRD installed?" in world.informer.problem, "it is said all the same"
+
+    asyncio.run(scenario())
+
+
 def test_a_missing_definition_is_waited_for_and_said() -> None:
     async def scenario() -> None:
         served = False

@@ -116,9 +116,16 @@ def test_frameworks_bring_the_plugins_that_they_rely_on(given: Json, wanted: Jso
     assert stored(vcjob(plugins=given))["spec"]["plugins"] == wanted
 
 
-def test_a_job_that_is_changed_gets_no_defaults() -> None:
+def test_a_job_whose_spec_stays_as_it_is_is_left_alone() -> None:
     job = vcjob()
     assert mutate(Request(Operation.UPDATE, VCJOB, "default", "j", job, job), CLUSTER, SETTINGS) is job
+
+
+def test_a_manifest_that_is_applied_again_gets_the_defaults_it_had() -> None:
+    manifest = vcjob({"replicas": 2, "template": {"spec": pod_spec()}}, queue="q1")
+    old = stored(manifest)
+    request = Request(Operation.UPDATE, VCJOB, "default", "j", manifest, old)
+    assert mutate(request, CLUSTER, SETTINGS)["spec"] == old["spec"]
 
 
 def test_without_configured_names_our_own_scheduler_is_filled_in() -> None:

@@ -130,3 +130,8 @@ def test_a_request_of_cards_may_change_but_not_for_a_malformed_one() -> None:
     assert update_refusal(old, old | {"metadata": {**old["metadata"], "labels": {"a": "b"}}}) == ""
     answer = update_refusal(old, vcjob(annotations={"volcano.sh/card.request": "1"}))
     assert answer.startswith("metadata.annotations[volcano.sh/card.request]: '1' is not a JSON object")
+
+
+def test_a_manifest_without_defaults_changes_nothing_when_it_is_applied_again() -> None:
+    manifest = vcjob({"replicas": 2, "template": {"spec": pod_spec()}})
+    assert update_refusal(stored(manifest), manifest) == ""

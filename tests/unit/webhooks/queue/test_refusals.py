@@ -21,6 +21,7 @@ TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
     ("spec", "refusal"),
     [
         ({"capability": {"cpu": "8"}, "deserved": {"cpu": "8000m"}}, ""),
+        ({"capability": {"cpu": 4, "memory": "4Gi"}, "guarantee": {"resource": {"cpu": 2, "memory": "2Gi"}}}, ""),
         (
             {"capability": {"cpu": "8"}, "deserved": {"cpu": "9"}},
             f'{BODY}.deserved.cpu: Invalid value: "9": deserved[cpu]=9 must be <= capability[cpu]=8',
@@ -30,7 +31,7 @@ TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
             f'{BODY}.deserved.memory: Invalid value: "1Gi": deserved[memory]=1Gi must be >= guarantee[memory]=3Gi',
         ),
         (
-            {"guarantee": {"resource": {"cpu": "1"}}},
+            {"guarantee": {"resource": {"cpu": "1"}}, "deserved": {"memory": "1Gi"}},
             f'{BODY}.deserved.cpu: Invalid value: "<nil>": deserved[cpu] must be >= guarantee[cpu]=1',
         ),
         (

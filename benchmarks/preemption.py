@@ -1,0 +1,130 @@
+"""One session in which many Pods want the places of others: a full cluster, and preemptors of several kinds.
+
+The nodes are full of Pods of low priority. Preemptors come as jobs of one Pod each, as one gang, as jobs of equal
+priority (nobody may be evicted), as jobs of a queue that is far over its quota, and as reclaimers of a second queue;
+each job has an image of its own. Each kind runs in a session of its own. Prints a table; asserts nothing.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.api import objects
+from scheduler.api.names import GROUP_NAME
+from scheduler.cache import ClusterCache
+from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.cycle import run_cycle
+
+CONFIGURATION = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
+            {name: nodeorder}, {name: binpack}]
+"""
+START = "2026-01-01T00:00:00Z"
+LOW, HIGH = "low", "high"
+KINDS = {
+    "single Pods of higher priority": ("single", HIGH, "4", "default"),
+    "one gang of higher priority": ("gang", HIGH, "4", "default"),
+    "single Pods of equal priority": ("single", LOW, "4", "default"),
+    "single Pods over the queue's quota": ("single", HIGH, "8", "narrow"),
+    "single Pods of another queue": ("single", LOW, "4", "other"),
+}
+"""Name -> (grouping, priority class, cpu of a Pod, queue)."""
+
+
+def nodes(number: int) -> Iterator[objects.Node]:
+    for i in range(number):
+        name = f"node-{i:05d}"
+        yield msgspec.convert(
+            {
+                "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
+                "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "pods": "110"}},
+            },
+            objects.Node,
+        )
+
+
+def group(name: str, minimum: int, priority: str, queue: str) -> objects.PodGroup:
+    spec = {"minMember": minimum, "queue": queue, "priorityClassName": priority}
+    metadata = {"name": name, "namespace": "default", "uid": f"g-{name}", "creationTimestamp": START}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": spec, "status": {"phase": "Inqueue"}}, objects.PodGroup, strict=False
+    )
+
+
+def pod(name: str, group: str, cpu: str, node: str = "") -> objects.Pod:
+    spec: dict[str, Any] = {
+        "schedulerName": "volcano-py",
+        "containers": [{"name": "main", "image": group, "resources": {"requests": {"cpu": cpu, "memory": "4Gi"}}}],
+    }
+    if node:
+        spec["nodeName"] = node
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "creationTimestamp": START,
+        "annotations": {GROUP_NAME: group},
+    }
+    status = {"phase": "Running" if node else "Pending"}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, objects.Pod)
+
+
+def cluster(kind: str, number: int, running: int, preemptors: int) -> ClusterCache:
+    grouping, priority, cpu, queue = KINDS[kind]
+    cache = ClusterCache(["volcano-py"])
+    for node in nodes(number):
+        cache.upsert("Node", node)
+    for name, value in ((LOW, 10), (HIGH, 1000)):
+        cache.upsert(
+            "PriorityClass", msgspec.convert({"metadata": {"name": name}, "value": value}, objects.PriorityClass)
+        )
+    for name, spec in (("default", {}), ("other", {}), ("narrow", {"capability": {"cpu": "32"}})):
+        body = {"metadata": {"name": name}, "spec": {"weight": 1, **spec}, "status": {"state": "Open"}}
+        cache.upsert("Queue", msgspec.convert(body, objects.Queue))
+    held = "narrow" if queue == "narrow" else "default"
+    for i in range(running):
+        cache.upsert("PodGroup", group(f"low-{i:05d}", 1, LOW, held))
+        cache.upsert("Pod", pod(f"low-{i:05d}", f"low-{i:05d}", "4", f"node-{i % number:05d}"))
+    if grouping == "gang":
+        cache.upsert("PodGroup", group("high", preemptors, priority, queue))
+    for i in range(preemptors):
+        name = f"high-{i:05d}"
+        if grouping == "single":
+            cache.upsert("PodGroup", group(name, 1, priority, queue))
+        cache.upsert("Pod", pod(name, name if grouping == "single" else "high", cpu))
+    return cache
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--running", type=int, default=10_000)
+    parser.add_argument("--preemptors", type=int, default=1000)
+    arguments = parser.parse_args()
+    configuration = parse_configuration(CONFIGURATION)
+    title = (
+        f"{arguments.nodes:,} nodes, {arguments.running:,} running Pods, {arguments.preemptors:,} that want their place"
+    )
+    table = Table(title=title)
+    for column in ("", "evicted", "allocate", "preempt", "reclaim", "session"):
+        table.add_column(column, justify="right" if column else "left")
+    for kind in KINDS:
+        cache = cluster(kind, arguments.nodes, arguments.running, arguments.preemptors)
+        outcome = run_cycle(cache.snapshot(time.time()), configuration)
+        seconds = [f"{outcome.action_seconds[name]:.2f} s" for name in ("allocate", "preempt", "reclaim")]
+        table.add_row(kind, f"{len(outcome.decisions.evictions):,}", *seconds, f"{outcome.seconds:.2f} s")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+{{- define "volcano-py.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* What names of objects begin with. Short enough for every suffix to fit into a name of 63 characters. */}}
+{{- define "volcano-py.fullname" -}}
+{{- $name := include "volcano-py.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret of the admission's certificate. */}}
+{{- define "volcano-py.certificateSecret" -}}
+{{ include "volcano-py.fullname" . }}-webhooks-certificate
+{{- end -}}
+
+{{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" of what belongs to no role). */}}
+{{- define "volcano-py.labels" -}}
+{{ include "volcano-py.selector" . }}
+app.kubernetes.io/part-of: volcano-py
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* Labels by which a role's Pods are found. Takes the same dict. */}}
+{{- define "volcano-py.selector" -}}
+app.kubernetes.io/name: {{ include "volcano-py.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .role }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Name, namespace and labels of a role's object. Takes the same dict. */}}
+{{- define "volcano-py.metadata" -}}
+name: {{ include "volcano-py.fullname" .root }}-{{ .role }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "volcano-py.labels" . | nindent 2 }}
+{{- end -}}
+
+{{/* The same of an object that is in no namespace. */}}
+{{- define "volcano-py.clusterMetadata" -}}
+name: {{ include "volcano-py.fullname" .root }}-{{ .role }}
+labels:
+  {{- include "volcano-py.labels" . | nindent 2 }}
+{{- end -}}

@@ -1,0 +1,26 @@
+"""shuffle: evict the running tasks that plugins want elsewhere or gone (VICTIM_TASKS). Nobody is promised the place."""
+
+from typing import ClassVar
+
+from scheduler.api.task import TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.registry import register_action
+from scheduler.framework.session import Session
+
+
+@register_action
+class Shuffle:
+    """Victims named by plugins are evicted."""
+
+    name: ClassVar[str] = "shuffle"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def execute(self, session: Session) -> None:
+        index = session.nodes.index
+        running = [t for job in session.jobs.values() for t in job.of(TaskStatus.RUNNING).values() if t.node in index]
+        statement = session.statement()
+        for task in session.victim_tasks(running):
+            statement.evict(session.jobs[task.job], task, self.name)
+        statement.commit()

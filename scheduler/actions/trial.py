@@ -1,0 +1,178 @@
+"""One task and one node: who is evicted to bring them together, and no more than is needed.
+
+A trial acts in a statement of its own, to be merged or discarded by who began it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.actions.openings import compared
+from scheduler.api.decisions import EventPost
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_NORMAL
+from scheduler.api.task import Task
+from scheduler.framework.classview import ClassView
+from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
+from scheduler.framework.session import Session, pod_ref
+from scheduler.framework.statement import AllocationError
+
+LOWEST_PRIORITY = 2**31
+"""Added to priorities, so that a sum grows with the number of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one action evicts for, and how it is told."""
+
+    session: Session
+    point: ExtensionPoint
+    """Whose victim functions are asked."""
+    reason: str
+    """The word in the victim's Evict Event."""
+    event: str
+    """The reason of the victim's Event that names who takes the place."""
+    across_queues: bool
+    """Victims are of other queues."""
+
+    def permitted(self, job: Job, task: Task) -> bool:
+        """Whether the queue may have the task as things stand. Evictions may change that: those of tasks of the same
+        queue and, in a hierarchy, of another below the same parent."""
+        session = self.session
+        return session.allocatable(session.queues[job.queue], job, task.cls, 1) > 0
+
+
+class Trial:
+    """One task, one node, and the evictions that bring them together."""
+
+    def __init__(self, terms: Terms, job: Job, task: Task, view: ClassView, row: int) -> None:
+        self.statement = terms.session.statement()
+        self._terms = terms
+        self._job = job
+        self._task = task
+        self._view = view
+        self._row = row
+        self._dims = compared(task.cls.request)
+        self._evicted: list[Task] = []
+        self.filtered = False
+        """It failed by a filter or a plugin's books: tasks of another class may fare better."""
+
+    def clear(self, victims: Sequence[Task], *, thorough: bool) -> bool:
+        """Evict victims, in the order given, until the task may have the node; whether that was enough.
+
+        A victim that holds nothing of what the node lacks is passed over. Where it is not amounts but a quota or a
+        condition that is in the way, there is no telling whom it takes: those who prove to have gone for nothing stay.
+        ``thorough``: so does everybody whom a later victim has made unnecessary.
+        """
+        lacking = self._lacking()
+        if not self._enough(victims):
+            return False
+        passed = []
+        for victim in victims:
+            if len(lacking) and victim.cls.request[lacking].any():
+                self._evict(victim)
+                lacking = self._lacking()
+            else:
+                passed.append(victim)
+        if len(lacking):
+            return False
+        guessed = []
+        for victim in passed:
+            if self._admitted():
+                break
+            self._evict(victim)
+            guessed.append(victim)
+        if not self._admitted():
+            return False
+        for victim in reversed(list(self._evicted) if thorough else guessed[:-1]):
+            self._spare(victim)
+            if len(self._lacking()) or not self._admitted():
+                self._evict(victim)
+        return True
+
+    def place(self) -> bool:
+        """Promise the node to the task; whether that makes sense and the books of all plugins allow it."""
+        if self._terms.across_queues and any(map(self._futile, list(self._evicted))):
+            return False
+        try:
+            self.statement.pipeline(self._job, self._task, self._row, nominate=bool(self._evicted))
+        except AllocationError:
+            self.filtered = True
+            return False
+        return True
+
+    def cost(self) -> tuple[float, ...]:
+        """The less, the better: the highest priority among the victims, the sum of all, their number, and how early the
+        oldest of the most important was made."""
+        highest = max((victim.priority for victim in self._evicted), default=-LOWEST_PRIORITY)
+        total = sum(victim.priority + LOWEST_PRIORITY for victim in self._evicted)
+        earliest = min((victim.creation for victim in self._evicted if victim.priority == highest), default=0.0)
+        return (highest, total, len(self._evicted), -earliest)
+
+    def _futile(self, victim: Task) -> bool:
+        """Whether evicting a task of another queue leads nowhere, because its queue takes the place right back: some
+        plugin would have spared it, and its queue, as the next session will find it, is served before the claimant's
+        and may have the task again. Another Pod like it would be placed and be evicted in turn, for ever."""
+        session = self._terms.session
+        job = session.jobs[victim.job]
+        loser, winner = session.queues[job.queue], session.queues[self._job.queue]
+        if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
+            return False
+        with unspoken(job, victim):
+            if session.allocatable(loser, job, victim.cls, 1) < 1:
+                return False
+        self._spare(victim)
+        answers = [f(self._task, [victim]) for tier in session.functions(self._terms.point) for f in tier]
+        self._evict(victim)
+        return any(answer is not None and not answer for answer in answers)
+
+    def _lacking(self) -> NDArray[np.intp]:
+        """Resources of which the node will have too little."""
+        future = self._terms.session.nodes.future_idle_of(self._row)
+        return self._dims[self._task.cls.request[self._dims] > future[self._dims]]
+
+    def _enough(self, victims: Sequence[Task]) -> bool:
+        """Whether the node would have the amounts if all victims went."""
+        future = self._terms.session.nodes.future_idle_of(self._row)[self._dims]
+        for victim in victims:
+            future += victim.cls.request[self._dims]
+        return bool((self._task.cls.request[self._dims] <= future).all())
+
+    def _admitted(self) -> bool:
+        """Whether quota and filters let the task onto the node once those evicted are gone."""
+        if not self._terms.permitted(self._job, self._task):
+            return False
+        _, later = self._view.admits(self._row)
+        self.filtered = not later
+        return later
+
+    def _evict(self, victim: Task) -> None:
+        terms, job, task = self._terms, self._job, self._task
+        words = (
+            f"Makes room on node {terms.session.nodes.names[self._row]} for Pod {task.key} of PodGroup {job.key} "
+            f"(priority {job.priority}, queue {job.queue})"
+        )
+        told = EventPost(pod_ref(victim), EVENT_NORMAL, terms.event, words)
+        self.statement.evict(terms.session.jobs[victim.job], victim, terms.reason, told)
+        self._evicted.append(victim)
+
+    def _spare(self, victim: Task) -> None:
+        self.statement.spare(victim)
+        self._evicted.remove(victim)
+
+
+@contextmanager
+def unspoken(job: Job, task: Task) -> Iterator[None]:
+    """What is noted on the job and the task meanwhile is forgotten: it was asked what would be, not what is."""
+    refusals, errors, given = len(job.refusals), dict(job.fit_errors), job.transaction.get(task.uid)
+    try:
+        yield
+    finally:
+        del job.refusals[refusals:]
+        job.fit_errors = errors
+        job.transaction.pop(task.uid, None)
+        if given is not None:
+            job.transaction[task.uid] = given

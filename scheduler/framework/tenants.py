@@ -1,0 +1,122 @@
+"""The tasks that hold nodes, as columns: who could give way to a claimant is asked of all of them at once.
+
+Asking the victim functions node by node is exact, and too slow to be done for every node and every claimant. Each such
+function may come with a bound (``Session.add``): a column that is False where the function refuses the task even as the
+only candidate. Victim functions never grow kinder by company (a gang gives up one task less for each that goes before),
+so a node that is out of the question by the bounds need not be asked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.job import Job
+from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.task import Task, TaskStatus
+
+Mask = NDArray[np.bool_]
+Bound = Callable[[Task, "Tenants"], Mask]
+"""bound(claimant, tenants): False where the function refuses the task even alone."""
+LARGEST = 2**53
+
+
+class Tenants:
+    """Tasks bound to or running on nodes when this was made, one entry each, and which of them are still there."""
+
+    def __init__(self, jobs: Mapping[str, Job], nodes: Nodes) -> None:
+        self.jobs: list[Job] = []
+        """Those that hold a node."""
+        self.tasks: list[Task] = []
+        owners: list[int] = []
+        for job in jobs.values():
+            held = [*job.of(TaskStatus.RUNNING).values(), *job.of(TaskStatus.BOUND).values()]
+            known = [task for task in held if task.node in nodes.index]
+            if known:
+                owners += [len(self.jobs)] * len(known)
+                self.jobs.append(job)
+                self.tasks += known
+        tasks, number = self.tasks, len(self.tasks)
+        self.owner: Rows = np.array(owners, dtype=np.intp)
+        """Position of each task's job in ``jobs``."""
+        self.rows: Rows = np.fromiter((nodes.index[task.node] for task in tasks), dtype=np.intp, count=number)
+        self.running: Mask = np.fromiter((t.status is TaskStatus.RUNNING for t in tasks), dtype=bool, count=number)
+        self.preemptable: Mask = np.fromiter((t.preemptable for t in tasks), dtype=bool, count=number)
+        self.best_effort: Mask = np.fromiter((t.cls.best_effort for t in tasks), dtype=bool, count=number)
+        self.priority: Column = np.fromiter((_finite(t.priority) for t in tasks), dtype=np.float64, count=number)
+        self.present: Mask = np.ones(number, dtype=bool)
+        """False once the task is evicted in this session."""
+        self.requests: Column = (
+            np.stack([t.cls.request for t in tasks], axis=1) if tasks else np.zeros((len(nodes.idle), 0))
+        )
+        """Shape (resources, tasks)."""
+        self.log: list[int] = []
+        """Positions of jobs in the order in which they changed."""
+        self._queues = list(dict.fromkeys(job.queue for job in self.jobs))
+        code = {name: i for i, name in enumerate(self._queues)}
+        self._queue_of: Rows = np.array([code[job.queue] for job in self.jobs], dtype=np.intp)[self.owner]
+        self._position = {job.key: i for i, job in enumerate(self.jobs)}
+        self._index = {task.uid: i for i, task in enumerate(tasks)}
+        self._by_row: Rows = np.argsort(self.rows, kind="stable")
+        self._starts = np.searchsorted(self.rows[self._by_row], np.arange(len(nodes) + 1))
+        self._per_job: dict[Callable[[Job], Any], tuple[int, NDArray[Any]]] = {}
+        self._per_task: dict[Callable[[Task], bool], Mask] = {}
+
+    # --- columns ---
+    def own(self, job_key: str) -> Mask:
+        """The tasks of one job."""
+        mine: Mask = self.owner == self._position.get(job_key, -1)
+        return mine
+
+    def per_job(self, function: Callable[[Job], Any]) -> NDArray[Any]:
+        """What a function (the same object each time) says of each task's job: a number or a vector. The function is
+        asked again for jobs that changed since."""
+        seen, values = self._per_job.get(function, (0, None))
+        if values is None:
+            values = np.array([function(job) for job in self.jobs])
+        else:
+            for position in dict.fromkeys(self.log[seen:]):
+                values[position] = function(self.jobs[position])
+        self._per_job[function] = (len(self.log), values)
+        return values[self.owner] if len(self.jobs) else values
+
+    def per_task(self, function: Callable[[Task], bool]) -> Mask:
+        """What a function (the same object each time) says of each task, once and for all."""
+        mask = self._per_task.get(function)
+        if mask is None:
+            mask = np.fromiter(map(function, self.tasks), dtype=bool, count=len(self.tasks))
+            self._per_task[function] = mask
+        return mask
+
+    def of_queues(self, verdict: Callable[[str], bool]) -> Mask:
+        """What a function says of each task's queue, given its name; asked once per queue."""
+        answers = np.array([verdict(name) for name in self._queues], dtype=bool)
+        return answers[self._queue_of]
+
+    def at(self, row: int, among: Mask) -> list[Task]:
+        """The tasks of a mask that are on a node."""
+        here = self._by_row[self._starts[row] : self._starts[row + 1]]
+        return [self.tasks[i] for i in here[among[here]].tolist()]
+
+    # --- keeping up, as handlers of a session ---
+    def allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._changed(job, tasks, present=True)
+
+    def deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._changed(job, tasks, present=False)
+
+    def _changed(self, job: Job, tasks: Sequence[Task], *, present: bool) -> None:
+        position = self._position.get(job.key)
+        if position is None:
+            return
+        self.log.append(position)
+        for task in tasks:
+            index = self._index.get(task.uid)
+            if index is not None:
+                self.present[index] = present
+
+
+def _finite(priority: int) -> float:
+    """A priority (an annotation may say any number) as a float that keeps its place among others."""
+    return float(max(min(priority, LARGEST), -LARGEST))

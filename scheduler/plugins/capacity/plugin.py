@@ -1,0 +1,197 @@
+"""The plugin: what queues may still be given and promised, in which order they are served, who gives way to whom.
+
+Jobs are let in and tasks placed up to a queue's limit, and up to that of every queue above it; tasks are taken back
+from queues that hold more than they deserve. Where a queue above has all it may have while nodes are idle, a placement
+is refused, and the tasks whose going would help are those below that queue: they come first among the victims.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.resource import exceeded
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
+    JOB_VALID,
+    PREEMPTIVE,
+    QUEUE_ORDER,
+    RECLAIMABLE,
+    VICTIM_QUEUE_ORDER,
+    Vote,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
+from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
+from scheduler.plugins.capacity.reclaim import Reclaim
+from scheduler.plugins.capacity.tree import QueueTree, queue_tree
+from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open
+
+
+@register_plugin
+class Capacity:
+    """Flag ``enableHierarchy`` (default false): queues stand below their parents. Argument ``ancestorReclaimLevel``
+    (default 0; negative counts as 0): how many queues above a leaf have a say in reclaiming."""
+
+    name: ClassVar[str] = "capacity"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._level = max(arguments.integer("ancestorReclaimLevel", 0), 0)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        if session.option("enableHierarchy"):
+            tree = self._tree = queue_tree(session.queues)
+            self._tell_faults(tree)
+            self._books = tree_books(session, tree)
+            session.add(QUEUE_ORDER, self._tree_key)
+            session.add(VICTIM_QUEUE_ORDER, self._victim_key)
+            session.add(JOB_VALID, self._out_of_place)
+            level = self._level
+        else:
+            self._tree = QueueTree()
+            self._books = flat_books(session)
+            session.add(QUEUE_ORDER, self._flat_key)
+            level = 0
+        self._reclaim = Reclaim(self._books, session.jobs, level)
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add(ALLOCATABLE, self._allocatable)
+        session.add(PREEMPTIVE, self._preemptive)
+        session.add(RECLAIMABLE, self._reclaim.victims, bound=self._losers)
+        session.add_handlers(self._allocated, self._deallocated)
+
+    def _tell_faults(self, tree: QueueTree) -> None:
+        for name, fault in tree.faults.items():
+            problem = Malformed("Queue", "", name, "spec.parent", fault, "the jobs of this queue wait")
+            self._session.malformed_field(problem)
+
+    # --- orders ---
+    def _flat_key(self, queue: Queue) -> tuple[Any, ...]:
+        book = self._books[queue.name]
+        return (-queue.priority, book.share, book.best_effort)
+
+    def _tree_key(self, queue: Queue) -> tuple[Any, ...]:
+        """Leaves first; of two, those are compared that stand side by side below the nearest queue above both. Shares
+        of queues with others below them are those at the opening of the session (as Volcano's)."""
+        book = self._books[queue.name]
+        side_by_side = [(above.opening_share, *self._age(above)) for above in reversed(book.path[1:-1])]
+        return (-queue.priority, not self._tree.leaf(queue.name), *side_by_side, (book.share, *self._age(book)))
+
+    def _age(self, book: QueueBook) -> tuple[bool, float, str]:
+        queue = self._session.queues[book.name]
+        return (book.best_effort, queue.creation, queue.name)
+
+    def _victim_key(self, queue: Queue, claimant: Queue) -> int:
+        """Queues close to the claimant's in the hierarchy lose tasks first."""
+        mine = {above.name for above in self._books[claimant.name].path[1:]}
+        return -sum(above.name in mine for above in self._books[queue.name].path[1:])
+
+    # --- letting jobs in ---
+    def _out_of_place(self, job: Job) -> Refusal | None:
+        """Why no job of the queue can be scheduled at all, or None."""
+        fault = self._tree.faults.get(job.queue)
+        if fault is not None:
+            message = f"queue {job.queue} is not in the hierarchy of queues, so its jobs wait: {fault}"
+            return Refusal(EVENT_UNSCHEDULABLE, message)
+        below = self._tree.children.get(job.queue)
+        if below:
+            names = ", ".join(below[:5]) + (", ..." if len(below) > 5 else "")
+            message = f"queue {job.queue} has {len(below)} queues below it ({names}): only those without take jobs"
+            return Refusal(EVENT_UNSCHEDULABLE, message)
+        return None
+
+    def _enqueueable(self, job: Job) -> Vote:
+        refusal = self._why_not_let_in(job)
+        if refusal is None:
+            return Vote.PERMIT
+        self._session.refuse(job, refusal)
+        return Vote.REJECT
+
+    def _why_not_let_in(self, job: Job) -> Refusal | None:
+        out_of_place = self._out_of_place(job)
+        if out_of_place is not None:
+            return out_of_place
+        queue = self._session.queues[job.queue]
+        if not queue.open:
+            return not_open(queue)
+        asked = job.min_resources
+        if asked is None:
+            return None
+        for book in self._books[job.queue].path:
+            promised = book.promised()
+            over = exceeded(asked + promised, book.limit, asked)
+            if over:
+                return not_let_in(
+                    self._session.dimensions,
+                    QUOTA_INSUFFICIENT,
+                    "insufficient",
+                    over,
+                    where=_place(book, queue),
+                    asked=asked,
+                    used_or_promised=promised,
+                    limit=book.limit,
+                )
+        return None
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            amount = without_gated(job, job.min_resources)
+            for book in self._books[job.queue].path:
+                book.inqueue = book.inqueue + amount
+
+    # --- placing tasks ---
+    def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
+        if not queue.open:
+            self._session.refuse(job, not_open(queue))
+            return 0
+        room, full = min(((book.room(cls.request), book) for book in self._books[queue.name].path), key=_first)
+        if room == 0:
+            refusal = in_use(
+                self._session.dimensions,
+                f"{_place(full, queue)} has all it may have in use",
+                full.over(cls.request),
+                asked=cls.request,
+                used=full.allocated,
+                limit=full.limit,
+            )
+            self._session.refuse(job, refusal)
+        return room
+
+    # --- taking back ---
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        request = self._session.dimensions.zeros()
+        for task in tasks:
+            request += task.cls.request
+        return queue.open and self._reclaim.entitled(self._books[queue.name], request)
+
+    def _losers(self, claimant: Task, tenants: Tenants) -> Mask:
+        return tenants.of_queues(self._reclaim.may_lose)
+
+    # --- books ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        book = self._books.get(job.queue)
+        if book is not None:  # None: the queue is gone; tasks placed while it was there may still be evicted
+            book.take(tasks[0].cls.request * len(tasks))
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        book = self._books.get(job.queue)
+        if book is not None:
+            book.take(tasks[0].cls.request * -len(tasks))
+
+
+def _first(entry: tuple[int, QueueBook]) -> int:
+    return entry[0]
+
+
+def _place(book: QueueBook, queue: Queue) -> str:
+    """Whose limit it is, as seen from a queue."""
+    return f"queue {book.name}" if book.name == queue.name else f"queue {book.name}, above {queue.name},"

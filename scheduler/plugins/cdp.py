@@ -1,0 +1,60 @@
+"""cdp: a Pod that has just begun to run is left alone for a while (Volcano's cooldown protection plugin).
+
+Elastic jobs lose and win back Pods over and over; the label (else the annotation) ``volcano.sh/cooldown-time`` says for
+how long after its scheduling a running Pod is no victim.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.names import COOLDOWN_TIME
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
+
+
+@register_plugin
+class Cdp:
+    """Takes no arguments."""
+
+    name: ClassVar[str] = "cdp"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, bool] = {}
+        """uid -> whether the task still cools down."""
+        for point in (PREEMPTABLE, RECLAIMABLE):
+            session.add(point, self._victims, bound=self._cooled)
+
+    def _victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
+        return [task for task in candidates if not self._cooling(task)]
+
+    def _cooled(self, claimant: Task, tenants: Tenants) -> Mask:
+        return ~tenants.per_task(self._cooling)
+
+    def _cooling(self, task: Task) -> bool:
+        known = self._known.get(task.uid)
+        if known is None:
+            known = self._known[task.uid] = self._session.now < self._end(task)
+        return known
+
+    def _end(self, task: Task) -> float:
+        """When the task may be evicted, in seconds since the epoch; 0: at any time."""
+        text = task.labels.get(COOLDOWN_TIME, task.cls.annotations.get(COOLDOWN_TIME))
+        if text is None or task.status is not TaskStatus.RUNNING or not task.scheduled_at:
+            return 0.0
+        try:
+            return task.scheduled_at + parse_duration(text)
+        except DurationError as error:
+            where = "labels" if COOLDOWN_TIME in task.labels else "annotations"
+            field = f"metadata.{where}[{COOLDOWN_TIME}]"
+            self._session.malformed_field(Malformed("Pod", task.namespace, task.name, field, str(error)))
+            return 0.0

@@ -1,0 +1,228 @@
+"""nodegroup: queues use the groups of nodes that their affinity names (Volcano's nodegroup plugin).
+
+A node's group is its label ``volcano.sh/nodegroup-name``. An annotation of a queue may limit what it takes of a group.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
+from scheduler.api.node import Codes, Rows
+from scheduler.api.objects import QueueAffinity, ResourceList
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import SMALLEST, Vector, scale_of
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, MaskFilter, Scope, Score, StaticScore
+from scheduler.framework.extension import NODE_ORDER, PREDICATE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.status import ancestors
+
+NO_LABEL: Final = "node group label not found"
+NO_AFFINITY: Final = "node group affinity not specified"
+OTHER_GROUP: Final = "node does not satisfy the node group affinity"
+LIMIT_INVALID: Final = "node group resource limit annotation invalid"
+LIMIT_EXCEEDED: Final = "node group resource limit exceeded"
+_BEST: Final = 100.0
+_limits: Final = msgspec.json.Decoder(dict[str, ResourceList])
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What a queue says of node groups."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    """Best first."""
+    anti_required: tuple[str, ...] = ()
+    anti_preferred: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.preferred or self.anti_required or self.anti_preferred)
+
+    def admits(self, group: str) -> bool:
+        """Only what is named is admitted; the group to be avoided if possible is possible."""
+        if group in self.anti_preferred:
+            return True
+        return (group in self.required or group in self.preferred) and group not in self.anti_required
+
+    def score(self, group: str, ordered: bool) -> float:
+        """0 to 150; -1 for a group to be avoided."""
+        if group in self.anti_preferred:
+            return -1.0
+        score = _BEST if group in self.required else 0.0
+        if group in self.preferred:
+            number = len(self.preferred)
+            score += _BEST / 2 * ((number - self.preferred.index(group)) / number if ordered else 1.0)
+        return score
+
+
+ANYWHERE: Final = Groups()
+
+
+@register_plugin
+class NodeGroup:
+    """Arguments: ``strict`` (default true; false: queues without affinity may use nodes without a group) and
+    ``enablePreferredOrder`` (default false; true: of the preferred groups the first is the best). Flag
+    ``enableHierarchy`` (default false): a queue without affinity has that of the nearest queue above it."""
+
+    name: ClassVar[str] = "nodegroup"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._strict = arguments.boolean("strict", True)
+        self._ordered = arguments.boolean("enablePreferredOrder", False)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
+        inherit = session.option("enableHierarchy")
+        self._groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
+        self._limits: dict[str, GroupLimits | None] = {}
+        """Of the queues that have some; None: the annotation cannot be read."""
+        for name, queue in session.queues.items():
+            if queue.annotations.get(NODEGROUP_RESOURCE_LIMITS):
+                self._limits[name] = self._read_limits(queue)
+        self._count_allocated()
+        session.add(PREDICATE, self._filters, variant=self._own_view)
+        session.add(NODE_ORDER, self._scores)
+        if self._limits:
+            session.add_handlers(self._allocated, self._deallocated)
+
+    def _own_view(self, job: Job) -> object:
+        """Queues that say the same see the nodes alike, unless they have limits."""
+        return job.queue if job.queue in self._limits else self._groups.get(job.queue)
+
+    # --- nodes ---
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        groups = self._groups.get(job.queue, ANYWHERE)
+        limits = self._limits.get(job.queue) if job.queue in self._limits else NO_LIMITS
+        if limits is None:
+            return [MaskFilter(np.zeros(len(self._codes), dtype=bool), LIMIT_INVALID)]
+        if groups:
+            by_group = [-1 if groups.admits(name) else 2 for name in self._names]
+        else:
+            by_group = [1] * len(self._names)
+        unlabelled = 0 if self._strict or groups else -1
+        codes: Codes = np.array([*by_group, unlabelled], dtype=np.int32)[self._codes]
+        filters: list[Filter] = [CodedFilter(codes, (NO_LABEL, NO_AFFINITY, OTHER_GROUP))]
+        if limits.of:
+            filters.append(LimitFilter(self._codes, self._names, limits, cls.request))
+        return filters
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        groups = self._groups.get(job.queue, ANYWHERE)
+        by_group = np.array([*(groups.score(name, self._ordered) for name in self._names), 0.0])
+        return [StaticScore(by_group[self._codes])] if by_group.any() else []
+
+    # --- limits ---
+    def _read_limits(self, queue: Queue) -> "GroupLimits | None":
+        dimensions = self._session.dimensions
+        field = f"metadata.annotations[{NODEGROUP_RESOURCE_LIMITS}]"
+        try:
+            listed = _limits.decode(queue.annotations[NODEGROUP_RESOURCE_LIMITS])
+            limits = {}
+            for group, amounts in listed.items():
+                limits[group] = np.full(dimensions.width, np.inf)
+                for name, quantity in amounts.items():
+                    position = dimensions.find(name)
+                    amount = parse_quantity(quantity, scale_of(name))
+                    if position is not None:  # nobody asks for other resources
+                        limits[group][position] = amount
+        except (msgspec.MsgspecError, QuantityError) as error:
+            consequence = "the Pods of this queue wait"
+            self._session.malformed_field(Malformed("Queue", "", queue.name, field, str(error), consequence))
+            return None
+        return GroupLimits(limits, {group: dimensions.zeros() for group in limits})
+
+    def _count_allocated(self) -> None:
+        index = self._session.nodes.index
+        for job in self._session.jobs.values() if self._limits else ():
+            if self._limits.get(job.queue) is not None:
+                for status in ALLOCATED_STATUSES:
+                    for task in job.of(status).values():
+                        if task.node in index:
+                            self._charge(job, (task,), (index[task.node],), 1)
+
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._charge(job, tasks, rows, 1)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._charge(job, tasks, rows, -1)
+
+    def _charge(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], sign: int) -> None:
+        limits = self._limits.get(job.queue)
+        if limits is None:
+            return
+        for task, row in zip(tasks, rows, strict=True):
+            code = self._codes[row]
+            group = self._names[code] if code >= 0 else None
+            if group in limits.used:
+                limits.used[group] = limits.used[group] + task.cls.request * sign
+
+
+@dataclass(slots=True)
+class GroupLimits:
+    """What a queue may take of each group, and takes."""
+
+    of: dict[str, Vector]
+    """Group -> limit; infinity where none is given."""
+    used: dict[str, Vector]
+
+    def room(self, group: str, request: Vector) -> int:
+        """How many more tasks of a request each the queue may have in the group."""
+        if group not in self.of:
+            return UNBOUNDED
+        left = self.of[group] - self.used[group] + SMALLEST
+        if (left <= 0).any():
+            return 0
+        asked = request > 0
+        return int((np.minimum(left[asked], UNBOUNDED * request[asked]) // request[asked]).min(initial=UNBOUNDED))
+
+
+NO_LIMITS: Final = GroupLimits({}, {})
+
+
+class LimitFilter:
+    """Nodes of groups of which the queue has not got all it may have. Every placement may use up one."""
+
+    scope = Scope.CLUSTER
+    unresolvable = True
+
+    def __init__(self, codes: Codes, names: Sequence[str], limits: GroupLimits, request: Vector) -> None:
+        self._codes = codes
+        self._names = names
+        self._limits = limits
+        self._request = request
+
+    def room(self, rows: Rows) -> Counts:
+        by_group = [self._limits.room(name, self._request) for name in self._names]
+        result: Counts = np.array([*by_group, UNBOUNDED], dtype=np.int64)[self._codes[rows]]
+        return result
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        return ((LIMIT_EXCEEDED, len(rows)),)
+
+
+def _affinity(queues: Mapping[str, Queue], name: str, inherit: bool) -> QueueAffinity | None:
+    """The affinity of a queue, else, if it may inherit, that of the nearest queue above it that has one."""
+    above = ancestors(queues, name) if inherit else []
+    return next((queues[at].affinity for at in (name, *above) if queues[at].affinity is not None), None)
+
+
+def _groups(affinity: QueueAffinity | None) -> Groups:
+    near = affinity.node_group_affinity if affinity else None
+    away = affinity.node_group_anti_affinity if affinity else None
+    return Groups(
+        required=tuple((near and near.required_during_scheduling_ignored_during_execution) or ()),
+        preferred=tuple((near and near.preferred_during_scheduling_ignored_during_execution) or ()),
+        anti_required=tuple((away and away.required_during_scheduling_ignored_during_execution) or ()),
+        anti_preferred=tuple((away and away.preferred_during_scheduling_ignored_during_execution) or ()),
+    )

@@ -1,0 +1,48 @@
+"""What a Pod wants of NUMA nodes: cpus of its own, if it is guaranteed what it asks for, and a policy."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.api.names import CPU, MEMORY, NUMA_TOPOLOGY_POLICY
+from scheduler.api.objects import Container
+from scheduler.api.quantity import parse_quantity
+from scheduler.api.task import TaskClass
+
+RESTRICTED: Final = "restricted"
+SINGLE: Final = "single-numa-node"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The demand of one class of Pods."""
+
+    policy: str
+    """"": none."""
+    containers: tuple[tuple[str, int], ...]
+    """Name and number of whole cpus; 0: the container shares cpus with others."""
+
+
+def demand_of(cls: TaskClass) -> Demand | None:
+    """None for Pods that are not Guaranteed: their cpus are not their own."""
+    containers = cls.spec.containers
+    if not containers or not all(map(_guaranteed, [*containers, *(cls.spec.init_containers or ())])):
+        return None
+    policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")
+    return Demand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in containers))
+
+
+def _guaranteed(container: Container) -> bool:
+    """Cpu and memory are limited, and asked for in full."""
+    limits = (container.resources and container.resources.limits) or {}
+    requests = (container.resources and container.resources.requests) or {}
+    for name in (CPU, MEMORY):
+        limit = parse_quantity(limits.get(name, 0), 1000)
+        if limit <= 0 or parse_quantity(requests.get(name, limits[name]), 1000) != limit:
+            return False
+    return True
+
+
+def _whole_cpus(container: Container) -> int:
+    limits = (container.resources and container.resources.limits) or {}
+    milli = parse_quantity(limits.get(CPU, 0), 1000)
+    return 0 if milli % 1000 else milli // 1000

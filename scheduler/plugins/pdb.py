@@ -1,0 +1,103 @@
+"""pdb: a PodDisruptionBudget says how many of its Pods may be evicted at once (Volcano's pdb plugin).
+
+Of the candidates, in their order, as many may go as each budget allows, less those that went before in the same
+session. A Pod without any label is never a victim (as in Volcano, though no budget can speak of it).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.objects import PodDisruptionBudget
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_LIMIT
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
+from scheduler.plugins.selectors import is_sound, matches
+
+
+@register_plugin
+class Pdb:
+    """Takes no arguments."""
+
+    name: ClassVar[str] = "pdb"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for key in sorted(session.snapshot.budgets):
+            budget = session.snapshot.budgets[key]
+            if self._selects(budget):
+                self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
+        self._gone: Counter[str] = Counter()
+        """Budget -> how many of its Pods were evicted in this session."""
+        for point in (PREEMPTABLE, RECLAIMABLE):
+            session.add(point, lambda claimant, candidates: self._victims(candidates), bound=self._expendable)
+        session.add(VICTIM_LIMIT, self._victims)
+        if self._by_namespace:
+            session.add_handlers(self._allocated, self._deallocated)
+
+    def _selects(self, budget: PodDisruptionBudget) -> bool:
+        """Whether the budget speaks of any Pods; one whose selector makes no sense is told of."""
+        meta, selector = budget.metadata, budget.spec.selector
+        if selector is None or not (selector.match_labels or selector.match_expressions):
+            return False
+        return is_sound(selector, partial(self._complain, meta.namespace, meta.name))
+
+    def _complain(self, namespace: str, name: str, field: str, problem: str) -> None:
+        malformed = Malformed("PodDisruptionBudget", namespace, name, f"spec.selector: {field}", problem)
+        self._session.malformed_field(malformed)
+
+    # --- answers ---
+    def _victims(self, candidates: Sequence[Task]) -> list[Task]:
+        counted: Counter[str] = Counter()
+        victims = []
+        for task in candidates:
+            if not task.labels:
+                continue
+            allowed = True
+            for budget in self._budgets(task):
+                counted[budget.metadata.uid] += 1
+                allowed &= counted[budget.metadata.uid] <= self._left(budget)
+            if allowed:
+                victims.append(task)
+        return victims
+
+    def _expendable(self, claimant: Task, tenants: Tenants) -> Mask:
+        return tenants.per_task(self._may_go_first)
+
+    def _may_go_first(self, task: Task) -> bool:
+        """Whether every budget allows the eviction of a task at the opening of the session, were it the only one."""
+        return bool(task.labels) and all(b.status.disruptions_allowed > 0 for b in self._budgets(task))
+
+    def _left(self, budget: PodDisruptionBudget) -> int:
+        return budget.status.disruptions_allowed - self._gone[budget.metadata.uid]
+
+    def _budgets(self, task: Task) -> list[PodDisruptionBudget]:
+        """The budgets that the eviction of a task counts against."""
+        return [
+            budget
+            for budget in self._by_namespace.get(task.namespace, ())
+            if matches(budget.spec.selector, task.labels) and task.name not in (budget.status.disrupted_pods or {})
+        ]
+
+    # --- books: only what had a node before the session can be evicted in it ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._count(tasks, -1)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._count(tasks, 1)
+
+    def _count(self, tasks: Sequence[Task], sign: int) -> None:
+        for task in tasks:
+            if task.node:
+                for budget in self._budgets(task):
+                    self._gone[budget.metadata.uid] += sign

@@ -1,0 +1,63 @@
+"""The plugin: scores by strategy and by scarcity, and the filter that keeps proportions."""
+
+from typing import ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Filter, Score, StaticScore
+from scheduler.framework.extension import NODE_ORDER, PREDICATE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.resource_strategy_fit.scarce import Proportions, Sra
+from scheduler.plugins.resource_strategy_fit.strategy import (
+    FULL,
+    StrategyError,
+    StrategyScore,
+    read_strategies,
+    strategies_of,
+)
+
+DEFAULT_WEIGHT = 10
+
+
+@register_plugin
+class ResourceStrategyFit:
+    """Arguments: ``resourceStrategyFitWeight`` (10; 0 switches the strategies off, negative counts as 10),
+    ``resources`` (name, or ``beginning*`` -> ``type`` LeastAllocated or MostAllocated, and ``weight``; default cpu and
+    memory LeastAllocated 1), ``sra`` and ``proportional`` (see ``scarce``). A Pod may name a strategy of its own in
+    ``volcano.sh/resource-strategy-scoring-type`` and ``volcano.sh/resource-strategy-weight`` (JSON)."""
+
+    name: ClassVar[str] = "resource-strategy-fit"
+
+    def __init__(self, arguments: Arguments) -> None:
+        weight = arguments.integer("resourceStrategyFitWeight", DEFAULT_WEIGHT)
+        self._weight = weight if weight >= 0 else DEFAULT_WEIGHT
+        self._strategies = read_strategies(arguments)
+        self._sra = Sra(arguments.nested("sra"))
+        self._proportions = Proportions(arguments.nested("proportional"))
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        session.add(PREDICATE, self._filters)
+        session.add(NODE_ORDER, self._scores)
+
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        return [*self._proportions.filters(self._session.nodes, self._session.dimensions, cls)]
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        session, nodes = self._session, self._session.nodes
+        scores: list[Score] = []
+        if self._weight:
+            try:
+                strategies = strategies_of(cls, session.dimensions, self._strategies)
+            except StrategyError as error:
+                pod = next((task.name for task in job.tasks() if task.cls is cls), job.name)
+                session.malformed_field(Malformed("Pod", cls.namespace, pod, error.field, error.problem))
+                strategies = {}
+            if strategies:
+                scores.append(StrategyScore(nodes, cls, strategies, FULL * self._weight))
+        if self._sra.weight:
+            scores.append(StaticScore(self._sra.column(nodes, session.dimensions, cls)))
+        return scores

@@ -1,0 +1,96 @@
+"""Scarce resources: Pods that do not ask for them stay off the nodes that have them (sra), and leave enough cpu and
+memory for those that will (proportional)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, SMALLEST, Dimensions
+from scheduler.api.task import TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import UNBOUNDED, Counts, Scope
+from scheduler.plugins.resource_strategy_fit.strategy import FULL
+
+_MEMORY_UNIT: Final = 1e6
+"""Bytes per thousandth of a card that the proportion 1 stands for: 1 GB of memory per card."""
+
+
+class Sra:
+    """Argument ``sra``: ``enable`` (false), ``resources`` ("a, b"), ``weight`` (0), ``resourceWeight`` (1 each)."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        weights = arguments.nested("resourceWeight")
+        enabled = arguments.boolean("enable", False)
+        self.weight = max(arguments.integer("weight", 0), 0) if enabled else 0
+        self._weights = {}
+        for name in _listed(arguments.text("resources", "")):
+            weight = weights.integer(name, 1)
+            self._weights[name] = weight if weight >= 0 else 1
+
+    def column(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> Column:
+        """The part of the scarce resources that a node has not got, x 100 x weight; 0 where the node lacks something
+        that is asked for."""
+        total = sum(self._weights.values())
+        score: Column = np.full(len(nodes), 1.0 if total else 0.0)
+        for name, weight in self._weights.items():
+            d = dimensions.find(name)
+            if d is not None and total:
+                score -= np.where(nodes.allocatable[d] > 0, weight / total, 0.0)
+        asked = np.flatnonzero(cls.request >= SMALLEST)
+        score[(nodes.allocatable[asked] == 0).any(axis=0)] = 0.0
+        return score * (FULL * self.weight)
+
+
+class Proportions:
+    """Argument ``proportional``: ``enable`` (false), ``resources`` ("a, b"), ``resourceProportion`` with ``<name>.cpu``
+    (cores per card) and ``<name>.memory`` (GB per card), 1 each unless said otherwise."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        rates = arguments.nested("resourceProportion")
+        self._rates: dict[str, tuple[float, float]] = {}
+        if arguments.boolean("enable", False):
+            for name in _listed(arguments.text("resources", "")):
+                cpu, memory = rates.number(f"{name}.cpu", 1.0), rates.number(f"{name}.memory", 1.0)
+                self._rates[name] = (cpu if cpu >= 0 else 1.0, memory if memory >= 0 else 1.0)
+
+    def filters(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> list["ProportionFilter"]:
+        """For a class that asks for none of the resources, one filter for each."""
+        known = {name: d for name in self._rates if (d := dimensions.find(name)) is not None}
+        if any(cls.request[d] > 0 for d in known.values()):
+            return []
+        return [ProportionFilter(nodes, cls, name, d, *self._rates[name]) for name, d in known.items()]
+
+
+class ProportionFilter:
+    """Nodes on which enough cpu and memory is left for the idle cards of one kind."""
+
+    scope = Scope.NODE
+    unresolvable = True
+
+    def __init__(self, nodes: Nodes, cls: TaskClass, name: str, position: int, cpu: float, memory: float) -> None:
+        self._nodes = nodes
+        self._request = cls.request
+        self._name = name
+        self._position = position
+        self._kept: Mapping[int, float] = {CPU_INDEX: cpu, MEMORY_INDEX: memory * _MEMORY_UNIT}
+
+    def room(self, rows: Rows) -> Counts:
+        nodes = self._nodes
+        cards = nodes.idle[self._position, rows]
+        room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
+        for d, rate in self._kept.items():
+            left = nodes.idle[d, rows] - cards * rate
+            asked = self._request[d]
+            fitting = left // asked if asked else np.where(left < 0, 0, UNBOUNDED)
+            np.minimum(room, np.clip(fitting, 0, UNBOUNDED).astype(np.int64), out=room)
+        room[nodes.allocatable[self._position, rows] == 0] = UNBOUNDED
+        return room
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        return ((f"proportional of resource {self._name} check failed", len(rows)),)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,87 @@
+"""resourcequota: a PodGroup whose Pods the namespace's ResourceQuotas would refuse is not let in (Volcano's
+resourcequota plugin).
+
+What PodGroups let in before in the same session will use counts as used.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from scheduler.api.amount import Amount, parse_amount
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.objects import ResourceList, ResourceQuota
+from scheduler.api.quantity import QuantityError
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+
+Amounts = Mapping[str, Amount]
+NOTHING = Amount(0)
+
+
+@register_plugin
+class ResourceQuotas:
+    """Takes no arguments. Scopes are not looked at: a quota with scopes counts as one without."""
+
+    name: ClassVar[str] = "resourcequota"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._quotas: dict[str, list[tuple[str, Amounts, Amounts]]] = {}
+        """Namespace -> name, hard limits, amounts in use."""
+        for key in sorted(session.snapshot.quotas):
+            quota = session.snapshot.quotas[key]
+            known = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
+            self._quotas.setdefault(quota.metadata.namespace, []).append(known)
+        self._promised: dict[str, dict[str, Amount]] = {}
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+
+    def _read(self, quota: ResourceQuota, field: str) -> Amounts:
+        meta = quota.metadata
+        amounts: ResourceList = getattr(quota.status, field) or {}
+        return self._amounts("ResourceQuota", meta.namespace, meta.name, f"status.{field}", amounts)
+
+    def _amounts(self, kind: str, namespace: str, name: str, field: str, amounts: ResourceList) -> dict[str, Amount]:
+        """The amounts; one that cannot be read is set aside and told of."""
+        result = {}
+        for resource, quantity in amounts.items():
+            try:
+                result[resource] = parse_amount(quantity)
+            except QuantityError as error:
+                problem = Malformed(kind, namespace, name, f"{field}[{resource}]", str(error))
+                self._session.malformed_field(problem)
+        return result
+
+    def _minimum(self, job: Job) -> dict[str, Amount]:
+        return self._amounts("PodGroup", job.namespace, job.name, "spec.minResources", job.min_resource_list or {})
+
+    def _enqueueable(self, job: Job) -> Vote:
+        minimum = self._minimum(job)
+        promised = self._promised.get(job.namespace, {})
+        for name, hard, used in self._quotas.get(job.namespace, ()):
+            taken = {r: used.get(r, NOTHING) + promised.get(r, NOTHING) for r in hard}
+            over = sorted(r for r in hard if r in minimum and (taken[r] + minimum[r]).nano > hard[r].nano)
+            if over:
+                message = (
+                    f"resource quota insufficient, requested: {_listed(over, minimum)}, used: {_listed(over, taken)}, "
+                    f"limited: {_listed(over, hard)} (ResourceQuota {job.namespace}/{name})"
+                )
+                self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message))
+                return Vote.REJECT
+        return Vote.PERMIT
+
+    def _enqueued(self, job: Job) -> None:
+        promised = self._promised.setdefault(job.namespace, {})
+        for resource, amount in self._minimum(job).items():
+            promised[resource] = promised.get(resource, NOTHING) + amount
+
+
+def _listed(names: Iterable[str], amounts: Amounts) -> str:
+    return ", ".join(f"{name} {amounts[name]}" for name in names)

@@ -1,0 +1,104 @@
+"""The plugin: tasks are placed bucket by bucket, each on the node that takes most of its bucket.
+
+Which task of a class a node is wanted for is not asked: it is the first in task order that still waits.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.node import Column, Rows
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Counts, Scope, Score
+from scheduler.framework.extension import NODE_ORDER, TASK_ORDER
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.task_topology.buckets import JobBuckets
+from scheduler.plugins.task_topology.topology import TopologyError, read_topology
+
+FULL = 100.0
+
+
+@register_plugin
+class TaskTopology:
+    """Argument ``task-topology.weight`` (default 1). Annotations of the PodGroup, after ``volcano.sh/task-topology-``:
+    ``affinity``, ``anti-affinity`` (``ps,worker;evaluator``) and ``task-order`` (``ps,worker``)."""
+
+    name: ClassVar[str] = "task-topology"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weight = arguments.integer("task-topology.weight", 1)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._jobs: dict[str, JobBuckets] = {}
+        for key, job in session.jobs.items():
+            if job.annotations and TaskStatus.PENDING in job.by_status:
+                buckets = self._buckets(job)
+                if buckets is not None:
+                    self._jobs[key] = buckets
+        if not self._jobs:
+            return
+        session.add(TASK_ORDER, self._key)
+        session.add(NODE_ORDER, self._scores, variant=lambda job: job.key if job.key in self._jobs else "")
+        session.add_handlers(self._allocated, self._deallocated)
+
+    def _buckets(self, job: Job) -> JobBuckets | None:
+        try:
+            topology = read_topology(job)
+        except TopologyError as error:
+            if job.size >= job.min_member:  # before that, Pods may still be on their way
+                problem = Malformed("PodGroup", job.namespace, job.name, error.field, str(error))
+                self._session.malformed_field(problem)
+            return None
+        return None if topology is None else JobBuckets(job, topology)
+
+    def _key(self, task: Task) -> tuple[int, ...]:
+        buckets = self._jobs.get(task.job)
+        return (1,) if buckets is None else buckets.key(task)
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        buckets = self._jobs.get(job.key)
+        if buckets is None or not buckets.largest:
+            return []
+        return [TopologyScore(self._session, cls, buckets, FULL * self._weight / buckets.largest)]
+
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._move(job, tasks, rows, 1)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._move(job, tasks, rows, -1)
+
+    def _move(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], sign: int) -> None:
+        buckets = self._jobs.get(job.key)
+        if buckets is not None:
+            buckets.move(tasks, (self._session.nodes.names[row] for row in rows), sign)
+
+
+class TopologyScore:
+    """How well nodes do for the next task of a class. Every placement changes the bucket, and so every node's score."""
+
+    scope = Scope.CLUSTER
+
+    def __init__(self, session: Session, cls: TaskClass, buckets: JobBuckets, scale: float) -> None:
+        self._session = session
+        self._buckets = buckets
+        self._scale = scale
+        waiting = buckets.job.of(TaskStatus.PENDING).values()
+        self._order = sorted((t for t in waiting if t.cls is cls and not t.gated), key=session.task_key)
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        task = self._next()
+        if task is None:
+            return np.zeros(len(rows))
+        column: Column = self._buckets.column(task, self._session.nodes, rows) * self._scale
+        return column
+
+    def _next(self) -> Task | None:
+        """The first task of the class, in task order, that waits for a node."""
+        pending = self._buckets.job.of(TaskStatus.PENDING)
+        return next((task for task in self._order if task.uid in pending), None)

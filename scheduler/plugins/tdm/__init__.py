@@ -1,0 +1,5 @@
+"""tdm: nodes that are on loan by the hour, and Pods that can do with that (Volcano's time division multiplexing)."""
+
+from scheduler.plugins.tdm.plugin import Tdm
+
+__all__ = ["Tdm"]

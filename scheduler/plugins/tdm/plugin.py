@@ -1,0 +1,182 @@
+"""The plugin: nodes labelled with a revocable zone take Pods that may be evicted, in the hours of the zone only.
+
+Outside the hours, ``shuffle`` evicts what still runs there, a few Pods of each job at a time. Jobs that cannot do with
+such nodes go first elsewhere, and may evict preemptable Pods there.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.job import Job
+from scheduler.api.names import PREEMPTABLE as PREEMPTABLE_KEY
+from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.node import Codes
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.extension import (
+    JOB_ORDER,
+    JOB_PIPELINED,
+    JOB_STARVING,
+    NODE_ORDER,
+    PREDICATE,
+    PREEMPTABLE,
+    VICTIM_TASKS,
+    Vote,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
+from scheduler.plugins.tdm.budget import most_victims
+from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
+
+ZONE: Final = "tdm.revocable-zone."
+PERIOD: Final = "tdm.evict.period"
+ANY: Final = "*"
+NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
+BEST: Final = 100.0
+TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+
+
+class _LastRound:
+    """When Pods were last evicted from nodes whose hours are over, under one configuration."""
+
+    def __init__(self) -> None:
+        self._configuration: Configuration | None = None
+        self._moment = 0.0
+
+    def due(self, configuration: Configuration, now: float, period: float) -> bool:
+        """Whether a round is due now; it counts as made then."""
+        if configuration is self._configuration and self._moment <= now < self._moment + period:
+            return False
+        self._configuration, self._moment = configuration, now
+        return True
+
+
+_last_round = _LastRound()
+
+
+@register_plugin
+class Tdm:
+    """Arguments: ``tdm.revocable-zone.<name>`` for each zone, the hours in which it may be used (``HH:MM-HH:MM``, local
+    time; an end that is not after the start is on the next day), and ``tdm.evict.period`` (default 1m), the least time
+    between two rounds of evictions."""
+
+    name: ClassVar[str] = "tdm"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._hours: dict[str, Hours] = {}
+        for key in arguments:
+            if key.startswith(ZONE):
+                try:
+                    self._hours[key.removeprefix(ZONE)] = parse_hours(arguments.text(key, ""))
+                except HoursError as error:
+                    arguments.problems.append(f"argument {key}: {error}; the zone is not known")
+        self._period = 60.0
+        try:
+            self._period = parse_duration(arguments.text(PERIOD, "1m"))
+        except DurationError as error:
+            arguments.problems.append(f"argument {PERIOD}: {error}; using 1m")
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._zones = Zones(self._hours, session.now)
+        facts = session.nodes.facts
+        codes, self._names = facts.label_column(REVOCABLE_ZONE)
+        empty = self._names.index("") if "" in self._names else -2
+        self._codes: Codes = np.where(codes == empty, np.int32(-1), codes)
+        """Position of each node's zone in ``_names``; -1: an ordinary node."""
+        session.add(PREDICATE, self._filters)
+        session.add(NODE_ORDER, self._scores)
+        session.add(PREEMPTABLE, self._victims, bound=self._evictable)
+        session.add(VICTIM_TASKS, self._overdue)
+        session.add(JOB_ORDER, preemptable)
+        session.add(JOB_PIPELINED, self._pipelined)
+        session.add(JOB_STARVING, lambda job: not preemptable(job) and TaskStatus.PENDING in job.by_status)
+
+    # --- nodes ---
+    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        if not self._names:
+            return []
+        reasons = [self._zones.why_not(zone) or ("" if revocable(cls) else NOT_REVOCABLE) for zone in self._names]
+        return [_by_reason(self._codes, reasons)] if any(reasons) else []
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        if not self._names or not revocable(cls):
+            return []
+        active = np.array([*map(self._zones.active, self._names), False])
+        return [StaticScore(np.where(active[self._codes], BEST, 0.0))]
+
+    # --- jobs ---
+    @staticmethod
+    def _pipelined(job: Job) -> Vote:
+        return Vote.PERMIT if job.waiting_count + job.ready_count >= job.min_member else Vote.REJECT
+
+    # --- victims ---
+    def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        if preemptor.preemptable or revocable(preemptor.cls):
+            return []
+        return self._within_budgets(task for task in candidates if self._on_ordinary_node(task))
+
+    def _evictable(self, preemptor: Task, tenants: Tenants) -> Mask:
+        if preemptor.preemptable or revocable(preemptor.cls):
+            return np.zeros(len(tenants.tasks), dtype=bool)
+        return tenants.per_task(self._on_ordinary_node)
+
+    def _overdue(self, candidates: Sequence[Task]) -> list[Task]:
+        """What still runs on nodes whose hours are over; asked for in turn."""
+        session = self._session
+        if not _last_round.due(session.configuration, session.now, self._period):
+            return []
+        over = [self._zones.inactive(zone) for zone in self._names]
+        return self._within_budgets(
+            task for task in candidates if _runs(task) and (code := self._code(task)) >= 0 and over[code]
+        )
+
+    def _within_budgets(self, tasks: Iterable[Task]) -> list[Task]:
+        left: dict[str, int] = {}
+        victims = []
+        for task in tasks:
+            job = self._session.jobs.get(task.job)
+            if job is None:
+                continue
+            if task.job not in left:
+                left[task.job] = most_victims(self._session, job)
+            if left[task.job] > 0:
+                left[task.job] -= 1
+                victims.append(task)
+        return victims
+
+    def _on_ordinary_node(self, task: Task) -> bool:
+        return _runs(task) and self._code(task) == -1
+
+    def _code(self, task: Task) -> int:
+        """Position of the zone of a task's node, -1 for an ordinary node, -2 for one that is not known."""
+        row = self._session.nodes.index.get(task.node)
+        return -2 if row is None else int(self._codes[row])
+
+
+def _runs(task: Task) -> bool:
+    return task.preemptable and task.status is TaskStatus.RUNNING
+
+
+def _by_reason(codes: Codes, reasons: Sequence[str]) -> CodedFilter:
+    """A filter from codes of which some stand for no reason ("")."""
+    texts = [reason for reason in dict.fromkeys(reasons) if reason]
+    place = np.array([texts.index(reason) if reason else -1 for reason in reasons] + [-1], dtype=np.int32)
+    return CodedFilter(place[codes], texts)
+
+
+def revocable(cls: TaskClass) -> bool:
+    """Whether Pods of the class can do with nodes that are on loan: they say so, or that they may be preempted."""
+    zone = cls.annotations.get(REVOCABLE_ZONE)
+    return cls.annotations.get(PREEMPTABLE_KEY) in TRUE if zone is None else zone == ANY
+
+
+def preemptable(job: Job) -> bool:
+    """Whether the PodGroup says that it may be preempted as a whole."""
+    return job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY)) in TRUE

@@ -1,0 +1,64 @@
+"""Revocable zones: the hours of the day in which their nodes may be used."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+_HOURS: Final = re.compile(r"\s*([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])\s*")
+_MINUTE: Final = 60
+_DAY: Final = 24 * 60 * _MINUTE
+
+
+class HoursError(ValueError):
+    """The text is not ``HH:MM-HH:MM``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A part of every day."""
+
+    text: str
+    start: int
+    """Seconds since midnight."""
+    end: int
+    """Not after ``start``: on the next day."""
+
+    def contains(self, moment: float) -> bool:
+        """Whether a moment (seconds since the epoch) falls into it, by the local time of this process."""
+        local = datetime.fromtimestamp(moment)
+        second = (local.hour * 60 + local.minute) * _MINUTE + local.second
+        length = (self.end - self.start - 1) % _DAY + 1
+        return (second - self.start) % _DAY <= length
+
+
+def parse_hours(text: str) -> Hours:
+    """Raises HoursError."""
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        raise HoursError(f"not hours of a day as HH:MM-HH:MM: {text!r:.66}")
+    hour, minute, last_hour, last_minute = (int(part) for part in match.groups())
+    return Hours(text, (hour * 60 + minute) * _MINUTE, (last_hour * 60 + last_minute) * _MINUTE)
+
+
+class Zones:
+    """The zones of the configuration at one moment."""
+
+    def __init__(self, hours: Mapping[str, Hours], now: float) -> None:
+        self._hours = hours
+        self._active = {name: span.contains(now) for name, span in hours.items()}
+
+    def active(self, zone: str) -> bool:
+        return self._active.get(zone, False)
+
+    def inactive(self, zone: str) -> bool:
+        """The zone is known, and its nodes may not be used now."""
+        return not self._active.get(zone, True)
+
+    def why_not(self, zone: str) -> str:
+        """Why nodes of the zone may not be used now; "": they may."""
+        span = self._hours.get(zone)
+        if span is None:
+            return f"revocable zone {zone} not support"
+        return "" if self._active[zone] else f"current time beyond revocable zone {zone}:{span.text}"

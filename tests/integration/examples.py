@@ -1,0 +1,241 @@
+"""What is to become of each file in `deploy/examples` on a cluster with the chart: one function per file, by its name.
+
+The fake kubelets let Pods run for ever; a function that says that containers end has them end.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from subprocess import CalledProcessError
+from typing import Any
+
+from controlplane.client import ApiError
+from controlplane.run import ControlPlane
+from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind
+from scheduler.api.names import JOB_NAME, TASK_SPEC
+from scheduler.cluster.kube.sources import object_path
+from tests.integration.installation import EXAMPLES
+
+Json = dict[str, Any]
+TIMEOUT = 60.0
+
+
+class Stage:
+    """A namespace for one example."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane = plane
+        self.namespace = namespace
+        self.api = plane.admin
+
+    def create(self, example: str) -> None:
+        try:
+            self._plane.kubectl("create", "--namespace", self.namespace, "-f", EXAMPLES / f"{example}.yaml")
+        except CalledProcessError as error:
+            raise AssertionError(error.stderr) from None
+
+    def get(self, kind: Kind, name: str) -> Json | None:
+        try:
+            found: Json = self.api.get(object_path(kind, self.namespace, name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        return found
+
+    def pods(self, *, running: bool = True, **labels: str) -> list[str]:
+        """Names of Pods with these labels."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        items = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={selector}")["items"]
+        return sorted(
+            pod["metadata"]["name"] for pod in items if not running or pod["status"].get("phase") == "Running"
+        )
+
+    def messages(self) -> list[str]:
+        """Of Events."""
+        return [event["message"] for event in self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]]
+
+    def end(self, *pods: str) -> None:
+        """Have Pods succeed."""
+        for pod in pods:
+            annotations = {"volcano-py.test/outcome": "succeed"}
+            self.api.patch(object_path(POD, self.namespace, pod), {"metadata": {"annotations": annotations}})
+
+    def phase(self, job: str) -> str:
+        """Of a vcjob."""
+        found = self.get(VCJOB, job) or {}
+        return str(((found.get("status") or {}).get("state") or {}).get("phase", ""))
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + TIMEOUT
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise AssertionError(self._plane.kubectl("get", "vcjob,podgroup,pods,events", "-n", self.namespace))
+            time.sleep(0.1)
+        return found
+
+    def runs(self, job: str, *pods: str) -> None:
+        """Wait until a vcjob runs, with just these Pods."""
+        self.until(lambda: self.phase(job) == "Running" and self.pods(**{JOB_NAME: job}) == sorted(pods))
+
+    def completes(self, job: str) -> None:
+        self.until(lambda: self.phase(job) == "Completed")
+
+
+def vcjob(stage: Stage) -> None:
+    stage.create("vcjob")
+    workers = [f"gang-worker-{i}" for i in range(4)]
+    stage.runs("gang", *workers)
+    assert stage.get(SERVICE, "gang")
+    workers.append("gang-worker-4")
+    paths = ("/spec/minAvailable", "/spec/tasks/0/replicas", "/spec/tasks/0/minAvailable")
+    scaled = [{"op": "replace", "path": path, "value": len(workers)} for path in paths]
+    stage.api.patch(object_path(VCJOB, stage.namespace, "gang"), scaled, "json")
+    stage.runs("gang", *workers)
+    stage.end(*workers)
+    stage.completes("gang")
+
+
+def mpi(stage: Stage) -> None:
+    stage.create("mpi")
+    stage.runs("demo-vc-job", "demo-vc-job-mpimaster-0", "demo-vc-job-mpiworker-0", "demo-vc-job-mpiworker-1")
+    stage.end("demo-vc-job-mpimaster-0")
+    stage.completes("demo-vc-job")
+    stage.until(lambda: not stage.pods(running=False, **{TASK_SPEC: "mpiworker"}))
+
+
+def pytorch(stage: Stage) -> None:
+    stage.create("pytorch")
+    stage.runs("pytorch", "pytorch-master-0", "pytorch-worker-0", "pytorch-worker-1")
+    (container,) = stage.api.get(object_path(POD, stage.namespace, "pytorch-worker-1"))["spec"]["containers"]
+    assert {"name": "RANK", "value": "2"} in container["env"]
+    stage.end("pytorch-master-0")
+    stage.completes("pytorch")
+
+
+def tensorflow(stage: Stage) -> None:
+    stage.create("tensorflow")
+    stage.runs("tensorflow", "tensorflow-ps-0", "tensorflow-worker-0", "tensorflow-worker-1")
+    stage.end("tensorflow-worker-0", "tensorflow-worker-1")
+    stage.completes("tensorflow")
+    stage.until(lambda: not stage.pods(running=False, **{TASK_SPEC: "ps"}))
+
+
+def ray(stage: Stage) -> None:
+    stage.create("ray")
+    stage.runs("ray", "ray-head-0", "ray-worker-0", "ray-worker-1")
+    assert stage.get(SERVICE, "ray-head-svc")
+
+
+def cronjob(stage: Stage) -> None:
+    stage.create("cronjob")
+    yesterday = (datetime.now(UTC) - timedelta(hours=24)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = {"status": {"lastScheduleTime": yesterday}}
+    stage.api.patch(f"{object_path(CRON_JOB, stage.namespace, 'nightly')}/status", status)
+    active = stage.until(lambda: _status(stage.get(CRON_JOB, "nightly")).get("active"))
+    job = active[0]["name"]
+    stage.runs(job, f"{job}-report-0", f"{job}-report-1")
+    stage.end(f"{job}-report-0", f"{job}-report-1")
+    stage.until(lambda: _status(stage.get(CRON_JOB, "nightly")).get("lastSuccessfulTime"))
+    stage.completes(job)
+
+
+def jobflow(stage: Stage) -> None:
+    stage.create("jobflow")
+    for job, replicas in (("experiment-prepare", 1), ("experiment-train", 2), ("experiment-evaluate", 1)):
+        pods = [f"{job}-main-{i}" for i in range(replicas)]
+        stage.runs(job, *pods)
+        stage.end(*pods)
+    stage.until(lambda: (_status(stage.get(JOB_FLOW, "experiment")).get("state") or {}).get("phase") == "Succeed")
+    stage.until(lambda: not stage.phase("experiment-train"))
+
+
+def queues(stage: Stage) -> None:
+    stage.create("queues")
+    stage.runs("segmentation", "segmentation-worker-0", "segmentation-worker-1")
+    (group,) = stage.api.get(object_path(POD_GROUP, stage.namespace, "").rstrip("/"))["items"]
+    assert group["spec"]["queue"] == "research-vision"
+
+
+def cards(stage: Stage) -> None:
+    stage.create("cards")
+    stage.runs("cr-job", "cr-job-master-0", "cr-job-worker-0")
+    stage.until(lambda: len(stage.pods(app="cr-deployment")) == 1)
+    path = f"/apis/apps/v1/namespaces/{stage.namespace}/deployments/cr-deployment"
+    stage.api.patch(path, {"spec": {"replicas": 2}})
+    stage.until(lambda: any("insufficient <NVIDIA-H200> quota" in text for text in stage.messages()))
+    assert len(stage.pods(app="cr-deployment")) == 1
+    stage.end("cr-job-master-0", "cr-job-worker-0")
+    stage.completes("cr-job")
+    stage.until(lambda: len(stage.pods(app="cr-deployment")) == 2)
+
+
+def deployment(stage: Stage) -> None:
+    stage.create("deployment")
+    stage.until(lambda: len(stage.pods(app="web")) == 3)
+    (group,) = stage.api.get(object_path(POD_GROUP, stage.namespace, "").rstrip("/"))["items"]
+    assert (group["spec"]["minMember"], group["spec"]["queue"]) == (2, "default")
+
+
+def statefulset(stage: Stage) -> None:
+    stage.create("statefulset")
+    stage.until(lambda: stage.pods(app="store") == ["store-0", "store-1", "store-2"])
+
+
+def job(stage: Stage) -> None:
+    stage.create("job")
+    pods = stage.until(lambda: len(names := stage.pods()) == 3 and names)
+    stage.end(*pods)
+    path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs/sum"
+    stage.until(lambda: stage.api.get(path)["status"].get("succeeded") == 3)
+
+
+def pod(stage: Stage) -> None:
+    stage.create("pod")
+    stage.until(lambda: stage.pods() == ["shell"])
+
+
+def podgroup(stage: Stage) -> None:
+    stage.create("podgroup")
+    stage.until(lambda: stage.pods() == ["pair-0", "pair-1"])
+    stage.until(lambda: _status(stage.get(POD_GROUP, "pair")).get("phase") == "Running")
+
+
+def command(stage: Stage) -> None:
+    stage.create("vcjob")
+    stage.runs("gang", *(f"gang-worker-{i}" for i in range(4)))
+    stage.create("command")
+    stage.until(lambda: stage.phase("gang") == "Aborted" and not stage.pods(running=False))
+    stage.until(
+        lambda: not stage.api.get(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{stage.namespace}/commands")["items"]
+    )
+
+
+def hypernodes(stage: Stage) -> None:
+    stage.create("hypernodes")
+    assert stage.api.get(object_path(HYPER_NODE, "", "spine"))["spec"]["tier"] == 2
+
+
+def _status(found: Json | None) -> Json:
+    return (found or {}).get("status") or {}
+
+
+NEEDS_CARDS = (cards,)
+"""Examples that need the plugin capacity-card."""
+OTHERS = (
+    vcjob,
+    mpi,
+    pytorch,
+    tensorflow,
+    ray,
+    cronjob,
+    jobflow,
+    queues,
+    deployment,
+    statefulset,
+    job,
+    pod,
+    podgroup,
+    command,
+    hypernodes,
+)

@@ -1,0 +1,176 @@
+"""The chart installed by Helm on a real API server, and its Deployments' processes run here in place of containers.
+
+There are no images, so a role is started as a process with the arguments, the configuration files and the identity that
+the Deployment on the server gives it; ports of this machine take the place of those of a Pod.
+"""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import yaml
+
+from controlplane.manifests import CHART, NAMESPACE, RELEASE, ROOT
+from controlplane.process import Process, free_ports
+from controlplane.run import ControlPlane
+from tests.integration.service_network import ServiceNetwork
+
+EXAMPLES = ROOT / "deploy" / "examples"
+ROLES = ("webhooks", "controllers", "scheduler")
+
+# With the admission of ordinary clusters, and the one that asks whether a controller may block its owner's deletion.
+_WITHOUT = ("TaintNodesByCondition", "StorageObjectInUseProtection")
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": [f"system:serviceaccounts:{NAMESPACE}"]}],
+}
+
+
+class Role:
+    """A process of a Deployment."""
+
+    def __init__(self, process: Process, health: int) -> None:
+        self.process = process
+        self._health = health
+
+    @property
+    def log(self) -> str:
+        return self.process.log.read_text(encoding="utf-8")
+
+    def answers(self, path: str) -> bool:
+        """Whether a probe succeeds."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self._health}{path}", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False
+
+
+class Installation:
+    """A control plane with one release of the chart. A context manager; `install` and `start` are the test's."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._stack = ExitStack()
+        self.roles: dict[str, Role] = {}
+        self._audit = directory / "audit.log"
+
+    def __enter__(self) -> Self:
+        """Raises `controlplane.build.BuildError`."""
+        self._network = self._stack.enter_context(ServiceNetwork())
+        policy = self.directory / "audit-policy.json"
+        policy.write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
+        self.plane = ControlPlane(
+            disable_admission=_WITHOUT,
+            apiserver_options=[
+                *self._network.apiserver_options,
+                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+                f"--audit-policy-file={policy}",
+                f"--audit-log-path={self._audit}",
+                "--audit-log-mode=blocking",
+            ],
+        )
+        try:
+            self.plane.start()
+            self._stack.callback(self.plane.stop)
+            self.api = self.plane.admin
+            self.plane.start_kwok()
+            self.plane.start_controller_manager()
+            self.plane.start_kube_scheduler()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for role in self.roles.values():
+            role.process.stop()
+        self._stack.close()
+
+    # --- Helm ---------------------------------------------------------------------------------------------------------
+    def helm(self, *arguments: str | Path) -> str:
+        """What Helm prints; raises CalledProcessError with its stderr."""
+        command = [str(self.plane.binaries / "helm"), *map(str, arguments), f"--namespace={NAMESPACE}"]
+        command += [f"--kubeconfig={self.plane.kubeconfig}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(f"helm {' '.join(map(str, arguments))}: {done.stderr}")
+        return done.stdout
+
+    def package(self) -> Path:
+        """The chart as it is handed on."""
+        self.helm("package", CHART, f"--destination={self.directory}")
+        (self.archive,) = self.directory.glob("*.tgz")
+        return self.archive
+
+    def manifest(self) -> list[dict[str, Any]]:
+        """What the release consists of."""
+        return [each for each in yaml.safe_load_all(self.helm("get", "manifest", RELEASE)) if each]
+
+    # --- roles --------------------------------------------------------------------------------------------------------
+    def start(self, role: str) -> Role:
+        """Run a Deployment's process, and wait until its probes succeed."""
+        name = f"{RELEASE}-{role}"
+        pod = self.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        arguments = self._mounted(role, pod, container)
+        metrics, health = free_ports(2)
+        account = f"system:serviceaccount:{NAMESPACE}:{pod['serviceAccountName']}"
+        arguments += [f"--kubeconfig={self.plane.kubeconfig_for(account)}", f"--healthz-address=127.0.0.1:{health}"]
+        if role == "webhooks":
+            arguments += [f"--port={metrics}", "--listen-address=127.0.0.1", "--graceful-shutdown-time=200ms"]
+            service = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{name}")
+            self._network.connect(service, "webhook", metrics)
+        else:
+            arguments.append(f"--listen-address=127.0.0.1:{metrics}")
+        process = Process(name, [sys.executable, "-m", "scheduler.cli.main", *arguments], self.directory)
+        started = self.roles[role] = Role(process, health)
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            path = container[probe]["httpGet"]["path"]
+            process.wait_until(lambda path=path: started.answers(path), 60.0)  # type: ignore[misc]
+        return started
+
+    def _mounted(self, role: str, pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
+        """The arguments, with paths of files in place of those in a container; the files are written."""
+        arguments: list[str] = list(container["args"])
+        for mount in container.get("volumeMounts", ()):
+            directory = self.directory / role / mount["name"]
+            directory.mkdir(parents=True, exist_ok=True)
+            arguments = [word.replace(mount["mountPath"], str(directory)) for word in arguments]
+        self.refresh(role, pod)
+        return arguments
+
+    def refresh(self, role: str, pod: dict[str, Any] | None = None) -> None:
+        """Bring mounted ConfigMaps up to date, as a kubelet does."""
+        if pod is None:
+            path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}-{role}"
+            pod = self.api.get(path)["spec"]["template"]["spec"]
+        for volume in pod.get("volumes", ()):
+            found = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}")
+            for file, text in found["data"].items():
+                (self.directory / role / volume["name"] / file).write_text(text, encoding="utf-8")
+
+    # --- what the roles have asked of the API server ------------------------------------------------------------------
+    def requests(self) -> Counter[tuple[str, str, str, str, int]]:
+        """Service account, verb, API group, resource (with its subresource) and status of every request so far."""
+        found: Counter[tuple[str, str, str, str, int]] = Counter()
+        for line in self._audit.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            reference = event.get("objectRef") or {}
+            resource = "/".join(filter(None, (reference.get("resource", ""), reference.get("subresource"))))
+            account = event["user"]["username"].rpartition(":")[2]
+            code = event.get("responseStatus", {}).get("code", 0)
+            found[account, event["verb"], reference.get("apiGroup", ""), resource, code] += 1
+        return found
+
+    def logs(self) -> Sequence[str]:
+        return [role.log for role in self.roles.values()]

@@ -1,0 +1,210 @@
+"""The chart on a real API server: installed by Helm, its roles run under the rights it gives, every example tried,
+upgraded, and taken away again."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+
+from controlplane import build
+from controlplane.client import ApiError
+from controlplane.manifests import NAMESPACE, RELEASE, ROOT
+from scheduler.api.kinds import CLAIM, QUEUE, VCJOB
+from scheduler.cluster.kube.sources import object_path
+from scheduler.webhooks.configurations import collection_of, name_of
+from scheduler.webhooks.routes import CHART_DEFAULT, routes
+from tests.integration import examples
+from tests.integration.installation import EXAMPLES, ROLES, Installation
+
+pytestmark = pytest.mark.controlplane
+
+CARDS = ROOT / "examples" / "scheduler.conf"
+H200 = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+NEVER_NEEDED_HERE = {
+    ("volcano-py-scheduler", "get", "", "pods"),  # when the answer to a binding is lost
+    ("volcano-py-scheduler", "delete", "", "pods"),  # an eviction
+    ("volcano-py-scheduler", "create", "coordination.k8s.io", "leases"),  # when somebody has deleted it
+    ("volcano-py-controllers", "create", "coordination.k8s.io", "leases"),
+    ("volcano-py-scheduler", "patch", "", "events"),  # half a minute later, when the same happens again
+    ("volcano-py-controllers", "patch", "", "events"),
+    ("volcano-py-controllers", "patch", "batch.volcano.sh", "jobs"),  # of a queue that reaches other clusters
+    ("volcano-py-webhooks", "get", "scheduling.volcano.sh", "queues"),  # one that was made a moment ago
+    ("volcano-py-webhooks", "list", "", "namespaces"),  # for an admission that is not on by default
+    ("volcano-py-webhooks", "watch", "", "namespaces"),
+}
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles at work."""
+    installed = Installation(tmp_path_factory.mktemp("chart"))
+    try:
+        installed.__enter__()
+    except build.BuildError as error:
+        reason = f"no control plane: {error}"
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    with installed:
+        api = installed.api
+        restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": restricted}})
+        for name, labels in (
+            ("rack-a-node-0", {f"nvidia.com/gpu.{key}": value for key, value in H200.items()}),
+            ("rack-a-node-1", {}),
+            ("rack-b-node-0", {}),
+        ):
+            amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", **({"nvidia.com/gpu": "8"} if labels else {})}
+            api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": {"capacity": amounts}})
+        installed.helm("install", RELEASE, installed.package(), "--set=log.verbosity=4", "--wait", "--timeout=90s")
+        for role in ROLES:
+            installed.start(role)
+        api.wait(object_path(QUEUE, "", "default"), lambda queue: queue.get("status", {}).get("state") == "Open", 60)
+        yield installed
+
+
+@pytest.fixture
+def stage(installation: Installation) -> examples.Stage:
+    namespace = f"t{uuid4().hex[:8]}"
+    installation.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    return examples.Stage(installation.plane, namespace)
+
+
+def test_pods_of_all_roles_come_about_in_a_namespace_for_restricted_pods(installation: Installation) -> None:
+    found = {each["metadata"]["name"]: each["status"] for each in installation.api.get(DEPLOYMENTS)["items"]}
+    assert {name: status["readyReplicas"] for name, status in found.items()} == {
+        f"{RELEASE}-scheduler": 1,
+        f"{RELEASE}-controllers": 1,
+        f"{RELEASE}-webhooks": 2,
+    }
+
+
+def test_api_servers_trust_the_webhooks_through_their_service(installation: Installation) -> None:
+    hooks = [webhook(installation, path) for path in CHART_DEFAULT]
+    assert {hook["clientConfig"]["service"]["name"] for hook in hooks} == {f"{RELEASE}-webhooks"}
+    assert len({hook["clientConfig"]["caBundle"] for hook in hooks}) == 1
+    with pytest.raises(ApiError, match="cannot use itself as parent"):
+        installation.api.create(
+            QUEUE.path,
+            {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "a"}, "spec": {"parent": "a"}},
+        )
+
+
+@pytest.mark.parametrize("example", examples.OTHERS, ids=lambda example: example.__name__)
+def test_an_example_comes_to_what_it_says(example: Any, stage: examples.Stage) -> None:
+    example(stage)
+
+
+def test_a_vcjob_with_a_volume_of_its_own_gets_a_claim(stage: examples.Stage) -> None:
+    (manifest,) = yaml.safe_load_all((EXAMPLES / "vcjob.yaml").read_text(encoding="utf-8"))
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    manifest["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaim": claim}]
+    stage.api.create(object_path(VCJOB, stage.namespace, "").rstrip("/"), manifest)
+    stage.until(lambda: stage.api.get(object_path(CLAIM, stage.namespace, "").rstrip("/"))["items"])
+
+
+def test_every_example_is_tried() -> None:
+    tried = {example.__name__ for example in (*examples.OTHERS, *examples.NEEDS_CARDS)}
+    assert {file.stem for file in EXAMPLES.glob("*.yaml")} == tried
+
+
+def test_an_upgrade_brings_another_configuration_into_force_and_restarts_nothing(
+    installation: Installation, stage: examples.Stage
+) -> None:
+    before = {name: generation(installation, name) for name in ROLES}
+    bundle = webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"]
+    installation.helm(
+        "upgrade", RELEASE, installation.archive, "--reuse-values", f"--set-file=scheduler.configuration={CARDS}"
+    )
+    assert {name: generation(installation, name) for name in ROLES} == before
+    assert webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"] == bundle
+    installation.refresh("scheduler")
+    stage.until(lambda: "configuration reloaded" in installation.roles["scheduler"].log)
+    for example in examples.NEEDS_CARDS:
+        example(stage)
+
+
+def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(
+    installation: Installation, stage: examples.Stage
+) -> None:
+    ask = ["auth", "can-i", "--as=somebody", "--namespace", stage.namespace]
+    binding = ["create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody", "--namespace", stage.namespace]
+    installation.plane.kubectl(*binding)
+    kubectl = installation.plane.kubectl
+    for verb, kind in (("create", "jobs.batch.volcano.sh"), ("list", "podgroups"), ("delete", "jobflows")):
+        stage.until(lambda verb=verb, kind=kind: kubectl(*ask, verb, kind).strip() == "yes")
+    denied = [each for each in ("commands", "queues") if _denied(installation, *ask, "create", each)]
+    assert denied == ["commands", "queues"]
+
+
+def test_no_role_was_refused_anything(installation: Installation) -> None:
+    assert [request for request in installation.requests() if request[-1] == 403] == []
+    assert [line for log in installation.logs() for line in log.splitlines() if "forbidden" in line.lower()] == []
+
+
+def test_no_role_has_a_right_that_it_does_not_use(installation: Installation) -> None:
+    """Only after the examples: they are what uses them."""
+    used = {request[:4] for request in installation.requests()}
+    if ("volcano-py-controllers", "patch", "flow.volcano.sh", "jobflows/status") not in used:
+        pytest.skip("the examples have not been run")
+    unused = granted(installation.manifest()) - used - NEVER_NEEDED_HERE
+    assert not (left := sorted(right for right in unused if not right[3].endswith("/finalizers"))), "\n".join(
+        map(str, left)
+    )
+
+
+def test_uninstalled_nothing_is_left_but_the_resource_definitions(installation: Installation) -> None:
+    """The last one: there is nothing after it."""
+    released = [
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
+        for each in installation.manifest()
+    ]
+    for role in installation.roles.values():
+        role.process.stop()
+    installation.helm("uninstall", RELEASE, "--wait")
+    left = installation.plane.kubectl(
+        "get", "--all-namespaces", "--output=name", "--selector=app.kubernetes.io/instance=" + RELEASE,
+        ",".join(sorted({kind for kind, _, _ in released} | {"ReplicaSet", "Pod", "EndpointSlice"})),
+    )  # fmt: skip
+    assert left == ""
+    assert installation.plane.kubectl("get", "secrets,leases", "--namespace", NAMESPACE, "--output=name") == ""
+    assert len(installation.plane.kubectl("get", "crds", "--output=name").splitlines()) == 9
+
+
+def webhook(installation: Installation, path: str) -> dict[str, Any]:
+    route = routes()[path]
+    found: dict[str, Any] = installation.api.get(f"{collection_of(route)}/{name_of(route)}")["webhooks"][0]
+    return found
+
+
+def generation(installation: Installation, role: str) -> int:
+    return int(installation.api.get(f"{DEPLOYMENTS}/{RELEASE}-{role}")["metadata"]["generation"])
+
+
+def granted(manifest: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
+    """Role, verb, API group and resource of every right of the roles. (Account and role bear the same name.)"""
+    accounts = {each["metadata"]["name"] for each in manifest if each["kind"] == "ServiceAccount"}
+    found = set()
+    for each in manifest:
+        account = next((name for name in accounts if each["metadata"]["name"].startswith(name)), None)
+        if each["kind"] in ("ClusterRole", "Role") and account:
+            for rule in each["rules"]:
+                found |= {
+                    (account, verb, group, resource)
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                    for verb in rule["verbs"]
+                }
+    return found
+
+
+def _denied(installation: Installation, *arguments: str) -> bool:
+    try:
+        installation.plane.kubectl(*arguments)
+    except Exception as error:  # its exit code says no
+        return getattr(error, "stdout", "").strip() == "no"
+    return False

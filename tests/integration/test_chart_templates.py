@@ -1,0 +1,227 @@
+"""What Helm renders of the chart, with values of all sorts."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane import build, manifests
+from controlplane.manifests import CHART, NAMESPACE, RELEASE, TARGET
+from controlplane.run import ControlPlane
+from scheduler.cluster.kube.sources import sources
+from scheduler.controllers.catalogue import make_controllers
+from scheduler.controllers.store import Store
+from scheduler.webhooks.configurations import ServiceReference, configuration, name_of
+from scheduler.webhooks.routes import routes
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+Render = Callable[..., list[Json]]
+
+
+@pytest.fixture(scope="module")
+def helm(control_plane: ControlPlane) -> Path:
+    return control_plane.binaries / "helm"
+
+
+@pytest.fixture(scope="module")
+def render(helm: Path) -> Render:
+    """Objects, given ``--set`` options."""
+
+    def rendered(*values: str) -> list[Json]:
+        text = manifests.template(helm, *(f"--set={value}" for value in values))
+        return [each for each in yaml.safe_load_all(text) if each]
+
+    return rendered
+
+
+def named(objects: list[Json], kind: str, role: str) -> Json:
+    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"] == f"{RELEASE}-{role}"]
+    return found
+
+
+def container(objects: list[Json], role: str) -> Json:
+    (found,) = named(objects, "Deployment", role)["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def rules(objects: list[Json], role: str = "") -> list[Json]:
+    """Of every ClusterRole and Role, or of a role's."""
+    return [
+        rule
+        for each in objects
+        if each["kind"] in ("ClusterRole", "Role") and each["metadata"]["name"].startswith(f"{RELEASE}-{role}")
+        for rule in each["rules"]
+    ]
+
+
+def test_helm_has_nothing_to_say_against_it(helm: Path) -> None:
+    done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_plain_manifests_are_what_the_chart_renders(helm: Path) -> None:
+    assert TARGET.read_text(encoding="utf-8") == manifests.manifests(helm), "run `make manifests`"
+
+
+def test_the_plain_manifests_are_accepted(control_plane: ControlPlane) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}?fieldManager=test"
+    control_plane.admin.patch(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, "apply")
+    said = control_plane.kubectl("apply", "--server-side", "--dry-run=server", "-f", TARGET)
+    assert len(said.splitlines()) == len([each for each in yaml.safe_load_all(TARGET.read_text()) if each])
+
+
+def test_webhook_configurations_are_those_of_the_program(render: Render) -> None:
+    objects = render(f"webhooks.admissions={{{','.join(routes())}}}", "webhooks.timeoutSeconds=10")
+    at = ServiceReference(NAMESPACE, f"{RELEASE}-webhooks")
+    found = {each["metadata"]["name"]: each for each in objects if each["kind"].endswith("WebhookConfiguration")}
+    assert found.keys() == {name_of(route) for route in routes().values()}
+    for route in routes().values():
+        wanted = configuration(route, at, "", NAMESPACE)
+        wanted["webhooks"][0]["clientConfig"].pop("caBundle")
+        rendered = found[name_of(route)]
+        assert rendered["kind"] == wanted["kind"]
+        assert rendered["webhooks"] == wanted["webhooks"]
+
+
+def test_no_right_is_for_everything_and_keys_are_read_by_nobody(render: Render) -> None:
+    given = rules(render())
+    assert "*" not in {word for rule in given for key in ("apiGroups", "resources", "verbs") for word in rule[key]}
+    secrets = [rule for rule in given if "secrets" in rule["resources"]]
+    by_name = [rule for rule in secrets if rule.get("resourceNames")]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in by_name] == [
+        ([f"{RELEASE}-webhooks-certificate"], ["get", "patch"])
+    ]
+    assert [rule["verbs"] for rule in secrets if rule not in by_name] == [["create"]]
+
+
+def test_the_scheduler_may_watch_just_what_it_decides_from(render: Render) -> None:
+    wanted = {(source.kind.group, source.kind.plural) for source in sources()}
+    assert watched(rules(render(), "scheduler")) == wanted
+
+
+def test_the_controllers_may_watch_just_what_they_look_at(render: Render) -> None:
+    kinds = {kind for controller in make_controllers(Store(), ("s",)) for kind in controller.kinds}
+    assert watched(rules(render(), "controllers")) == {(kind.group, kind.plural) for kind in kinds}
+
+
+def watched(given: list[Json]) -> set[tuple[str, str]]:
+    return {
+        (group, resource)
+        for rule in given
+        if "watch" in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_pods_may_do_nothing_that_a_restricted_namespace_forbids(render: Render) -> None:
+    for role in ("scheduler", "controllers", "webhooks"):
+        assert container(render(), role)["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_names_of_schedulers_reach_all_roles_and_own_flags_come_last(render: Render) -> None:
+    objects = render("schedulerNames={volcano,batch}", "scheduler.extraArgs={--schedule-period=2s}")
+    for role in ("scheduler", "controllers", "webhooks"):
+        flags = container(objects, role)["args"]
+        assert [word for word in flags if word.startswith("--scheduler-name")] == [
+            "--scheduler-name=volcano",
+            "--scheduler-name=batch",
+        ]
+    assert container(objects, "scheduler")["args"][-1] == "--schedule-period=2s"
+
+
+def test_with_a_certificate_of_somebody_else_no_secret_is_made_or_may_be_read(render: Render) -> None:
+    objects = render("webhooks.tlsSecret=mine")
+    assert not [each for each in objects if each["kind"] == "Secret"]
+    assert "secrets" not in {resource for rule in rules(objects, "webhooks") for resource in rule["resources"]}
+    (mount,) = [each for each in container(objects, "webhooks")["volumeMounts"] if each["name"] == "tls"]
+    flags = [word for word in container(objects, "webhooks")["args"] if word.startswith(("--tls", "--ca", "--cert"))]
+    assert [word.partition("=")[2] for word in flags] == [
+        f"{mount['mountPath']}/{file}" for file in ("tls.crt", "tls.key", "ca.crt")
+    ]
+
+
+def test_without_leader_election_there_are_no_leases_and_no_rights_to_them(render: Render) -> None:
+    objects = render("leaderElection.enabled=false")
+    assert not [each for each in objects if each["kind"] == "Lease"]
+    assert "leases" not in {resource for rule in rules(objects) for resource in rule["resources"]}
+    assert "--leader-elect=false" in container(objects, "controllers")["args"]
+
+
+def test_several_replicas_get_a_disruption_budget_and_one_gets_none(render: Render) -> None:
+    def budgets(*values: str) -> list[str]:
+        return sorted(each["metadata"]["name"] for each in render(*values) if each["kind"] == "PodDisruptionBudget")
+
+    assert budgets() == [f"{RELEASE}-webhooks"]
+    assert budgets("scheduler.replicas=3", "webhooks.replicas=1") == [f"{RELEASE}-scheduler"]
+
+
+@pytest.mark.parametrize("role", ["scheduler", "controllers", "webhooks"])
+def test_a_role_that_is_switched_off_leaves_nothing(render: Render, role: str) -> None:
+    objects = render(f"{role}.enabled=false", "serviceMonitor.enabled=true")
+    assert not [each for each in objects if each["metadata"]["name"].startswith(f"{RELEASE}-{role}")]
+    if role == "webhooks":
+        assert not [each for each in objects if each["kind"].endswith("WebhookConfiguration")]
+
+
+def test_service_monitors_find_the_port_of_metrics(render: Render) -> None:
+    objects = render("serviceMonitor.enabled=true", "serviceMonitor.labels.release=prometheus")
+    for role in ("scheduler", "controllers", "webhooks"):
+        monitor = named(objects, "ServiceMonitor", role)
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        labels = monitor["spec"]["selector"]["matchLabels"]
+        service = named(objects, "Service", role)
+        assert labels.items() <= service["metadata"]["labels"].items()
+        (port,) = [each for each in service["spec"]["ports"] if each["name"] == "metrics"]
+        assert port["targetPort"] in {each["name"] for each in container(objects, role)["ports"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("scheduler.replicas=two", "/scheduler/replicas"),
+        ("webhooks.admissions={/jobs/approve}", "/webhooks/admissions/0"),
+        ("webhooks.timeoutSeconds=31", "/webhooks/timeoutSeconds"),
+        ("scheduler.schedulePeriod=often", "/scheduler/schedulePeriod"),
+        ("schedulerNames=", "/schedulerNames"),
+        ("sheduler.replicas=2", "sheduler"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(render: Render, value: str, said: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        render(value)
+    assert said in refused.value.stderr
+
+
+def test_objects_of_a_release_of_another_name_and_namespace_belong_together(helm: Path) -> None:
+    command = [
+        helm,
+        "template",
+        "batch",
+        CHART,
+        "--namespace=elsewhere",
+        f"--kube-version={build.kubernetes_version()}",
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    (scheduler,) = [
+        each
+        for each in objects
+        if each["metadata"]["name"] == "batch-volcano-py-scheduler" and each["kind"] == "Deployment"
+    ]
+    assert scheduler["metadata"]["namespace"] == "elsewhere"
+    assert RELEASE not in {each["metadata"]["name"] for each in objects}
+    subjects = [subject for each in objects for subject in each.get("subjects", ())]
+    accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
+    assert {(subject["name"], subject["namespace"]) for subject in subjects} == {
+        (name, "elsewhere") for name in accounts
+    }

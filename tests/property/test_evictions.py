@@ -1,0 +1,227 @@
+"""Whoever is evicted: never the more important or the protected, never for nothing, never back and forth."""
+
+import copy
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.actions.preempt import Preempt
+from scheduler.actions.reclaim import Reclaim
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, PREEMPTABLE
+from scheduler.api.task import Task, TaskStatus
+from scheduler.cluster.memory import simulate
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.session import Session
+from scheduler.plugins.conformance import critical
+from tests.builders import NAME, Raw, World, group, manifests, node, pod, queue
+
+TIERS = {
+    "chart": "[{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]",
+    "gang": "[{name: priority}, {name: gang}, {name: conformance}]",
+    "drf below": "[{name: priority}, {name: gang}, {name: conformance}]\n- plugins: [{name: drf}]",
+    "elastic": "[{name: priority}, {name: gang, enableJobStarving: false}, {name: conformance}]",
+}
+MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CLASSES = [
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
+    for n, v in (("low", 10), ("mid", 500), ("high", 1000))
+]
+
+
+def conf(
+    tiers: str, actions: str = "enqueue, allocate, preempt, reclaim, backfill", *, plain: bool = False
+) -> Configuration:
+    rest = "" if plain else "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n"
+    return parse_configuration(f"actions: {actions}\ntiers:\n- plugins: {TIERS[tiers]}\n{rest}")
+
+
+def crowd(dice: Random) -> list[Raw]:
+    """Up to three nodes, full of running Pods of some jobs, and other jobs that wait, of any importance, in up to three
+    queues."""
+    queues = [f"q{i}" for i in range(dice.randint(1, 3))]
+    objects: list[Raw] = [*CLASSES, *(queue(q, dice.randint(1, 3), dice.choice(["", "", "", "4c"])) for q in queues)]
+    jobs = [f"g{i}" for i in range(dice.randint(2, 4))]
+    sizes: Counter[str] = Counter()
+    for n in range(dice.randint(1, 3)):
+        room = dice.choice([2, 3, 4])
+        places = dice.choice([110, 110, 3])
+        objects.append(node(f"n{n}", f"{room}c+{2 * room}Gi+{places}p"))
+        while room > 0 and places > 0 and dice.random() < 0.95:
+            job, cpu = dice.choice(jobs), dice.randint(0, min(room, 3))
+            objects.append(member(dice, job, sizes, cpu, f"n{n}"))
+            room, places = room - cpu, places - 1
+    for job in [f"w{i}" for i in range(dice.randint(1, 4))]:
+        jobs.append(job)
+        objects += [member(dice, job, sizes, dice.randint(0, 3), "") for _ in range(dice.randint(1, 4))]
+    objects += [member(dice, job, sizes, 1, "") for job in jobs if dice.random() < 0.2]
+    for job in jobs:
+        minimum = dice.choice([0, 1, 1, sizes[job], max(sizes[job] - 1, 0)])
+        importance = dice.choice(["", "low", "high"] if job[0] == "g" else ["low", "high", "high"])
+        objects.append(group(job, dice.choice(queues), minimum, priority_class=importance))
+    return objects
+
+
+def member(dice: Random, job: str, sizes: Counter[str], cpu: int, on: str) -> Raw:
+    """One Pod of a job: some are not preemptable, some vital, some more important than their likes."""
+    sizes[job] += 1
+    asks = "" if not cpu else dice.choice([f"{cpu}c", f"{cpu}c+1Gi"])
+    vital = {"priorityClassName": "system-node-critical"} if dice.random() < 0.1 else {}
+    return pod(
+        f"{job}-w-{sizes[job]}",
+        asks,
+        job,
+        on=on,
+        priority=dice.choice([None, None, 7]),
+        annotations={PREEMPTABLE: "false"} if dice.random() < 0.1 else {},
+        **vital,
+    )
+
+
+CROWDS = st.randoms(use_true_random=False).map(crowd)
+
+
+def claims(world: World) -> Iterator[tuple[Job, Task, Job, Task, str]]:
+    """(victim's job, victim, claimant's job, claimant, word of the Event), read from the Events of the last session."""
+    assert world.outcome is not None
+    jobs = world.outcome.session.jobs
+    tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}
+    for event in world.decisions.events:
+        if event.reason in (EVENT_PREEMPTED, EVENT_RECLAIMED):
+            found = re.fullmatch(r"Makes room on node \S+ for Pod (\S+) of PodGroup .*", event.message)
+            assert found is not None
+            yield *tasks[f"{event.about.namespace}/{event.about.name}"], *tasks[found[1]], event.reason
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(objects: list[Raw], tiers: str) -> None:
+    world = World(objects).run(conf(tiers))
+    for loser, victim, winner, claimant, reason in claims(world):
+        assert victim.preemptable and not critical(victim)
+        if reason == EVENT_PREEMPTED:
+            assert loser.queue == winner.queue and loser.priority <= winner.priority
+            assert loser is not winner or victim.priority <= claimant.priority
+        else:
+            assert loser.queue != winner.queue
+
+
+@MODEST
+@given(CROWDS)
+def test_no_gang_is_broken_where_no_lower_tier_decides(objects: list[Raw]) -> None:
+    """With two victim functions in the tier; of three, Volcano's rule lets the last begin anew."""
+    text = "actions: 'enqueue, allocate, preempt'\ntiers:\n- plugins: [{name: priority}, {name: gang}]\n"
+    world = World(objects).run(parse_configuration(text))
+    assert world.outcome is not None
+    for eviction in world.decisions.evictions:
+        job = world.outcome.session.jobs[eviction.task.job]
+        assert job.ready_count >= job.min_member
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_every_eviction_has_a_placement_on_the_same_node(objects: list[Raw], tiers: str) -> None:
+    world = World(objects).run(conf(tiers))
+    assert world.outcome is not None
+    told = list(claims(world))
+    assert len(told) == len(world.decisions.evictions)
+    for _, victim, winner, claimant, _ in told:
+        assert claimant.uid in winner.of(TaskStatus.PIPELINED) and claimant.uid in winner.nominated
+        assert world.outcome.session.nodes.names[winner.placed[claimant.uid]] == victim.node
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(["chart", "gang", "elastic"]))
+def test_what_is_left_on_a_node_is_less_than_the_last_pod_that_went(objects: list[Raw], tiers: str) -> None:
+    """Else it need not have gone. Without quotas and filters, for which Pods go that hold none of what lacks."""
+    world = World(objects).run(conf(tiers, "enqueue, allocate, preempt", plain=True))
+    assert world.outcome is not None
+    nodes = world.outcome.session.nodes
+    last = {eviction.task.node: eviction.task for eviction in world.decisions.evictions}
+    for name, task in last.items():
+        left = nodes.future_idle_of(nodes.index[name])
+        assert (left >= 0).all()
+        assert (left < task.cls.request).any(), task.name
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_what_is_undone_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
+    session = World(objects).session(conf(tiers))
+    for job in session.jobs.values():
+        job.phase = "Inqueue"
+    _ = session.tenants
+    before = trace(session)
+    with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_take_from_itself"):
+        Preempt(Arguments()).execute(session)
+        Reclaim(Arguments()).execute(session)
+    assert trace(session) == before
+    assert not session.decisions.evictions and not session.decisions.events
+
+
+def trace(session: Session) -> list[object]:
+    nodes = session.nodes
+    columns = [getattr(nodes, n).tobytes() for n in ("idle", "used", "releasing", "pipelined", "nonzero")]
+    (proportion,) = [plugin for plugin in session.plugins if plugin.name == "proportion"]
+    books = {name: book.allocated.tobytes() for name, book in proportion._books.items()}  # type: ignore[attr-defined]
+    jobs = {
+        key: (
+            {status.name: sorted(tasks) for status, tasks in job.by_status.items()},
+            dict(job.placed), sorted(job.nominated), list(job.refusals), list(job.fit_errors),
+            job.allocated.tobytes(), job.pipelined.tobytes(), job.pending.tobytes(),
+        )
+        for key, job in session.jobs.items()
+    }  # fmt: skip
+    return [columns, books, jobs, session.tenants.present.tobytes()]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list[Raw], tiers: str) -> None:
+    fast = World(objects).run(conf(tiers)).decisions
+    with patch.object(Session, "bound", lambda self, function: None):
+        slow = World(objects).run(conf(tiers)).decisions
+    assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
+    assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_the_same_input_gives_the_same_evictions(objects: list[Raw], tiers: str) -> None:
+    first, second = (
+        json.dumps(simulate(manifests(*copy.deepcopy(objects)), conf(tiers), [NAME], cycles=6).cluster.objects())
+        for _ in range(2)
+    )
+    assert first == second
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CROWDS, st.sampled_from(["chart", "gang", "elastic"]))
+def test_queues_do_not_reclaim_back_and_forth(objects: list[Raw], tiers: str) -> None:
+    """Every Pod that is evicted is made anew, as its controller would; after a while nobody is evicted any more."""
+    world = World(objects)
+    configuration = conf(tiers, "enqueue, allocate, reclaim, backfill")
+    evicted_at = []
+    for cycle in range(50):
+        world.run(configuration, kubelet=True)
+        for eviction in world.decisions.evictions:
+            evicted_at.append((cycle, eviction.task.name))
+            again(world, eviction.task, f"{eviction.task.name}x")
+    assert all(cycle < 30 for cycle, _ in evicted_at), evicted_at
+
+
+def again(world: World, task: Task, name: str) -> None:
+    """A Pod like one that was evicted, waiting."""
+    old = copy.deepcopy(world.get("Pod", task.name))
+    meta: dict[str, Any] = {k: old["metadata"][k] for k in ("namespace", "labels", "annotations")}
+    spec = {k: v for k, v in old["spec"].items() if k != "nodeName"}
+    fresh = {**old, "metadata": {**meta, "name": name}, "spec": spec, "status": {"phase": "Pending"}}
+    world.cluster.load(manifests(fresh))

@@ -1,0 +1,101 @@
+"""The chart and the manifests as files: what can be seen of them without Helm."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.api.kinds import find_kind
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+from scheduler.webhooks.routes import CHART_DEFAULT, routes
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "charts" / "volcano-py"
+EXAMPLES = sorted((ROOT / "deploy" / "examples").glob("*.yaml"))
+IMAGE = re.compile(r"^\s*-?\s*image: *[\"']?([^\s\"'{]+)", re.MULTILINE)
+
+
+def load(name: str) -> Any:
+    return yaml.safe_load((CHART / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_chart_is_of_the_version_of_the_program() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert load("Chart.yaml")["appVersion"] == project["version"]
+
+
+def test_the_scheduler_is_configured_as_it_is_without_a_file() -> None:
+    assert load("values.yaml")["scheduler"]["configuration"] == DEFAULT_CONFIGURATION
+
+
+def test_the_scheduler_answers_to_its_own_name() -> None:
+    assert load("values.yaml")["schedulerNames"] == [DEFAULT_SCHEDULER_NAME]
+
+
+def test_the_resource_definitions_are_those_of_deploy() -> None:
+    assert (CHART / "crds").resolve() == ROOT / "deploy" / "crds"
+
+
+def test_the_admissions_are_those_that_volcanos_chart_has(schema: dict[str, Any]) -> None:
+    assert tuple(load("values.yaml")["webhooks"]["admissions"]) == CHART_DEFAULT
+    allowed = schema["properties"]["webhooks"]["properties"]["admissions"]["items"]["enum"]
+    assert sorted(allowed) == sorted(routes())
+
+
+def test_every_value_has_a_schema_and_every_schema_a_value(schema: dict[str, Any]) -> None:
+    def names(properties: dict[str, Any], path: str = "") -> Iterator[str]:
+        for key, value in properties.items():
+            yield f"{path}{key}"
+            yield from names(value.get("properties", {}) if key != "podDisruptionBudget" else {}, f"{path}{key}.")
+
+    def given(values: dict[str, Any], path: str = "") -> Iterator[str]:
+        for key, value in values.items():
+            yield f"{path}{key}"
+            if isinstance(value, dict) and f"{path}{key}." in prefixes:
+                yield from given(value, f"{path}{key}.")
+
+    known = set(names(schema["properties"]))
+    prefixes = {f"{name.rpartition('.')[0]}." for name in known}
+    assert set(given(load("values.yaml"))) == known - {"global"}
+
+
+def test_no_image_names_a_registry() -> None:
+    files = [*EXAMPLES, ROOT / "deploy" / "volcano-py.yaml", CHART / "values.yaml", CHART / "templates" / "NOTES.txt"]
+    images = {image for file in files for image in IMAGE.findall(file.read_text(encoding="utf-8"))}
+    assert images
+    # The first part of a name is a host if it has a dot or a port.
+    assert [image for image in images if "/" in image and re.search("[.:]", image.split("/")[0])] == []
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_is_for_this_scheduler_and_says_what_it_shows(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    for manifest in yaml.safe_load_all(text):
+        assert find_kind(manifest["apiVersion"], manifest["kind"])
+        for name in _scheduler_names(manifest):
+            assert name == DEFAULT_SCHEDULER_NAME
+
+
+def _scheduler_names(value: Any) -> Iterator[str]:
+    """What each Pod, or job, asks for; "" of a Pod that asks for none."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _scheduler_names(item)
+    elif isinstance(value, dict):
+        if "tasks" in value or ("containers" in value and "schedulerName" in value):
+            yield value.get("schedulerName", "")
+        for member in value.values():
+            yield from _scheduler_names(member)
