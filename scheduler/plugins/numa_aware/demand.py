@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.names import CPU, MEMORY, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
-from scheduler.api.quantity import parse_quantity
+from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.task import TaskClass
 
 RESTRICTED: Final = "restricted"
@@ -23,9 +23,12 @@ class Demand:
 
 
 def demand_of(cls: TaskClass) -> Demand | None:
-    """None for Pods that are not Guaranteed: their cpus are not their own."""
+    """None for Pods that are not Guaranteed: their cpus are not their own. Limits that are none guarantee nothing."""
     containers = cls.spec.containers
-    if not containers or not all(map(_guaranteed, [*containers, *(cls.spec.init_containers or ())])):
+    try:
+        if not containers or not all(map(_guaranteed, [*containers, *(cls.spec.init_containers or ())])):
+            return None
+    except QuantityError:
         return None
     policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")
     return Demand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in containers))

@@ -4,21 +4,20 @@ Numatopologies say which cpus are free. Cpus of Pods that were bound since are t
 will do it. Only cpus are looked at; the kubelet may still refuse for the sake of memory or devices.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Codes, Column, Rows
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, Scope, Score
+from scheduler.framework.columns import CodedFilter, Filter, Score
 from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.plugins.numa_aware.columns import NOTHING, AdmissionFilter, NumaScore, Placement, PlacementColumns
 from scheduler.plugins.numa_aware.cpus import Cpus, CpuTopology, TopologyError
 from scheduler.plugins.numa_aware.demand import RESTRICTED, SINGLE, Demand, demand_of
 
@@ -26,18 +25,6 @@ NO_TOPOLOGY: Final = "numa info is empty"
 NOT_STATIC: Final = "cpu manager policy isn't static"
 NO_CPUS: Final = "cpu allocatable map is empty"
 STATIC: Final = "static"
-FULL: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """What a Pod would get on one node."""
-
-    cpus: Cpus
-    numa_nodes: int
-    """Number of NUMA nodes these are on."""
-    refused: str = ""
-    """The container that the policy of the node would refuse, or ""."""
 
 
 @register_plugin
@@ -58,8 +45,9 @@ class NumaAware:
         self._free: dict[int, Cpus] = {}
         self._held: dict[str, Cpus] = {}
         """uid -> what a task placed in this session was given."""
-        self._placements: dict[int, dict[int, Placement]] = {}
-        """Row -> class id -> what is known, until something changes on the node."""
+        self._log: list[int] = []
+        """Rows in the order in which their free cpus changed."""
+        self._columns: dict[int, PlacementColumns] = {}
         self._read_topologies()
         self._take_unreported()
         session.add(PREDICATE, self._filters)
@@ -91,7 +79,6 @@ class NumaAware:
                     waiting.append((task.scheduled_at, task.key, task, row))
         for _, _, task, row in sorted(waiting, key=lambda entry: entry[:2]):
             self._free[row] -= self._placement(row, task.cls).cpus
-            self._placements.pop(row, None)
 
     def _reported(self, task: Task) -> bool:
         listed = self._session.snapshot.numa[task.node].spec.pod_allocations or ()
@@ -106,7 +93,7 @@ class NumaAware:
         texts = list(dict.fromkeys(filter(None, reasons)))
         codes = np.array([texts.index(reason) if reason else -1 for reason in reasons], dtype=np.int32)
         filters: list[Filter] = [CodedFilter(codes, texts, unresolvable=False)] if texts else []
-        return [*filters, AdmissionFilter(codes, lambda row: self._placement(row, cls))]
+        return [*filters, AdmissionFilter(codes >= 0, self._placements(cls))]
 
     def _why_not(self, row: int, policy: str) -> str:
         """Why a node is not for Pods of a policy, or ""; those without one may have any."""
@@ -125,27 +112,28 @@ class NumaAware:
         demand = self._demand(cls)
         if demand is None or not demand.policy or not self._weight:
             return []
-        return [NumaScore(lambda row: self._placement(row, cls), self._weight)]
+        return [NumaScore(self._placements(cls), self._weight)]
 
     def _demand(self, cls: TaskClass) -> Demand | None:
         if cls.id not in self._demands:
             self._demands[cls.id] = demand_of(cls)
         return self._demands[cls.id]
 
+    def _placements(self, cls: TaskClass) -> PlacementColumns:
+        columns = self._columns.get(cls.id)
+        if columns is None:
+            columns = PlacementColumns(
+                len(self._session.nodes), self._nodes, lambda row: self._placement(row, cls), self._log
+            )
+            self._columns[cls.id] = columns
+        return columns
+
     def _placement(self, row: int, cls: TaskClass) -> Placement:
         """What a task of the class would get on a node now."""
-        known = self._placements.setdefault(row, {})
-        if cls.id not in known:
-            topology, demand = self._nodes.get(row), self._demand(cls)
-            known[cls.id] = (
-                Placement(frozenset(), 0)
-                if topology is None
-                or demand is None
-                or topology.cpu_policy != STATIC
-                or topology.policy in ("", "none")
-                else _place(topology, self._free[row], demand)
-            )
-        return known[cls.id]
+        topology, demand = self._nodes.get(row), self._demand(cls)
+        if topology is None or demand is None or topology.cpu_policy != STATIC or topology.policy in ("", "none"):
+            return NOTHING
+        return _place(topology, self._free[row], demand)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
@@ -154,14 +142,14 @@ class NumaAware:
             if cpus:
                 self._held[task.uid] = cpus
                 self._free[row] -= cpus
-                del self._placements[row]
+                self._log.append(row)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         for task, row in zip(tasks, rows, strict=True):
             cpus = self._held.pop(task.uid, None)
             if cpus:
                 self._free[row] |= cpus
-                self._placements.pop(row, None)
+                self._log.append(row)
 
 
 def _place(topology: CpuTopology, free: Cpus, demand: Demand) -> Placement:
@@ -176,42 +164,3 @@ def _place(topology: CpuTopology, free: Cpus, demand: Demand) -> Placement:
             return Placement(frozenset(), 0, refused=name)
         taken |= topology.assign(free - taken, choice, number)
     return Placement(taken, len(topology.per_numa(taken)))
-
-
-class AdmissionFilter:
-    """Nodes whose kubelet would admit a Pod. Which cpus one takes bears on the next, so they are placed one by one."""
-
-    scope = Scope.CLUSTER
-    unresolvable = True
-
-    def __init__(self, codes: Codes, placement: Callable[[int], Placement]) -> None:
-        """``codes``: -1 for the nodes to be asked; others are out of the question."""
-        self._codes = codes
-        self._placement = placement
-
-    def room(self, rows: Rows) -> Counts:
-        refused = np.array([bool(self._refused(row)) for row in rows.tolist()], dtype=bool)
-        return np.where(refused, 0, UNBOUNDED)
-
-    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        names = [self._refused(row) for row in rows.tolist()]
-        return [(f"container {name} cannot be assigned by numa", names.count(name)) for name in dict.fromkeys(names)]
-
-    def _refused(self, row: int) -> str:
-        return self._placement(row).refused if self._codes[row] == -1 else ""
-
-
-class NumaScore:
-    """The fewer NUMA nodes, the better: 100 less the part that they are of the most any candidate needs."""
-
-    scope = Scope.CLUSTER
-
-    def __init__(self, placement: Callable[[int], Placement], weight: int) -> None:
-        self._placement = placement
-        self._weight = weight
-
-    def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        numbers = np.array([self._placement(row).numa_nodes for row in rows.tolist()], dtype=np.int64)
-        most = int(numbers.max(initial=0))
-        column: Column = (FULL - FULL * numbers // (most or 1)).astype(np.float64) * self._weight
-        return column

@@ -92,6 +92,12 @@ def test_a_pod_that_is_not_guaranteed_shares_cpus_and_goes_anywhere() -> None:
     assert World(nodes("n1"), shared).run(CONF).bound == {"a-0": "n1"}
 
 
+def test_limits_that_are_none_guarantee_nothing() -> None:
+    odd = guaranteed("a", "4")
+    odd[1]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "four", "memory": "1Gi"}
+    assert World(nodes("n1"), odd).run(CONF).bound == {"a-0": "n1"}
+
+
 def test_cpus_reserved_for_the_system_are_not_free() -> None:
     topology = numa("n1", resReserved={"cpu": "1500m"})
     assert World(nodes("n1"), topology, guaranteed("a", "4"), guaranteed("b", "3")).run(CONF).bound == {"a-0": "n1"}
