@@ -32,6 +32,8 @@ class Patch:
     body: Json
     uid: str = ""
     subresource: Literal["", "status"] = ""
+    relaxed: bool = False
+    """It only informs: whatever else is to be written goes first."""
 
 
 @dataclass(frozen=True, slots=True)

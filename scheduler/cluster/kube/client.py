@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
@@ -238,7 +239,7 @@ class ApiClient:
 
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
         query = f"?{urlencode(params)}" if params else ""
-        return URL(f"{self._access.host}{path}{query}", encoded=True)
+        return _parsed(f"{self._access.host}{path}{query}")
 
     # --- credentials --------------------------------------------------------------------------------------------------
     async def _headers(self) -> dict[str, str]:
@@ -268,6 +269,12 @@ class ApiClient:
             except CredentialsError as error:
                 log.warning("credentials could not be read again", error=str(error))
             await self._refresh()
+
+
+@lru_cache(256)
+def _parsed(text: str) -> URL:
+    """Parsing costs as much as sending; whoever creates many objects sends them to one place."""
+    return URL(text, encoded=True)
 
 
 def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:

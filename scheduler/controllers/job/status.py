@@ -86,7 +86,15 @@ def _decisive(old: batch.JobStatus, new: batch.JobStatus) -> bool:
     )
 
 
-def patch(job: batch.Job, status: batch.JobStatus) -> Patch:
-    """What makes the job's status this one."""
+def patch(job: batch.Job, status: batch.JobStatus, *, awaited: bool) -> Patch:
+    """What makes the job's status this one. ``awaited``: other writes come after it."""
     body = diff({"status": msgspec.to_builtins(job.status)}, {"status": msgspec.to_builtins(status)})
-    return Patch(VCJOB, job.metadata.namespace, job.metadata.name, body, job.metadata.uid, subresource="status")
+    return Patch(
+        VCJOB,
+        job.metadata.namespace,
+        job.metadata.name,
+        body,
+        job.metadata.uid,
+        subresource="status",
+        relaxed=not awaited and not _decisive(job.status, status),
+    )

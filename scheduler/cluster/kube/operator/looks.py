@@ -9,7 +9,8 @@ from scheduler.cluster.kube.client import ApiError, TransportError
 from scheduler.cluster.kube.fence import Fenced
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.intake import Intake
-from scheduler.controllers.effects import Effect, Plan, Post
+from scheduler.cluster.kube.operator.slots import Slots
+from scheduler.controllers.effects import Effect, Patch, Plan, Post
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
@@ -31,7 +32,7 @@ class Looks:
         self._intake = intake
         self._executor = executor
         self._metrics = metrics
-        self._writes = asyncio.Semaphore(writes)
+        self._slots = Slots(writes)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -100,7 +101,7 @@ class Looks:
             await self._executor.carry_out(effect)
             return ""
         problem = ""
-        async with self._writes:
+        async with self._slots.taken(isinstance(effect, Patch) and effect.relaxed):
             try:
                 await self._executor.carry_out(effect)
             except ApiError as error:

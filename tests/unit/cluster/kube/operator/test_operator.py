@@ -339,6 +339,22 @@ def test_writes_in_flight_are_bounded():
     asyncio.run(story())
 
 
+def test_what_only_informs_waits_for_what_is_urgent():
+    async def story() -> None:
+        async with world(writes=1) as w:
+            w.api.answer("POST", GROUPS, group("g"), status=201)
+            w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
+            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", relaxed=True)
+            w.queue("busy", Plan().then(Create(POD_GROUP, group("g0"))))
+            w.queue("first", Plan().then(informs))
+            w.queue("second", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(1, 6))))
+            await until(lambda: {"busy", "first", "second"} <= set(w.toy.finished))
+
+            assert [call.method for call in w.api.calls] == ["POST"] * 6 + ["PATCH"]
+
+    asyncio.run(story())
+
+
 def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
     async def story() -> None:
         async with world(leading=False) as w:
