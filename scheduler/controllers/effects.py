@@ -33,7 +33,7 @@ class Patch:
     uid: str = ""
     subresource: Literal["", "status"] = ""
     relaxed: bool = False
-    """It only informs: whatever else is to be written goes first."""
+    """It only informs: whatever else is to be written goes first, and the plan goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,7 @@ class Look:
         effects = list(wants.group)
         pause = due_in(old, status, memory, self._now)
         if pause == 0:
-            effects.append(patch(self._job, status, awaited=bool(wants.pods or wants.group)))
+            effects.append(patch(self._job, status))
         elif pause is not None:
             self._look_again(pause)
         self._plan.then(*effects).then(*remarks)

@@ -86,8 +86,13 @@ def _decisive(old: batch.JobStatus, new: batch.JobStatus) -> bool:
     )
 
 
-def patch(job: batch.Job, status: batch.JobStatus, *, awaited: bool) -> Patch:
-    """What makes the job's status this one. ``awaited``: other writes come after it."""
+def _is_new(old: batch.JobStatus, new: batch.JobStatus) -> bool:
+    return not old.state.phase and new.state.phase == JobPhase.PENDING and new.version == old.version
+
+
+def patch(job: batch.Job, status: batch.JobStatus) -> Patch:
+    """What makes the job's status this one. Nothing hangs on counts, nor on it being said that a new job is pending: a
+    thousand jobs that come at once get their Pods first."""
     body = diff({"status": msgspec.to_builtins(job.status)}, {"status": msgspec.to_builtins(status)})
     return Patch(
         VCJOB,
@@ -96,5 +101,5 @@ def patch(job: batch.Job, status: batch.JobStatus, *, awaited: bool) -> Patch:
         body,
         job.metadata.uid,
         subresource="status",
-        relaxed=not awaited and not _decisive(job.status, status),
+        relaxed=_is_new(job.status, status) or not _decisive(job.status, status),
     )

@@ -9,8 +9,9 @@ from scheduler.cluster.kube.client import ApiError, TransportError
 from scheduler.cluster.kube.fence import Fenced
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.cluster.kube.operator.relaxed import Relaxed
 from scheduler.cluster.kube.operator.slots import Slots
-from scheduler.controllers.effects import Effect, Patch, Plan, Post
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
@@ -33,6 +34,7 @@ class Looks:
         self._executor = executor
         self._metrics = metrics
         self._slots = Slots(writes)
+        self._relaxed = Relaxed(self._slots, self._write, self._relaxed_failed)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -59,12 +61,14 @@ class Looks:
         """Wait for the plans in flight; whether all came to an end in time."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
+        await self._relaxed.drain(seconds)
         return not self._tasks
 
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._relaxed.close()
 
     def _look(self, item: Item) -> None:
         name = item.controller.name
@@ -100,14 +104,23 @@ class Looks:
         if isinstance(effect, Post):
             await self._executor.carry_out(effect)
             return ""
+        if isinstance(effect, Patch):
+            if effect.relaxed:
+                self._relaxed.put(item, effect)
+                return ""
+            await self._relaxed.settle(effect)
+        async with self._slots.taken(relaxed=False):
+            return await self._write(item, effect)
+
+    async def _write(self, item: Item, effect: Create | Patch | Delete) -> str:
+        """Why it failed, or "". A slot is held."""
         problem = ""
-        async with self._slots.taken(isinstance(effect, Patch) and effect.relaxed):
-            try:
-                await self._executor.carry_out(effect)
-            except ApiError as error:
-                problem = error.message or str(error)
-            except (TransportError, Fenced) as error:
-                problem = str(error)
+        try:
+            await self._executor.carry_out(effect)
+        except ApiError as error:
+            problem = error.message or str(error)
+        except (TransportError, Fenced) as error:
+            problem = str(error)
         verb = type(effect).__name__.lower()
         result = "error" if problem else "done"
         self._metrics.effects.labels(item.controller.name, verb, effect.kind.name, result).inc()
@@ -121,3 +134,9 @@ class Looks:
                 problem=problem,
             )
         return problem
+
+    def _relaxed_failed(self, item: Item, effect: Patch, problem: str) -> None:
+        """Have it looked at again: what was to be told is still untold."""
+        item.controller.failed(item.key, effect, problem, time.time())
+        self._worklist.add(item.controller, (item.key,))
+        self._intake.changed.set()
