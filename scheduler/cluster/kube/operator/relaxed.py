@@ -32,9 +32,12 @@ class Relaxed:
         self._failed = failed
         self._waiting: dict[Place, tuple[Item, Patch]] = {}
         self._running: dict[Place, asyncio.Task[None]] = {}
+        self._closed = False
 
     def put(self, item: Item, patch: Patch) -> None:
         """Write it some time, in place of what waits to be written there."""
+        if self._closed:
+            return
         place = place_of(patch)
         self._waiting[place] = (item, patch)
         if place not in self._running:
@@ -54,6 +57,7 @@ class Relaxed:
             await asyncio.wait(self._running.values(), timeout=seconds)
 
     async def close(self) -> None:
+        self._closed = True
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -72,5 +76,5 @@ class Relaxed:
                         self._failed(*waiting, problem)
         finally:
             del self._running[place]
-            if place in self._waiting:
+            if place in self._waiting and not self._closed:
                 self._start(place)

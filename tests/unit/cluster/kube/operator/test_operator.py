@@ -355,6 +355,25 @@ def test_what_only_informs_waits_for_what_is_urgent():
     asyncio.run(story())
 
 
+def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end():
+    async def story() -> None:
+        async with world(writes=1) as w:
+
+            async def never(call: Call, request: web.Request) -> Answer:
+                await asyncio.sleep(60)
+                return {}
+
+            w.api.on("PATCH", f"{QUEUES}/.*", never)
+            for name in ("a", "b", "c"):
+                w.queue(name, Plan().then(Patch(QUEUE, "", name, {"status": {}}, subresource="status", relaxed=True)))
+            await until(lambda: len(w.toy.finished) == 3)
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+        assert not [task for task in left if "Relaxed" in repr(task)]
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+
+
 def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
     async def story() -> None:
         async with world(leading=False) as w:
