@@ -438,3 +438,35 @@ def test_help_names_every_option() -> None:
     text = run("--help").stdout
     for option in ("--filename", "--scheduler-conf", "--scheduler-name", "--cycles", "--kubelet", "--output"):
         assert option in text
+
+
+def test_a_vcjob_goes_in_and_its_pod_group_pods_and_states_come_out(conf: str, tmp_path: Path) -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    task = {"replicas": 2, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"tasks": [task], "plugins": {"env": []}},
+    }
+    items = simulated([node("n1"), job], conf, tmp_path)
+    assert nodes_of(items) == {"train-default0-0": "n1", "train-default0-1": "n1"}
+    (made,) = [o for o in items if o["kind"] == "PodGroup"]
+    assert made["spec"]["minMember"] == 2 and made["status"]["phase"] == "Running"
+    status = find(items, "Job", "train")["status"]
+    assert (status["state"]["phase"], status["running"]) == ("Running", 2)
+    assert {e["name"] for e in find(items, "Pod", "train-default0-0")["spec"]["containers"][0]["env"]} == {
+        "VC_TASK_INDEX",
+        "VK_TASK_INDEX",
+    }
+
+
+def test_a_vcjob_that_admission_refuses_is_bad_input(conf: str, tmp_path: Path) -> None:
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"queue": "nowhere", "tasks": [{"replicas": 1, "template": {"spec": {"containers": []}}}]},
+    }
+    path = written(tmp_path / "input.yaml", node("n1"), job)
+    refused(run("-f", path, "--scheduler-conf", conf), "Job default/train", "unable to find job queue")
