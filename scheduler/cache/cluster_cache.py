@@ -10,13 +10,13 @@ Malformed tells of it, and everything else goes on.
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.job import Job
+from scheduler.api.moment import parse_moment
 from scheduler.api.names import (
     DEFAULT_QUEUE,
     GROUP_NAME,
@@ -572,12 +572,7 @@ def key_of(namespace: str, name: str) -> str:
 
 def seconds(timestamp: str | None) -> float:
     """Seconds since the epoch of a Kubernetes timestamp; 0 if it is missing or malformed."""
-    if not timestamp:
-        return 0.0
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
+    return parse_moment(timestamp) or 0.0
 
 
 def _truth(text: str | None, default: bool) -> bool:

@@ -8,14 +8,20 @@ from scheduler.api.reasons import Malformed
 from scheduler.controllers.effects import Post
 
 
+def event(kind: Kind, obj: KubeObject, type: str, reason: str, message: str) -> EventPost:
+    """An Event that is kept for later."""
+    meta = obj.metadata
+    return EventPost(ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid), type, reason, message)
+
+
 def normal(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
     """A Normal Event."""
-    return Post(EventPost(_about(kind, obj), EVENT_NORMAL, reason, message))
+    return Post(event(kind, obj, EVENT_NORMAL, reason, message))
 
 
 def warning(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
     """A Warning Event."""
-    return Post(EventPost(_about(kind, obj), EVENT_WARNING, reason, message))
+    return Post(event(kind, obj, EVENT_WARNING, reason, message))
 
 
 def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> Post:
@@ -23,8 +29,3 @@ def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> Post:
     meta = obj.metadata
     message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message
     return warning(kind, obj, EVENT_MALFORMED, message)
-
-
-def _about(kind: Kind, obj: KubeObject) -> ObjectRef:
-    meta = obj.metadata
-    return ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)

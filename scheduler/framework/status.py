@@ -6,10 +6,10 @@ of the same session carry the same numbers (docs/differences.md).
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
 from scheduler.api.job import INQUEUE, Job
+from scheduler.api.moment import format_moment
 from scheduler.api.names import (
     CONDITION_UNSCHEDULABLE,
     EVENT_FAILED_SCHEDULING,
@@ -146,18 +146,13 @@ def _conditions(session: Session, job: Job) -> tuple[PodGroupCondition, ...]:
             reason=reason,
             message=message,
             transition_id=f"{int(session.now * 1000):x}",
-            last_transition_time=timestamp(session.now),
+            last_transition_time=format_moment(session.now),
         )
         if old is None:
             conditions = (*conditions, new)
         else:
             conditions = tuple(new if c is old else c for c in conditions)
     return conditions
-
-
-def timestamp(seconds: float) -> str:
-    """Seconds since the epoch in Kubernetes' form."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # --- why a gang waits ---

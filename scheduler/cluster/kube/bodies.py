@@ -4,20 +4,15 @@ decided in ``writer``.
 Every body names the object's uid where it is known: a namesake made meanwhile is left alone.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
+from scheduler.api.moment import format_moment
 from scheduler.api.names import POD_SCHEDULED
 
 _encode = msgspec.json.Encoder().encode
-
-
-def rfc3339(seconds: float) -> str:
-    """Seconds since the epoch in Kubernetes' form."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def binding(bind: Bind) -> bytes:
@@ -43,7 +38,7 @@ def eviction_message(eviction: Evict) -> str:
 
 def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> bytes:
     """Strategic merge patch of a Pod's status before it is deleted."""
-    moment = rfc3339(now)
+    moment = format_moment(now)
     conditions = [
         {
             "type": "Ready",
@@ -80,7 +75,7 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
         "message": update.message,
     }
     if transition is not None:
-        condition["lastTransitionTime"] = rfc3339(transition)
+        condition["lastTransitionTime"] = format_moment(transition)
     status: dict[str, Any] = {"conditions": [condition]}
     if update.nominated:
         status["nominatedNodeName"] = update.nominated

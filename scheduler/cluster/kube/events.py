@@ -14,10 +14,10 @@ import structlog
 
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import KINDS
+from scheduler.api.moment import format_moment
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_MALFORMED, EVENT_WARNING
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.backoff import Backoff
-from scheduler.cluster.kube.bodies import rfc3339
 from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.lanes import Lanes, Urgency
@@ -128,7 +128,7 @@ class Recorder:
         counted = series.count
         try:
             if series.posted:
-                body = _encode({"count": counted, "lastTimestamp": rfc3339(series.last)})
+                body = _encode({"count": counted, "lastTimestamp": format_moment(series.last)})
                 await self._client.request(
                     "PATCH",
                     f"{path}/{series.name}",
@@ -184,8 +184,8 @@ class Recorder:
                 "reason": event.reason,
                 "message": event.message[:LONGEST],
                 "count": series.count,
-                "firstTimestamp": rfc3339(series.first),
-                "lastTimestamp": rfc3339(series.last),
+                "firstTimestamp": format_moment(series.first),
+                "lastTimestamp": format_moment(series.last),
                 "source": {"component": self._component},
                 "reportingComponent": self._component,
                 "reportingInstance": "",

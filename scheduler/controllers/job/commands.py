@@ -8,12 +8,11 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.api.batch import Action, Command
-from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import COMMAND, VCJOB, find_kind
-from scheduler.api.names import EVENT_COMMAND_ISSUED, EVENT_MALFORMED, EVENT_WARNING
-from scheduler.api.reasons import Malformed
+from scheduler.api.names import EVENT_COMMAND_ISSUED
 from scheduler.controllers.effects import Delete, Plan, Post
 from scheduler.controllers.job.phases import ACTIONS
+from scheduler.controllers.posts import malformed, warning
 from scheduler.controllers.store import Key, Store
 
 PATIENCE: Final = 30.0
@@ -61,7 +60,7 @@ class Commands:
         if waited < PATIENCE:
             return Plan(after=PATIENCE - waited)
         message = f"job {key[0]}/{key[1]} is not there"
-        return Plan([[_remark(command, EVENT_COMMAND_ISSUED, message)], [delete(command)]], after=0.0)
+        return Plan([[warning(COMMAND, command, EVENT_COMMAND_ISSUED, message)], [delete(command)]], after=0.0)
 
 
 def action_of(command: Command, job: batch.Job) -> tuple[Action | None, Post | None]:
@@ -69,23 +68,15 @@ def action_of(command: Command, job: batch.Job) -> tuple[Action | None, Post | N
     uid = command.target.uid if command.target is not None else ""
     if uid and uid != job.metadata.uid:
         message = f"job {job.metadata.name} ({uid}) is not there any more"
-        return None, _remark(command, EVENT_COMMAND_ISSUED, message)
+        return None, warning(COMMAND, command, EVENT_COMMAND_ISSUED, message)
     if command.action in ACTIONS:
         return Action(command.action), None
     problem = f"{command.action[:64]!r} is nothing a job can do: {', '.join(sorted(ACTIONS))}"
-    meta = command.metadata
-    message = Malformed(COMMAND.name, meta.namespace, meta.name, "action", problem).message
-    return None, _remark(command, EVENT_MALFORMED, message)
+    return None, malformed(COMMAND, command, "action", problem)
 
 
 def delete(command: Command) -> Delete:
     return Delete(COMMAND, command.metadata.namespace, command.metadata.name, command.metadata.uid)
-
-
-def _remark(command: Command, reason: str, message: str) -> Post:
-    meta = command.metadata
-    about = ObjectRef(COMMAND.api_version, COMMAND.name, meta.namespace, meta.name, meta.uid)
-    return Post(EventPost(about, EVENT_WARNING, reason, message))
 
 
 def _age(command: Command) -> tuple[str, int, str, str]:

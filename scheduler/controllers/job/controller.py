@@ -19,7 +19,7 @@ from scheduler.controllers.job.commands import Commands
 from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
 from scheduler.controllers.job.look import Look, MakePlugins
 from scheduler.controllers.job.memory import Memory
-from scheduler.controllers.job.telling import about
+from scheduler.controllers.posts import event
 from scheduler.controllers.store import Key, Store
 
 
@@ -127,7 +127,7 @@ class JobController:
             memory.settled()  # marks and status come first
         reason, message = _complaint(effect, error)
         if reason:
-            memory.news.append(about(job, EVENT_WARNING, reason, message))
+            memory.news.append(event(VCJOB, job, EVENT_WARNING, reason, message))
 
 
 def _complaint(effect: Effect, error: str) -> tuple[str, str]:

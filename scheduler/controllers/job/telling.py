@@ -1,18 +1,11 @@
 """Events about a job: each is posted with the plan that gave rise to it, and none twice in a row."""
 
 from scheduler.api import batch
-from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
 from scheduler.controllers.effects import Plan, Post
 from scheduler.controllers.job.memory import Memory
-
-
-def about(job: batch.Job, type: str, reason: str, message: str) -> EventPost:
-    """An Event about a job."""
-    meta = job.metadata
-    ref = ObjectRef(VCJOB.api_version, VCJOB.name, meta.namespace, meta.name, meta.uid)
-    return EventPost(ref, type, reason, message)
+from scheduler.controllers.posts import event, normal
 
 
 class Teller:
@@ -24,7 +17,7 @@ class Teller:
 
     def say(self, reason: str, message: str) -> None:
         """Something that happens once."""
-        self._memory.news.append(about(self._job, EVENT_NORMAL, reason, message))
+        self._memory.news.append(event(VCJOB, self._job, EVENT_NORMAL, reason, message))
 
     def warn(self, topic: str, reason: str, message: str) -> None:
         """A state of affairs: told when it begins and when the message changes, "" when it is over."""
@@ -32,7 +25,7 @@ class Teller:
             self._memory.told.pop(topic, None)
         elif self._memory.told.get(topic) != message:
             self._memory.told[topic] = message
-            self._memory.news.append(about(self._job, EVENT_WARNING, reason, message))
+            self._memory.news.append(event(VCJOB, self._job, EVENT_WARNING, reason, message))
 
     def malformed(self, field: str, problem: str) -> None:
         """A field of the job is set aside."""
@@ -40,11 +33,11 @@ class Teller:
 
     def post(self, reason: str, message: str) -> Post:
         """An Event that has its place in the plan."""
-        return Post(about(self._job, EVENT_NORMAL, reason, message))
+        return normal(VCJOB, self._job, reason, message)
 
     def into(self, plan: Plan) -> Plan:
         """The plan, with all that is to be told before anything is done."""
         news, self._memory.news = self._memory.news, []
         if news:
-            plan.stages.insert(0, [Post(event) for event in news])
+            plan.stages.insert(0, [Post(told) for told in news])
         return plan

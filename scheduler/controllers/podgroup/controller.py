@@ -13,7 +13,7 @@ from scheduler.api.batch import Workload
 from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, find_kind
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
 from scheduler.api.objects import KubeObject, Pod, PodGroup
-from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
 from scheduler.controllers.store import Key, Store
 
@@ -161,7 +161,7 @@ def _written(group: PodGroup | None, model: Pod, want: Wanted) -> list[Effect]:
     """What makes the PodGroup as it should be; nothing if it is. The queue stays if the Pod does not name one, and what
     others wrote into annotations and labels stays in any case."""
     if group is None:
-        return [Create(POD_GROUP, manifest(model, want)), *map(Post, want.problems)]
+        return [Create(POD_GROUP, manifest(model, want)), *want.problems]
     spec = msgspec.to_builtins(group.spec)
     known = {field: spec[field] for field in _FIELDS if field in spec and (field != "queue" or field in want.spec)}
     body: Json = {}
@@ -176,7 +176,7 @@ def _written(group: PodGroup | None, model: Pod, want: Wanted) -> list[Effect]:
     if not body:
         return []
     meta = group.metadata
-    return [Patch(POD_GROUP, meta.namespace, meta.name, body, meta.uid), *map(Post, want.problems)]
+    return [Patch(POD_GROUP, meta.namespace, meta.name, body, meta.uid), *want.problems]
 
 
 def _newest(pods: Sequence[Pod]) -> Pod:

@@ -13,12 +13,9 @@ from typing import Final
 import msgspec
 
 from scheduler.api.batch import Workload
-from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import POD, POD_GROUP, Kind
 from scheduler.api.names import (
     COOLDOWN_TIME,
-    EVENT_MALFORMED,
-    EVENT_WARNING,
     GROUP_MIN_MEMBER,
     JDB_MAX_UNAVAILABLE,
     JDB_MIN_AVAILABLE,
@@ -32,9 +29,9 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.api.quantity import QuantityError
-from scheduler.api.reasons import Malformed
-from scheduler.controllers.effects import Json
+from scheduler.controllers.effects import Json, Post
 from scheduler.controllers.owners import owner_reference
+from scheduler.controllers.posts import malformed
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import controller_of
 
@@ -53,7 +50,7 @@ class Wanted:
     spec: Json
     annotations: dict[str, str]
     labels: dict[str, str]
-    problems: list[EventPost] = field(default_factory=list)
+    problems: list[Post] = field(default_factory=list)
     """What was set aside on the way."""
 
 
@@ -94,7 +91,7 @@ def wanted(pod: Pod, owners: Iterable[Owner]) -> Wanted:
     try:
         result.spec["minResources"] = printed(scaled(pod_usage(pod.spec), count))
     except QuantityError as error:
-        result.problems.append(_malformed(POD, pod, "spec", str(error)))
+        result.problems.append(malformed(POD, pod, "spec", str(error)))
     if pod.spec.priority_class_name:
         result.spec["priorityClassName"] = pod.spec.priority_class_name
     if QUEUE_NAME_ANNOTATION in own:
@@ -130,15 +127,15 @@ def manifest(pod: Pod, group: Wanted) -> Json:
     }
 
 
-def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[EventPost]) -> int:
+def _min_member(text: str, kind: Kind, owner: KubeObject, problems: list[Post]) -> int:
     if _whole(text):
         return int(text)
     problem = f"{text[:64]!r} is not a whole number from 0 to {_LARGEST} (1 is used)"
-    problems.append(_malformed(kind, owner, f"metadata.annotations[{GROUP_MIN_MEMBER}]", problem))
+    problems.append(malformed(kind, owner, f"metadata.annotations[{GROUP_MIN_MEMBER}]", problem))
     return 1
 
 
-def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[EventPost]) -> Json | None:
+def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[Post]) -> Json | None:
     mode, tier = own.get(NETWORK_TOPOLOGY_MODE), own.get(NETWORK_TOPOLOGY_HIGHEST_TIER)
     if mode is None and tier is None:
         return None
@@ -148,22 +145,15 @@ def _network_topology(own: Mapping[str, str], pod: Pod, problems: list[EventPost
             topology["mode"] = mode.lower()
         else:
             problem = f"{mode[:64]!r} is not one of {', '.join(_MODES)} (hard is used)"
-            problems.append(_malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_MODE}]", problem))
+            problems.append(malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_MODE}]", problem))
     if tier is not None:
         if _whole(tier):
             topology["highestTierAllowed"] = int(tier)
         else:
             problem = f"{tier[:64]!r} is not a whole number from 0 to {_LARGEST}"
-            problems.append(_malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_HIGHEST_TIER}]", problem))
+            problems.append(malformed(POD, pod, f"metadata.annotations[{NETWORK_TOPOLOGY_HIGHEST_TIER}]", problem))
     return topology
 
 
 def _whole(text: str) -> bool:
     return _WHOLE.fullmatch(text) is not None and 0 <= int(text) <= _LARGEST
-
-
-def _malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> EventPost:
-    meta = obj.metadata
-    about = ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid)
-    message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message
-    return EventPost(about, EVENT_WARNING, EVENT_MALFORMED, message)

@@ -8,21 +8,19 @@ from dataclasses import replace
 from typing import Final, cast
 
 from scheduler.api.batch import Action, Command
-from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.decisions import EventPost
 from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE, Kind, find_kind
 from scheduler.api.names import (
     CLOSED_BY_PARENT,
     DEFAULT_QUEUE,
-    EVENT_MALFORMED,
-    EVENT_NORMAL,
     EVENT_WARNING,
     REASON_QUEUE_NOT_FOUND,
     ROOT_QUEUE,
 )
 from scheduler.api.objects import KubeObject, PodGroup, Queue
 from scheduler.api.queue import OPEN
-from scheduler.api.reasons import Malformed
 from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, Post
+from scheduler.controllers.posts import event, malformed, normal, warning
 from scheduler.controllers.queue.state import SHUT, Verdict, decide
 from scheduler.controllers.store import Key, Store
 
@@ -183,11 +181,11 @@ class QueueController:
             return
         then = effect.body["status"]["state"]
         if then in SHUT:
-            event = _event(queue, EVENT_WARNING, Action.CLOSE_QUEUE, f"Close queue failed for {error}")
+            told = event(QUEUE, queue, EVENT_WARNING, Action.CLOSE_QUEUE, f"Close queue failed for {error}")
         else:
             message = f"Update queue status from {queue.status.state} to {then} failed for {error}"
-            event = _event(queue, EVENT_WARNING, Action.OPEN_QUEUE, message)
-        self._failures[key] = event
+            told = event(QUEUE, queue, EVENT_WARNING, Action.OPEN_QUEUE, message)
+        self._failures[key] = told
 
 
 def _carried_out(queue: Queue, verdict: Verdict, action: str) -> Plan:
@@ -209,11 +207,11 @@ def _carried_out(queue: Queue, verdict: Verdict, action: str) -> Plan:
         plan.then(Patch(QUEUE, "", name, {"status": {"state": verdict.state}}, uid, subresource="status"))
     told: list[Effect] = []
     if verdict.state in SHUT and now not in SHUT:
-        told.append(Post(_event(queue, EVENT_NORMAL, Action.CLOSE_QUEUE, "Close queue succeed")))
+        told.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
     if verdict.refusal and action == Action.CLOSE_QUEUE:
-        told.append(Post(_event(queue, EVENT_WARNING, action, f"Close queue failed for {verdict.refusal}")))
+        told.append(warning(QUEUE, queue, action, f"Close queue failed for {verdict.refusal}"))
     elif verdict.refusal:
-        told.append(Post(_event(queue, EVENT_WARNING, action, verdict.refusal)))
+        told.append(warning(QUEUE, queue, action, verdict.refusal))
     if last:
         told.append(Patch(QUEUE, "", name, last, uid))
     return plan.then(*told)
@@ -226,20 +224,11 @@ def _order(command: Command, queue: Queue) -> tuple[str, list[Effect]]:
     if command.action in _ACTIONS:
         return command.action, []
     problem = f"{command.action[:64]!r} is nothing a queue can do: {', '.join(_ACTIONS)}"
-    message = Malformed(COMMAND.name, *_key(command), "action", problem).message
-    return "", [Post(EventPost(_about(COMMAND, command), EVENT_WARNING, EVENT_MALFORMED, message))]
+    return "", [malformed(COMMAND, command, "action", problem)]
 
 
 def _not_found(command: Command, message: str) -> Post:
-    return Post(EventPost(_about(COMMAND, command), EVENT_WARNING, REASON_QUEUE_NOT_FOUND, message))
-
-
-def _event(queue: Queue, type: str, reason: str, message: str) -> EventPost:
-    return EventPost(_about(QUEUE, queue), type, reason, message)
-
-
-def _about(kind: Kind, obj: KubeObject) -> ObjectRef:
-    return ObjectRef(kind.api_version, kind.name, *_key(obj), obj.metadata.uid)
+    return warning(COMMAND, command, REASON_QUEUE_NOT_FOUND, message)
 
 
 def _key(obj: KubeObject) -> Key:
