@@ -7,13 +7,15 @@ from typing import Any
 from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.task import Task
+from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER
 from scheduler.framework.session import Session
 
 
 class Worklist:
     """Queues by QueueOrder, each with its jobs by JobOrder.
 
-    Orders are taken when something is put in, as a heap's are: what a placement changes is put in again.
+    Orders are taken when something is put in, as a heap's are: what a placement changes is put in again. Where a
+    placement changes the place of others as well, they are ordered anew when the next is asked for.
     """
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
@@ -34,12 +36,24 @@ class Worklist:
 
     def next_queue(self) -> Queue | None:
         """The queue to serve now, taken out; None when all are served."""
+        if self._session.moves(QUEUE_ORDER):
+            self._queues = [(self._session.queue_key(queue), queue) for _, queue in self._queues]
+            heapq.heapify(self._queues)
         return heapq.heappop(self._queues)[1] if self._queues else None
 
     def next_job(self, queue: Queue) -> Job | None:
         """The queue's job to turn to now, taken out; None when it has no more."""
         entries = self._jobs.get(queue.name)
-        return heapq.heappop(entries)[1] if entries else None
+        if not entries:
+            return None
+        if self._session.moves(JOB_ORDER):
+            self._settle(entries)
+        return heapq.heappop(entries)[1]
+
+    def _settle(self, entries: list[tuple[Any, Job]]) -> None:
+        """Bring the first up to date, until it is the first still. Keys grow as jobs get more, so no other precedes."""
+        while (key := self._session.job_key(entries[0][1])) != entries[0][0]:
+            heapq.heapreplace(entries, (key, entries[0][1]))
 
     def rest_of(self, queue: Queue) -> list[Job]:
         """The queue's jobs that are still to be turned to."""

@@ -3,6 +3,7 @@
 First each job takes from the others of its queue, all or nothing: what it could not be started with is undone. Then its
 tasks take from other tasks of the same job, one by one. Whom they may take from is the plugins' word (PREEMPTABLE).
 Evicted tasks need time to go: the preemptor is promised its place, and the node is written on its Pod as nominated.
+A job for which nobody need go is left to allocate.
 """
 
 from typing import ClassVar
@@ -64,7 +65,7 @@ class Preempt:
             if not session.job_starving(job):
                 break
             rooms.make_room(job, task, self._reach(task, scope), statement)
-        if session.job_pipelined(job):
+        if statement.evicts and session.job_pipelined(job):
             statement.commit()
         elif statement:
             statement.discard()
@@ -78,7 +79,10 @@ class Preempt:
             statement = session.statement()
             if not rooms.make_room(job, task, self._reach(task, scope), statement):
                 return
-            statement.commit()
+            if statement.evicts:
+                statement.commit()
+            else:
+                statement.discard()
 
     def _reach(self, task: Task, scope: Mask) -> Mask:
         """A task that asks for nothing takes nothing from those that do."""

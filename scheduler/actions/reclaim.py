@@ -1,7 +1,8 @@
 """reclaim: queues that have less than they deserve take nodes back from queues that have more.
 
 Which queue has less is the plugins' word (OVERUSED, PREEMPTIVE), and so is whom it may take from (RECLAIMABLE). Queues
-that are not reclaimable lose nothing. Nodes are taken in name order: the first on which enough can be had.
+that are not reclaimable lose nothing. Nodes are taken in name order: the first on which enough can be had. A job for
+which nobody need go is left to allocate.
 """
 
 from typing import ClassVar
@@ -47,7 +48,7 @@ class Reclaim:
                 break
             if session.preemptive(queue, (task,)):
                 rooms.make_room(job, task, scope, statement)
-        if session.job_pipelined(job):
+        if statement.evicts and session.job_pipelined(job):
             statement.commit()
         elif statement:
             statement.discard()

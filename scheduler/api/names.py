@@ -70,6 +70,8 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 # --- Queues ---
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
+"""In the limits of a ResourceQuota: how much its namespace counts for."""
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"

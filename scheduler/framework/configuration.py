@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from scheduler.framework import registry
-from scheduler.framework.extension import FLAGS, OFF_BY_DEFAULT
+from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS, OFF_BY_DEFAULT
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -87,7 +87,7 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
     )
     for tier in tiers:
         by_name = {option.name: option for option in tier}
-        if "proportion" in by_name and "drf" in by_name and by_name["drf"].enabled("enableHierarchy"):
+        if "proportion" in by_name and "drf" in by_name and by_name["drf"].enabled(ENABLE_HIERARCHY):
             raise ConfigurationError(f"{source}: proportion and drf with hierarchy enabled conflicts")
     arguments = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):

@@ -112,5 +112,9 @@ CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 """close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
 
 ALL_POINTS = tuple(value for value in list(globals().values()) if isinstance(value, ExtensionPoint))
-OFF_BY_DEFAULT = frozenset({"enableHierarchy", "enabledClusterOrder"})
-FLAGS = frozenset({p.flag for p in ALL_POINTS if p.flag} | OFF_BY_DEFAULT)
+ENABLE_HIERARCHY = "enableHierarchy"
+"""Queues stand below each other (capacity, drf, nodegroup)."""
+ENABLE_NAMESPACE_ORDER = "enableNamespaceOrder"
+"""Namespaces have their fair shares (drf)."""
+OFF_BY_DEFAULT = frozenset({ENABLE_HIERARCHY, "enabledClusterOrder"})
+FLAGS = frozenset({p.flag for p in ALL_POINTS if p.flag} | OFF_BY_DEFAULT | {ENABLE_NAMESPACE_ORDER})

@@ -96,6 +96,7 @@ class Session:
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
         self._variants: list[Callable[[Job], object]] = []
         self._bounds: dict[Function, Bound] = {}
+        self._moving: set[ExtensionPoint] = set()
         self._vetoes: dict[ExtensionPoint, list[Function]] = {}
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
@@ -135,12 +136,15 @@ class Session:
         function: Function,
         variant: Callable[[Job], object] | None = None,
         bound: Bound | None = None,
+        *,
+        moving: bool = False,
     ) -> None:
         """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
 
         PREDICATE and NODE_ORDER functions are asked once per class, and once more for each value of ``variant(job)``:
         a plugin that answers by queue gives ``lambda job: job.queue``, one that answers by job its key. ``bound`` says
-        for whole columns whom a victim function refuses in any case (see ``tenants``).
+        for whole columns whom a victim function refuses in any case (see ``tenants``). ``moving``: the key of one job
+        or queue changes when another gets something.
         """
         if not self._option.enabled(point.flag):
             return
@@ -150,6 +154,8 @@ class Session:
             self._variants.append(variant)
         if bound is not None:
             self._bounds[function] = bound
+        if moving:
+            self._moving.add(point)
 
     def add_veto(self, point: ExtensionPoint, spared: Callable[[Task | None, Task], bool]) -> None:
         """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
@@ -258,6 +264,10 @@ class Session:
         return []
 
     # --- for actions: orders ---
+    def moves(self, point: ExtensionPoint) -> bool:
+        """Whether keys of this order change when others than the one they are of get something."""
+        return point in self._moving
+
     @cached_property
     def job_rank(self) -> Callable[[Job], tuple[Any, ...]]:
         """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""

@@ -51,6 +51,11 @@ class Statement:
     def __bool__(self) -> bool:
         return bool(self._operations)
 
+    @property
+    def evicts(self) -> bool:
+        """Whether tasks are to be evicted."""
+        return any(isinstance(operation, _Eviction) for operation in self._operations)
+
     # --- operations ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Give pending tasks of one class their nodes: ``tasks[i]`` goes to ``rows[i]``.

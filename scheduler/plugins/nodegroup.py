@@ -21,7 +21,7 @@ from scheduler.api.resource import SMALLEST, Vector, scale_of
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, MaskFilter, Scope, Score, StaticScore
-from scheduler.framework.extension import NODE_ORDER, PREDICATE
+from scheduler.framework.extension import ENABLE_HIERARCHY, NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.status import ancestors
@@ -83,7 +83,7 @@ class NodeGroup:
     def open(self, session: Session) -> None:
         self._session = session
         self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
-        inherit = session.option("enableHierarchy")
+        inherit = session.option(ENABLE_HIERARCHY)
         self._groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
         self._limits: dict[str, GroupLimits | None] = {}
         """Of the queues that have some; None: the annotation cannot be read."""

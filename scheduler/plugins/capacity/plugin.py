@@ -17,6 +17,7 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    ENABLE_HIERARCHY,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
     JOB_VALID,
@@ -48,7 +49,7 @@ class Capacity:
 
     def open(self, session: Session) -> None:
         self._session = session
-        if session.option("enableHierarchy"):
+        if session.option(ENABLE_HIERARCHY):
             tree = self._tree = queue_tree(session.queues)
             self._tell_faults(tree)
             self._books = tree_books(session, tree)

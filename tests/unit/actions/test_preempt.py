@@ -308,3 +308,11 @@ def test_a_preemptor_of_a_pod_slot_waits_for_it_and_takes_no_second_one() -> Non
     world = World(CLASSES, *objects, running("v1", "1c"), running("v2", "1c")).run(CHART)
     assert len(world.evicted) == 1
     assert world.run(CHART, cycles=3).evicted == set()
+
+
+def test_a_gang_that_needs_nobodys_place_is_left_to_allocate_even_where_preempt_comes_first() -> None:
+    plan = configuration({"priority": {}, "gang": {}}, ["predicates"], actions="preempt, allocate")
+    objects = node("n1", "4c+4Gi"), node("n2", "4c+4Gi"), queue("q1"), low(), high(3)
+    running = pod("v", "1c+1Gi", "low", on="n1")
+    world = World(CLASSES, *objects, running, pods("p", 3, "1c+1Gi", "high")).run(plan)
+    assert set(world.bound) == {"p-0", "p-1", "p-2"} and not world.evicted

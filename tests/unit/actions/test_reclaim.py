@@ -199,3 +199,10 @@ def test_a_port_that_its_victim_still_holds_costs_nobody_else_a_place() -> None:
     world = World(CLASSES, objects, victims, pod("p", "", "b", **server)).run(CHART)
     assert world.evicted == {"v1"}
     assert world.run(CHART, cycles=3).evicted == set()
+
+
+def test_a_gang_that_needs_nobodys_place_is_left_to_allocate_even_where_reclaim_comes_first() -> None:
+    plan = configuration({"priority": {}, "gang": {}}, ["proportion", "predicates"], actions="reclaim, allocate")
+    objects = node("n1", "4c+4Gi"), node("n2", "4c+4Gi"), queue("q1"), queue("q2"), job("a", "q1"), job("b", "q2", 3)
+    world = World(CLASSES, *objects, running("v", "a"), pods("p", 3, "1c+1Gi", "b")).run(plan)
+    assert set(world.bound) == {"p-0", "p-1", "p-2"} and not world.evicted

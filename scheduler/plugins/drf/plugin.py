@@ -1,0 +1,141 @@
+"""The plugin: the job with the smaller dominant share goes first (Volcano's drf plugin), and so does its namespace
+where weights are given, and its queue where ``enableHierarchy`` is set.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Vector
+from scheduler.api.task import Task
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import (
+    ENABLE_HIERARCHY,
+    ENABLE_NAMESPACE_ORDER,
+    JOB_ORDER,
+    PREEMPTABLE,
+    QUEUE_ORDER,
+    RECLAIMABLE,
+)
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask, Tenants
+from scheduler.plugins.drf.hierarchy import Hierarchy
+from scheduler.plugins.drf.namespaces import Namespaces, weights
+from scheduler.plugins.drf.shares import CLOSE_ENOUGH, Shares, at_least
+
+
+@register_plugin
+class Drf:
+    """Takes no arguments. Flags: ``enableHierarchy`` (off), ``enableNamespaceOrder`` (on)."""
+
+    name: ClassVar[str] = "drf"
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments  # takes none
+        self._namespaces: Namespaces | None = None
+        self._hierarchy: Hierarchy | None = None
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._shares = Shares(session.total)
+        weighted = weights(session.snapshot.quotas.values(), session)
+        if weighted and session.option(ENABLE_NAMESPACE_ORDER):
+            self._namespaces = Namespaces(session, self._shares, weighted)
+            session.add(JOB_ORDER, self._namespaces.share_of, moving=True)
+        session.add(JOB_ORDER, self.share)
+        session.add(PREEMPTABLE, self._victims, bound=self._richer)
+        if session.option(ENABLE_HIERARCHY):
+            jobs = session.jobs.values()
+            self._hierarchy = Hierarchy(self._shares, session.queues, jobs, self._complain)
+            session.add(QUEUE_ORDER, self._hierarchy.key, moving=True)
+            session.add(RECLAIMABLE, self._reclaimable)
+        if self._namespaces is not None or self._hierarchy is not None:
+            session.add_handlers(self._allocated, self._deallocated)
+
+    def share(self, job: Job) -> float:
+        """What the job holds or was promised, as its dominant share (0 to 1)."""
+        return self._shares.of(job.allocated + job.pipelined)
+
+    def _complain(self, queue: Queue, annotation: str, problem: str) -> None:
+        field = f"metadata.annotations[{annotation}]"
+        self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
+
+    # --- books ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._add(job, tasks[0].cls.request * len(tasks))
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._add(job, tasks[0].cls.request * -len(tasks))
+
+    def _add(self, job: Job, amount: Vector) -> None:
+        if self._namespaces is not None:
+            self._namespaces.add(job, amount)
+        if self._hierarchy is not None:
+            self._hierarchy.add(job, amount)
+
+    # --- preemption: within a queue ---
+    def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        jobs = self._session.jobs
+        job = jobs.get(preemptor.job)
+        if job is None:
+            return None
+        claim = self._shares.of(job.allocated + job.pipelined + preemptor.cls.request)
+        left: dict[str, Vector] = {}
+        left_to_namespace: dict[str, Vector] = {}
+        victims = []
+        for task in candidates:
+            owner = jobs.get(task.job)
+            if owner is None:
+                continue
+            if self._namespaces is not None and owner.namespace != job.namespace:
+                held = left_to_namespace.get(owner.namespace, self._namespaces.held(owner.namespace))
+                left_to_namespace[owner.namespace] = rest = held - task.cls.request
+                claimed = self._namespaces.held(job.namespace) + preemptor.cls.request
+                theirs = self._namespaces.share(owner.namespace, rest)
+                ours = self._namespaces.share(job.namespace, claimed)
+                if abs(theirs - ours) > CLOSE_ENOUGH:
+                    if theirs > ours:
+                        victims.append(task)
+                    continue
+            rest = left.get(task.job, owner.allocated + owner.pipelined) - task.cls.request
+            left[task.job] = rest
+            if at_least(self._shares.of(rest), claim):
+                victims.append(task)
+        return victims
+
+    def _richer(self, preemptor: Task, tenants: Tenants) -> Mask:
+        """Tasks whose jobs would hold as much as the preemptor's, were they the only ones to go."""
+        job = self._session.jobs.get(preemptor.job)
+        shares = self._shares
+        if job is None or self._namespaces is not None or not len(shares.dims):
+            return tenants.present
+        claim = shares.of(job.allocated + job.pipelined + preemptor.cls.request)
+        rest = (tenants.per_job(self._held) - tenants.requests[shares.dims].T) / shares.total
+        richer: Mask = rest.max(axis=1) >= claim - CLOSE_ENOUGH
+        return richer
+
+    def _held(self, job: Job) -> Vector:
+        held: Vector = (job.allocated + job.pipelined)[self._shares.dims]
+        return held
+
+    # --- reclaim: between queues of a hierarchy ---
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        """Those whose queue would come after the reclaimer's with the one place changing hands."""
+        tree, jobs, queues = self._hierarchy, self._session.jobs, self._session.queues
+        job = jobs.get(reclaimer.job)
+        if tree is None or job is None or job.queue not in queues:
+            return None
+        ours = queues[job.queue]
+        victims = []
+        with tree.supposing(job, reclaimer.cls.request):
+            for task in candidates:
+                owner = jobs.get(task.job)
+                if owner is None or owner.queue not in queues:
+                    continue
+                with tree.supposing(owner, -task.cls.request):
+                    if tree.key(ours) < tree.key(queues[owner.queue]):
+                        victims.append(task)
+        return victims

@@ -1,0 +1,82 @@
+"""Fairness between queues that form a tree by their annotations."""
+
+from collections import Counter
+from typing import Any
+
+from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS
+from tests.builders import World, configuration, group, node, only, pods, queue
+
+Raw = dict[str, Any]
+DRF = {"drf": {"enableHierarchy": True}, "predicates": {}}
+PLAN = configuration(["gang"], DRF)
+
+
+def at(path: str, weights: str, name: str = "") -> Raw:
+    """A queue at a place in the tree, called by the last part of its path."""
+    result = queue(name or path.rpartition("/")[2])
+    result["metadata"]["annotations"] = {HIERARCHY: path, HIERARCHY_WEIGHTS: weights}
+    return result
+
+
+def job(name: str, queue: str, size: int, asks: str, **where: Any) -> list[Raw]:
+    return [group(name, queue), *pods(name, size, asks, name, **where)]
+
+
+def bound(world: World) -> Counter[str]:
+    return Counter(bind.task.name.partition("-")[0] for bind in world.decisions.binds)
+
+
+def test_a_branch_counts_as_much_as_the_least_of_its_queues_per_weight() -> None:
+    """As Volcano's outcome on a cluster: the branch's share is that of both queues scaled down to the lesser."""
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/3")
+    jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c"), job("p", "prod", 16, "1c")
+    world = World(node("n1", "15c"), *queues, *jobs).run(PLAN)
+    assert bound(world) == {"s": 6, "d": 3, "p": 6}
+
+
+def test_what_one_queue_of_a_branch_cannot_use_its_sibling_gets() -> None:
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
+    jobs = job("s", "sci", 16, "1c"), job("d", "dev", 1, "1c"), job("p", "prod", 16, "1c")
+    world = World(node("n1", "16c"), queues, *jobs).run(PLAN)
+    assert bound(world) == {"s": 8, "d": 1, "p": 7}
+
+
+def test_resources_of_different_kinds_do_not_count_against_siblings() -> None:
+    """As published: a child that holds all memory does not starve its sibling of cpu."""
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
+    jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1Gi")
+    world = World(node("n1", "10c+10Gi"), queues, *jobs).run(PLAN)
+    assert bound(world) == {"s": 5, "d": 5, "p": 10}
+
+
+def test_a_queue_that_names_no_path_is_a_branch_of_its_own() -> None:
+    jobs = job("s", "sci", 16, "1c"), job("d", "default", 16, "1c")
+    world = World(node("n1", "16c"), at("root/sci", "1/3"), *jobs).run(PLAN)
+    assert bound(world) == {"s": 12, "d": 4}
+
+
+def test_weights_that_make_no_sense_count_as_one_and_are_told_of() -> None:
+    queues = at("root/sci", "1/many"), at("root/eng/dev", "1/3")
+    jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c")
+    world = World(node("n1", "16c"), queues, *jobs).run(PLAN)
+    assert bound(world) == {"s": 4, "d": 12}
+    assert len(world.events("Malformed")) == 2
+
+
+def test_reclaim_takes_from_the_branch_that_has_more_than_its_weight() -> None:
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
+    running = job("d", "dev", 4, "1c", on="n1"), job("p", "prod", 4, "1c", on="n1")
+    waiting = job("s", "sci", 8, "1c")
+    waiting[0]["status"] = {"phase": "Inqueue"}
+    gang = {"gang": only("enableJobReady", "enableJobPipelined"), "priority": only("enableJobStarving")}
+    plan = configuration(gang, DRF, actions="enqueue, allocate, reclaim")
+    world = World(node("n1", "8c"), queues, *running, waiting).run(plan)
+    assert len(world.evicted) == 4
+    assert Counter(name[0] for name in world.evicted) == {"d": 2, "p": 2}
+
+
+def test_a_placement_that_is_undone_leaves_the_tree_as_it_was() -> None:
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1")
+    gang = [group("g", "dev", 3), *pods("g", 3, "6c", "g")]
+    world = World(node("n1", "8c"), node("n2", "6c"), queues, gang, job("s", "sci", 4, "1c"), job("d", "dev", 14, "1c"))
+    assert bound(world.run(PLAN)) == {"s": 4, "d": 10}
