@@ -62,15 +62,22 @@ format: $(READY) ## Format the code and apply the safe fixes
 bench: ## Run all benchmarks, one after the other
 	$(MAKE) bench-memory
 	$(MAKE) bench-cluster
+	$(MAKE) bench-workloads
 	$(MAKE) bench-vcjobs
 
 .PHONY: bench-memory
 bench-memory: $(READY) ## Benchmark scheduling cycles on the in-memory cluster
 	$(PY) -m benchmarks.memory
+	$(PY) -m benchmarks.workloads_memory
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine
 	$(PY) -m benchmarks.cluster
+
+.PHONY: bench-workloads
+bench-workloads: controlplane ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
+	@mkdir -p build
+	$(PY) -m benchmarks.workloads --markdown build/workloads.md --json build/workloads.json
 
 .PHONY: bench-vcjobs
 bench-vcjobs: controlplane ## Benchmark the controllers with a thousand vcjobs at once on a real API server

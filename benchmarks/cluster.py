@@ -7,11 +7,6 @@ decided before: it is what the API server can take, and so the ceiling. Prints a
 
 import argparse
 import asyncio
-import json
-import os
-import ssl
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -19,37 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, start_role, stop
 from controlplane.run import ControlPlane
 
-IN_FLIGHT = 64
 PODS = "/api/v1/namespaces/default/pods"
-LINE_LIMIT = 2**22
-PATIENCE = 900.0
-"""Seconds after which a contender is given up."""
-
-
-class _Meta(msgspec.Struct):
-    name: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: _Pod
 
 
 @dataclass
@@ -69,56 +42,6 @@ class Result:
     @property
     def rate(self) -> float:
         return (self.bound - 1) / (self.last - self.first) if self.bound > 1 else 0.0
-
-
-class Api:
-    """As much of a client as a benchmark needs."""
-
-    def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
-        connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
-        self._session = aiohttp.ClientSession(
-            url, connector=connector, headers={"Authorization": f"Bearer {token}"}, read_bufsize=LINE_LIMIT
-        )
-
-    async def __aenter__(self) -> "Api":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    async def post(self, path: str, body: bytes) -> None:
-        async with self._session.post(path, data=body, headers={"Content-Type": "application/json"}) as answer:
-            if answer.status >= 300:
-                raise RuntimeError(f"POST {path}: {answer.status} {(await answer.text())[:300]}")
-            await answer.read()
-
-    async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
-        """Post with IN_FLIGHT requests under way."""
-        source = iter(requests)
-
-        async def work() -> None:
-            for path, body in source:
-                await self.post(path, body)
-
-        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
-
-    async def watch_bindings(self, expected: int, result: Result, ready: asyncio.Event) -> None:
-        """Note when each Pod is first seen with a node, until ``expected`` are."""
-        decoder = msgspec.json.Decoder(_Event)
-        seen: set[str] = set()
-        query = {"watch": "true", "resourceVersion": "0"}
-        timeout = aiohttp.ClientTimeout(total=None)
-        while len(seen) < expected:  # the server may end a watch whenever it likes
-            async with self._session.get(PODS, params=query, timeout=timeout) as answer:
-                ready.set()
-                async for line in answer.content:
-                    event = decoder.decode(line)
-                    if event.object.spec.node_name and event.object.metadata.name not in seen:
-                        seen.add(event.object.metadata.name)
-                        result.times.append(time.perf_counter())
-                        if len(seen) >= expected:
-                            break
-        result.bound, result.first, result.last = len(seen), result.times[0], result.times[-1]
 
 
 def node_bodies(number: int) -> Iterable[tuple[str, bytes]]:
@@ -197,11 +120,7 @@ async def kube_scheduler(plane: ControlPlane, api: Api, arguments: argparse.Name
 
 
 async def volcano_py(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
-    command = [sys.executable, "-m", "scheduler.cli.main", "scheduler", "--kubeconfig", str(plane.kubeconfig)]
-    command += ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false"]
-    command += ["--enable-healthz=false"]
-    log = (folder / "volcano-py.log").open("wb")
-    arguments.started = subprocess.Popen(command, stdout=log, stderr=log)
+    arguments.started = start_role("scheduler", plane, folder)
     arguments.process = arguments.started.pid
 
 
@@ -217,14 +136,14 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
     result = Result(name)
     with tempfile.TemporaryDirectory() as folder, ControlPlane(logs=Path(folder)) as plane:
         plane.apply_crds()
-        tls = plane.authority.client_context()
-        token = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
-        async with Api(plane.url, token, tls) as api:
+        async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             await api.post_all(group_bodies(arguments.pods, arguments.gang))
             await api.post_all(pod_bodies(arguments.pods, arguments.gang, scheduler_name))
             ready = asyncio.Event()
-            watcher = asyncio.create_task(api.watch_bindings(arguments.pods, result, ready))
+            watcher = asyncio.create_task(
+                api.watch_bindings(PODS, lambda name: True, arguments.pods, result.times, ready)
+            )
             await ready.wait()
             await asyncio.sleep(2)
             result.started = time.perf_counter()
@@ -237,22 +156,9 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                     result.cpu = cpu_seconds(arguments.process)
                     result.memory = peak_memory(arguments.process)
                 if arguments.started is not None:
-                    arguments.started.terminate()
-                    arguments.started.wait(10)
+                    stop(arguments.started)
+    result.bound, result.first, result.last = len(result.times), result.times[0], result.times[-1]
     return result
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def peak_memory(pid: int) -> float:
-    """The most memory a process has had, in MiB."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cluster import IN_FLIGHT, PATIENCE, PODS, Api, cpu_seconds, node_bodies, peak_memory
+from benchmarks.cluster import PODS, node_bodies
+from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, start_role, stop
 from controlplane.run import ControlPlane
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -163,14 +163,6 @@ async def open_groups(session: aiohttp.ClientSession) -> None:
         await asyncio.sleep(0.2)
 
 
-def start(role: str, plane: ControlPlane, folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
-    command += ["--leader-elect=false", "--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false"]
-    command += ["--enable-healthz=false", "-v=1"]
-    with (folder / f"{role}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log)
-
-
 async def run(name: str, arguments: argparse.Namespace) -> Result:
     result = Result(name, arguments.jobs * arguments.replicas)
     roles = CONTENDERS[name]
@@ -188,7 +180,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
         connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
         processes: list[subprocess.Popen[bytes]] = []
         async with (
-            Api(plane.url, token, tls) as api,
+            Api.of(plane) as api,
             aiohttp.ClientSession(plane.url, connector=connector, headers=headers, read_bufsize=2**22) as session,
         ):
             await api.post_all(node_bodies(arguments.nodes))
@@ -196,7 +188,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
             watcher = asyncio.create_task(watch_pods(session, result.pods, ready))
             opener = asyncio.create_task(open_groups(session)) if roles and SCHEDULER not in roles else None
             try:
-                processes = [start(role, plane, folder) for role in roles]
+                processes = [start_role(role, plane, folder, "--leader-elect=false", "-v=1") for role in roles]
                 await ready.wait()
                 await asyncio.sleep(4)
                 begun = time.perf_counter()
@@ -220,8 +212,7 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                     with suppress(asyncio.CancelledError):
                         await opener
                 for process in processes:
-                    process.terminate()
-                    process.wait(20)
+                    stop(process)
                 if arguments.logs:
                     for file in folder.glob("*.log"):
                         if file.stem in roles:

@@ -20,6 +20,9 @@ _PATCH_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 
+_INITIALIZING = 30.0
+"""Seconds given to the storage of a kind that was just defined."""
+
 
 class ApiError(Exception):
     """The API server refused: `status` is the HTTP status, `body` the Status object or whatever else was sent."""
@@ -48,7 +51,11 @@ class Client:
         """
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers if data is None else {**self._headers, "Content-Type": content_type}
+        deadline = time.monotonic() + _INITIALIZING
         status, kind, answer = self._exchange(method, path, data, headers)
+        while status == 429 and b"initializing" in answer and time.monotonic() < deadline:
+            time.sleep(0.2)
+            status, kind, answer = self._exchange(method, path, data, headers)
         decoded = json.loads(answer) if kind.startswith("application/json") else answer.decode("utf-8", "replace")
         if status >= 400:
             raise ApiError(method, path, status, decoded)

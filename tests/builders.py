@@ -12,7 +12,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import find_kind
-from scheduler.api.names import GROUP_NAME, SCHEDULING_API_VERSION, TASK_SPEC
+from scheduler.api.names import GROUP_NAME, SCHEDULING_API_VERSION, TASK_SPEC, TOPOLOGY_API_VERSION
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest, decode
 from scheduler.cluster.memory import MemoryCluster
@@ -80,9 +80,10 @@ def group(
     phase: str = "",
     priority_class: str = "",
     annotations: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> Raw:
-    """A PodGroup: ``roles`` is minTaskMember, ``asks`` minResources."""
-    spec: Raw = {"queue": queue, "minMember": minimum}
+    """A PodGroup: ``roles`` is minTaskMember, ``asks`` minResources; what is more goes into the spec."""
+    spec: Raw = {"queue": queue, "minMember": minimum, **more}
     if roles is not None:
         spec["minTaskMember"] = dict(roles)
     if asks is not None:
@@ -99,6 +100,23 @@ def group(
         },
         "spec": spec,
         **({"status": {"phase": phase}} if phase else {}),
+    }
+
+
+def hyper_node(name: str, tier: int, *members: str | Raw, tier_name: str = "") -> Raw:
+    """A HyperNode. A member is the name of a Node (``>name``: of a HyperNode), or a selector of Nodes."""
+    listed: list[Raw] = []
+    for member in members:
+        if isinstance(member, dict):
+            listed.append({"type": "Node", "selector": member})
+        else:
+            kind = "HyperNode" if member.startswith(">") else "Node"
+            listed.append({"type": kind, "selector": {"exactMatch": {"name": member.removeprefix(">")}}})
+    return {
+        "apiVersion": TOPOLOGY_API_VERSION,
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": listed, **({"tierName": tier_name} if tier_name else {})},
     }
 
 
@@ -192,11 +210,13 @@ class World:
 
     def session(self, configuration: Configuration) -> Session:
         """A session opened over the present state; nothing is carried out."""
+        self.cluster.cache.attune(configuration)
         return Session(self.cluster.cache.snapshot(self.cluster.now), configuration)
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> "World":
         for _ in range(cycles):
             cache = self.cluster.cache
+            cache.attune(configuration)
             self.outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
             cache.assume(self.outcome.decisions)
             self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)

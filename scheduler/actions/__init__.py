@@ -1,5 +1,5 @@
 """The steps of a session, one file each. Importing this package registers them."""
 
-from scheduler.actions import allocate, backfill, enqueue, preempt, reclaim, shuffle
+from scheduler.actions import allocate, backfill, enqueue, gang_preempt, gang_reclaim, preempt, reclaim, shuffle
 
-__all__ = ["allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"]
+__all__ = ["allocate", "backfill", "enqueue", "gang_preempt", "gang_reclaim", "preempt", "reclaim", "shuffle"]

@@ -67,4 +67,4 @@ class Backfill:
     def _bind_allocated(session: Session, job: Job) -> None:
         allocated = list(job.of(TaskStatus.ALLOCATED).values())
         if allocated:
-            session.bind(job, allocated, [job.placed[task.uid] for task in allocated])
+            session.bind([(job, allocated, [job.placed[task.uid] for task in allocated])])

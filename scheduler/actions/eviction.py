@@ -13,6 +13,7 @@ from scheduler.actions.order import worst_first
 from scheduler.actions.trial import Terms, Trial, unspoken
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
+from scheduler.api.queue import Queue
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
@@ -40,6 +41,32 @@ def contenders(session: Session) -> Iterator[Job]:
 def waiting(session: Session, job: Job) -> list[Task]:
     """The tasks of a job that want a node now, in task order."""
     return sorted((t for t in job.of(TaskStatus.PENDING).values() if not t.gated), key=session.task_key)
+
+
+def await_their_places(session: Session, tasks: Sequence[Task]) -> bool:
+    """Whether all tasks have nodes nominated earlier that will have enough for them, once what still terminates on some
+    of these is gone."""
+    nodes = session.nodes
+    rows = [nodes.index.get(task.nominated) for task in tasks]
+    left = {row: nodes.future_idle_of(row) for row in rows if row is not None}
+    for task, row in zip(tasks, rows, strict=True):
+        if row is None:
+            return False
+        left[row] -= task.cls.request
+        if (left[row][compared(task.cls.request)] < 0).any():
+            return False
+    return bool(nodes.releasing[PODS_INDEX, list(left)].any())
+
+
+def of_other_queues(session: Session, claimant: Queue) -> Mask:
+    """The tenants that run and that a queue may take nodes back from, as far as queues and Pods themselves say."""
+
+    def loses(name: str) -> bool:
+        queue = session.queues.get(name)
+        return queue is not None and queue is not claimant and queue.reclaimable
+
+    tenants = session.tenants
+    return tenants.running & tenants.preemptable & tenants.of_queues(loses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +110,13 @@ class RoomMaker:
 
     def make_room(self, job: Job, task: Task, scope: Mask, statement: Statement) -> bool:
         """Pipeline a pending task onto a node, evicting tasks of ``scope`` as needed; whether that came about."""
-        if task.cls.spec.preemption_policy == NEVER or self._awaits_its_place(task):
+        session = self._session
+        if task.cls.spec.preemption_policy == NEVER or await_their_places(session, (task,)):
             return False
         claim = _claim(job, task)
         if (claim, task.cls.id) in self._in_vain:
             return False
-        with unspoken(job, task):
+        with unspoken(job, (task,)):
             done = self._search(job, task, scope, statement, claim)
         if done:
             self.forget()
@@ -100,15 +128,6 @@ class RoomMaker:
         """Something changed (a statement was discarded, too): what was in vain may be possible now."""
         self._hopeless.clear()
         self._in_vain.clear()
-
-    def _awaits_its_place(self, task: Task) -> bool:
-        """Whether tasks still terminate on the node nominated earlier and will leave enough there."""
-        nodes = self._session.nodes
-        row = nodes.index.get(task.nominated)
-        if row is None or not nodes.releasing[PODS_INDEX, row]:
-            return False
-        dims = compared(task.cls.request)
-        return bool((task.cls.request[dims] <= nodes.future_idle_of(row)[dims]).all())
 
     def _search(self, job: Job, task: Task, scope: Mask, statement: Statement, claim: Claim) -> bool:
         session = self._session

@@ -33,7 +33,7 @@ def with_room(session: Session, request: Vector) -> Mask:
 def openings(session: Session, point: ExtensionPoint, claimant: Task, scope: Mask) -> Mask:
     """Nodes, shape (nodes,), that might have room for the task if all those of ``scope`` went of which some tier of the
     victim functions at ``point`` could approve."""
-    tenants, request = session.tenants, claimant.cls.request
+    request = claimant.cls.request
     dims = compared(request)
     future = session.nodes.future_idle()[dims]
     wanted = request[dims][:, np.newaxis]
@@ -48,9 +48,13 @@ def openings(session: Session, point: ExtensionPoint, claimant: Task, scope: Mas
         if not reached.any():
             continue
         going = _most(masks)
-        freed = np.stack([_sums(session, going, tenants.requests[d]) for d in dims.tolist()])
-        result |= reached & (wanted <= future + freed).all(axis=0)
+        result |= reached & (wanted <= future + freed(session, going, dims)).all(axis=0)
     return result
+
+
+def freed(session: Session, going: Mask, dims: NDArray[np.intp]) -> Column:
+    """What each node would have besides if all tasks of a mask went; shape (resources given, nodes)."""
+    return np.stack([_sums(session, going, session.tenants.requests[d]) for d in dims.tolist()])
 
 
 def _bound(session: Session, function: Any, claimant: Task) -> Mask:

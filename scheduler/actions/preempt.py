@@ -23,7 +23,8 @@ from scheduler.framework.tenants import Mask
 
 @register_action
 class Preempt:
-    """Starving jobs evict tasks of their own queue.
+    """Starving jobs evict tasks of their own queue. Those that ask for a network topology do not: a node here and one
+    there are of no use to them.
 
     Argument ``enableTopologyAwarePreemption`` (default false): do not take the best node by score but, of so many nodes
     that can be had (``minCandidateNodesPercentage`` 10, ``minCandidateNodesAbsolute`` 1, ``maxCandidateNodesAbsolute``
@@ -42,7 +43,7 @@ class Preempt:
 
     def execute(self, session: Session) -> None:
         self._session = session
-        worklist = Worklist(session, contenders(session))
+        worklist = Worklist(session, (job for job in contenders(session) if not job.has_topology))
         while (queue := worklist.next_queue()) is not None:
             jobs = []
             others = self._room_maker()

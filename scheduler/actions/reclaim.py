@@ -7,7 +7,7 @@ which nobody need go is left to allocate.
 
 from typing import ClassVar
 
-from scheduler.actions.eviction import RoomMaker, contenders, waiting
+from scheduler.actions.eviction import RoomMaker, contenders, of_other_queues, waiting
 from scheduler.actions.order import Worklist
 from scheduler.actions.trial import Terms
 from scheduler.api.job import Job
@@ -40,8 +40,8 @@ class Reclaim:
                 self._take_from_other_queues(queue, job, rooms)
 
     def _take_from_other_queues(self, queue: Queue, job: Job, rooms: RoomMaker) -> None:
-        session, tenants = self._session, self._session.tenants
-        scope = tenants.running & tenants.preemptable & tenants.of_queues(lambda name: self._loses(name, queue))
+        session = self._session
+        scope = of_other_queues(session, queue)
         statement = session.statement()
         for task in waiting(session, job):
             if not session.job_starving(job):
@@ -53,7 +53,3 @@ class Reclaim:
         elif statement:
             statement.discard()
             rooms.forget()
-
-    def _loses(self, name: str, claimant: Queue) -> bool:
-        queue = self._session.queues.get(name)
-        return queue is not None and queue is not claimant and queue.reclaimable

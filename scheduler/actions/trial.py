@@ -18,7 +18,7 @@ from scheduler.api.task import Task
 from scheduler.framework.classview import ClassView
 from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
 from scheduler.framework.session import Session, pod_ref
-from scheduler.framework.statement import AllocationError
+from scheduler.framework.statement import AllocationError, Statement
 
 LOWEST_PRIORITY = 2**31
 """Added to priorities, so that a sum grows with the number of its parts."""
@@ -43,6 +43,26 @@ class Terms:
         queue and, in a hierarchy, of another below the same parent."""
         session = self.session
         return session.allocatable(session.queues[job.queue], job, task.cls, 1) > 0
+
+    def taken_back(self, claimant: Job, victim: Task) -> bool:
+        """Whether the queue of an evicted task takes the place right back: as the next session will find it, it is
+        served before the claimant's and may have the task again."""
+        session, job = self.session, self.session.jobs[victim.job]
+        loser, winner = session.queues[job.queue], session.queues[claimant.queue]
+        if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
+            return False
+        with unspoken(job, (victim,)):
+            return session.allocatable(loser, job, victim.cls, 1) > 0
+
+    def evict(self, statement: Statement, victim: Task, words: str) -> None:
+        """``words``: who takes the victim's place, for the Event."""
+        told = EventPost(pod_ref(victim), EVENT_NORMAL, self.event, words)
+        statement.evict(self.session.jobs[victim.job], victim, self.reason, told)
+
+
+def named(job: Job) -> str:
+    """The job as it is named to those who make room for it."""
+    return f"PodGroup {job.key} (priority {job.priority}, queue {job.queue})"
 
 
 class Trial:
@@ -70,6 +90,8 @@ class Trial:
         lacking = self._lacking()
         if not self._enough(victims):
             return False
+        if not self._terms.across_queues:
+            self._terms.session.decisions.preemption_attempts += 1
         passed = []
         for victim in victims:
             if len(lacking) and victim.cls.request[lacking].any():
@@ -113,17 +135,11 @@ class Trial:
         return (highest, total, len(self._evicted), -earliest)
 
     def _futile(self, victim: Task) -> bool:
-        """Whether evicting a task of another queue leads nowhere, because its queue takes the place right back: some
-        plugin would have spared it, and its queue, as the next session will find it, is served before the claimant's
-        and may have the task again. Another Pod like it would be placed and be evicted in turn, for ever."""
+        """Whether evicting a task of another queue leads nowhere: some plugin would have spared it, and its queue takes
+        the place right back. Another Pod like it would be placed and be evicted in turn, for ever."""
         session = self._terms.session
-        job = session.jobs[victim.job]
-        loser, winner = session.queues[job.queue], session.queues[self._job.queue]
-        if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
+        if not self._terms.taken_back(self._job, victim):
             return False
-        with unspoken(job, victim):
-            if session.allocatable(loser, job, victim.cls, 1) < 1:
-                return False
         self._spare(victim)
         answers = [f(self._task, [victim]) for tier in session.functions(self._terms.point) for f in tier]
         self._evict(victim)
@@ -150,13 +166,9 @@ class Trial:
         return later
 
     def _evict(self, victim: Task) -> None:
-        terms, job, task = self._terms, self._job, self._task
-        words = (
-            f"Makes room on node {terms.session.nodes.names[self._row]} for Pod {task.key} of PodGroup {job.key} "
-            f"(priority {job.priority}, queue {job.queue})"
-        )
-        told = EventPost(pod_ref(victim), EVENT_NORMAL, terms.event, words)
-        self.statement.evict(terms.session.jobs[victim.job], victim, terms.reason, told)
+        node = self._terms.session.nodes.names[self._row]
+        words = f"Makes room on node {node} for Pod {self._task.key} of {named(self._job)}"
+        self._terms.evict(self.statement, victim, words)
         self._evicted.append(victim)
 
     def _spare(self, victim: Task) -> None:
@@ -165,14 +177,16 @@ class Trial:
 
 
 @contextmanager
-def unspoken(job: Job, task: Task) -> Iterator[None]:
-    """What is noted on the job and the task meanwhile is forgotten: it was asked what would be, not what is."""
-    refusals, errors, given = len(job.refusals), dict(job.fit_errors), job.transaction.get(task.uid)
+def unspoken(job: Job, tasks: Sequence[Task]) -> Iterator[None]:
+    """What is noted on the job and its tasks meanwhile is forgotten: it was asked what would be, not what is."""
+    refusals, errors = len(job.refusals), dict(job.fit_errors)
+    given = {task.uid: job.transaction.get(task.uid) for task in tasks}
     try:
         yield
     finally:
         del job.refusals[refusals:]
         job.fit_errors = errors
-        job.transaction.pop(task.uid, None)
-        if given is not None:
-            job.transaction[task.uid] = given
+        for uid, transaction in given.items():
+            job.transaction.pop(uid, None)
+            if transaction is not None:
+                job.transaction[uid] = transaction

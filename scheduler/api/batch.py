@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, NetworkTopology, OwnerReference, Wire
+from scheduler.api.objects import KubeObject, LabelSelector, NetworkTopology, OwnerReference, Wire
 
 
 class JobPhase(StrEnum):
@@ -248,6 +248,7 @@ class JobTemplate(KubeObject):
 # --- owners of Pods ---
 class WorkloadSpec(Wire):
     replicas: int | None = None
+    selector: LabelSelector | None = None
 
 
 class Workload(KubeObject):

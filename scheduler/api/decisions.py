@@ -1,10 +1,12 @@
-"""What a session decides, as data. The cluster side carries it out, in this order of importance: bindings and
-evictions, then PodGroup, Pod and Queue status, then Events.
+"""What a session decides, as data. The cluster side carries it out, in this order of importance: bindings,
+evictions and gates, then PodGroup, Pod and Queue status, then Events.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from scheduler.api.objects import PodGroupCondition
+from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task
 
 
@@ -15,6 +17,11 @@ class Bind:
     task: Task
     node: str
     annotations: dict[str, str]
+    preparations: tuple[Preparation, ...] = ()
+    """What must be so of other objects before."""
+    together: int = 0
+    """Bindings of one ``Decisions`` with the same number other than 0 come about together or not at all, as far as
+    preparations go: none is made before those of all are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,13 @@ class Evict:
 
     task: Task
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ungate:
+    """Take the scheduling gate of queue admission off a Pod: its queue has room for it."""
+
+    task: Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +100,16 @@ class Decisions:
 
     binds: list[Bind] = field(default_factory=list)
     evictions: list[Evict] = field(default_factory=list)
+    ungates: list[Ungate] = field(default_factory=list)
     pod_groups: list[PodGroupStatusUpdate] = field(default_factory=list)
     pods: list[PodUnschedulable] = field(default_factory=list)
     queues: list[QueueAllocated] = field(default_factory=list)
     events: list[EventPost] = field(default_factory=list)
+    eviction_transactions: Counter[str] = field(default_factory=Counter)
+    """Action -> how many of its statements with evictions were committed. Told in metrics; nothing is to be done."""
+    preemption_attempts: int = 0
+    """Nodes on which evictions were tried for a Pod of the same queue. Told in metrics, too."""
 
     def __bool__(self) -> bool:
-        return bool(self.binds or self.evictions or self.pod_groups or self.pods or self.queues or self.events)
+        placed = self.binds or self.evictions or self.ungates
+        return bool(placed or self.pod_groups or self.pods or self.queues or self.events)

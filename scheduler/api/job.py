@@ -4,14 +4,15 @@ The cache builds a Job for a snapshot and keeps it for the next one while neithe
 a session moves tasks between statuses through ``move`` and remembers that the Job is no longer the cache's.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.api.names import CARD_REQUEST
-from scheduler.api.objects import PodGroupCondition, ResourceList
+from scheduler.api.objects import NetworkTopology, PodGroupCondition, ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
-from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.api.subjob import SubJob
+from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
 
 PENDING_PHASES = ("", "Pending")
 INQUEUE = "Inqueue"
@@ -52,7 +53,8 @@ class Job:
     pipelined: Vector
     """Sum over tasks pipelined in this session; kept up to date by ``move``."""
     gated: Vector | None
-    """Sum over Pending tasks held back by scheduling gates, or None if there are none."""
+    """Sum over Pending tasks held back by scheduling gates, other than by that of queue admission alone; None if there
+    are none."""
     pending_best_effort: int
     """Number of Pending tasks that ask for nothing."""
     placed: dict[str, int] = field(default_factory=dict)
@@ -63,8 +65,6 @@ class Job:
     """A session has moved tasks or set the phase: the cache must not reuse it."""
     fit_errors: dict[int, FitErrors] = field(default_factory=dict)
     """Class id -> why its tasks found no node in this session."""
-    failed_roles: set[str] = field(default_factory=set)
-    """Roles of which a task found no node in this session."""
     refusals: list[Refusal] = field(default_factory=list)
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
     new_conditions: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -73,6 +73,16 @@ class Job:
     """spec.minResources as it was written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
     """uid -> (status, node name) that a statement, then discarded, had given the task: it fits, its gang does not."""
+    topology: NetworkTopology | None = None
+    """spec.networkTopology."""
+    sub_jobs: Mapping[str, SubJob] = field(default_factory=dict)
+    """Key -> sub-job, each task in one; none where the PodGroup has neither a networkTopology nor a subGroupPolicy."""
+    sub_job_of: Mapping[str, SubJob] = field(default_factory=dict)
+    """uid -> the sub-job of the task."""
+    sub_group_minimum: Mapping[str, int] | None = None
+    """Name of a subGroupPolicy -> minSubGroups; None: there are no policies."""
+    tier_limit: int | None = None
+    """The highest tier its tasks may spread over; None: no limit. Found anew by each session."""
 
     def tasks(self) -> Iterator[Task]:
         for group in self.by_status.values():
@@ -116,10 +126,16 @@ class Job:
         if not group:
             del self.by_status[old]
         self.by_status.setdefault(new, {})[task.uid] = task
-        self.account(task.cls, old, new, 1)
+        self.account((task,), old, new)
 
-    def account(self, cls: TaskClass, old: TaskStatus, new: TaskStatus, count: int) -> None:
-        """Keep the sums for ``count`` tasks of a class that went from one status to another."""
+    def account(self, tasks: Sequence[Task], old: TaskStatus, new: TaskStatus) -> None:
+        """Keep the sums for tasks of one class that went from one status to another."""
+        cls, count = tasks[0].cls, len(tasks)
+        if self.sub_jobs:
+            for task in tasks:
+                sub_job = self.sub_job_of[task.uid]
+                sub_job.account(task, old, -1)
+                sub_job.account(task, new, 1)
         was, now = old in ALLOCATED_STATUSES, new in ALLOCATED_STATUSES
         if now and not was:
             self.allocated = self.allocated + cls.request * count
@@ -144,6 +160,21 @@ class Job:
             for task in self.of(status).values():
                 result[task.role] = result.get(task.role, 0) + 1
         return result
+
+    @property
+    def grouped(self) -> bool:
+        """Its tasks are in sub-groups, which are ready each for itself."""
+        return self.sub_group_minimum is not None
+
+    @property
+    def has_topology(self) -> bool:
+        """It, or one of its sub-groups, asks for a network topology."""
+        return any(sub_job.topology is not None for sub_job in self.sub_jobs.values()) or self.topology is not None
+
+    @property
+    def confined(self) -> bool:
+        """It, or one of its sub-jobs, may not spread over all tiers."""
+        return any(s.tier_limit is not None for s in self.sub_jobs.values()) or self.tier_limit is not None
 
     @property
     def roles_binding(self) -> bool:

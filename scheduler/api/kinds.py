@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from scheduler.api import batch, objects
+from scheduler.api import batch, dra, objects
 from scheduler.api.names import (
     BATCH_API_VERSION,
     BUS_API_VERSION,
     FLOW_API_VERSION,
     NODEINFO_API_VERSION,
+    RESOURCE_API_VERSION,
     SCHEDULING_API_VERSION,
     TOPOLOGY_API_VERSION,
 )
@@ -48,14 +49,27 @@ CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", True, objects.ConfigMap)
 CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, objects.PersistentVolumeClaim)
 VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, objects.PersistentVolume)
 STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, objects.StorageClass)
+CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, objects.CsiNode)
+CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, objects.CsiDriver)
+STORAGE_CAPACITY = Kind(
+    "CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, objects.CsiStorageCapacity
+)
+ATTACHMENT = Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, objects.VolumeAttachment)
+DEVICE_CLASS = Kind("DeviceClass", RESOURCE_API_VERSION, "deviceclasses", False, dra.DeviceClass)
+RESOURCE_SLICE = Kind("ResourceSlice", RESOURCE_API_VERSION, "resourceslices", False, dra.ResourceSlice)
+RESOURCE_CLAIM = Kind("ResourceClaim", RESOURCE_API_VERSION, "resourceclaims", True, dra.ResourceClaim)
+RESOURCE_CLAIM_TEMPLATE = Kind(
+    "ResourceClaimTemplate", RESOURCE_API_VERSION, "resourceclaimtemplates", True, dra.ResourceClaimTemplate
+)
 POD = Kind("Pod", "v1", "pods", True, objects.Pod)
 RESOURCE_QUOTA = Kind("ResourceQuota", "v1", "resourcequotas", True, objects.ResourceQuota)
 DISRUPTION_BUDGET = Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, objects.PodDisruptionBudget)
 SECRET = Kind("Secret", "v1", "secrets", True)
-SERVICE = Kind("Service", "v1", "services", True)
+SERVICE = Kind("Service", "v1", "services", True, objects.Service)
 EVENT = Kind("Event", "v1", "events", True)
 NETWORK_POLICY = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies", True)
 DEPLOYMENT = Kind("Deployment", "apps/v1", "deployments", True, batch.Workload)
+REPLICATION_CONTROLLER = Kind("ReplicationController", "v1", "replicationcontrollers", True, objects.Service)
 REPLICA_SET = Kind("ReplicaSet", "apps/v1", "replicasets", True, batch.Workload)
 STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", True, batch.Workload)
 DAEMON_SET = Kind("DaemonSet", "apps/v1", "daemonsets", True, batch.Workload)
@@ -65,7 +79,7 @@ CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
 COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
-HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False)
+HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, objects.HyperNode)
 NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, objects.Numatopology)
 
 KINDS: tuple[Kind, ...] = (
@@ -78,6 +92,14 @@ KINDS: tuple[Kind, ...] = (
     CLAIM,
     VOLUME,
     STORAGE_CLASS,
+    CSI_NODE,
+    CSI_DRIVER,
+    STORAGE_CAPACITY,
+    ATTACHMENT,
+    DEVICE_CLASS,
+    RESOURCE_SLICE,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
     POD,
     SECRET,
     SERVICE,
@@ -87,6 +109,7 @@ KINDS: tuple[Kind, ...] = (
     DISRUPTION_BUDGET,
     NETWORK_POLICY,
     DEPLOYMENT,
+    REPLICATION_CONTROLLER,
     REPLICA_SET,
     STATEFUL_SET,
     DAEMON_SET,
@@ -111,14 +134,29 @@ SCHEDULED_FROM: tuple[Kind, ...] = (
     CLAIM,
     VOLUME,
     STORAGE_CLASS,
+    CSI_NODE,
+    CSI_DRIVER,
+    STORAGE_CAPACITY,
+    ATTACHMENT,
     RESOURCE_QUOTA,
     DISRUPTION_BUDGET,
     NUMATOPOLOGY,
+    HYPER_NODE,
+    DEVICE_CLASS,
+    RESOURCE_SLICE,
+    RESOURCE_CLAIM,
+    SERVICE,
+    REPLICATION_CONTROLLER,
+    REPLICA_SET,
+    STATEFUL_SET,
     POD,
 )
 """The kinds the scheduler's cache is fed with, those first that others refer to."""
 
-OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY})
+SHOWN: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
+"""The kinds of which plugins may show whole objects to other programs."""
+
+OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM})
 """Kinds that an API server need not know."""
 
 

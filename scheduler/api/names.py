@@ -11,6 +11,8 @@ DEFAULT_SCHEDULER_NAME: Final = "volcano-py"
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 DEFAULT_NAMESPACE: Final = "default"
+SYSTEM_NAMESPACE: Final = "volcano-system"
+"""Where the program is installed unless somebody says otherwise."""
 
 # --- API groups ---
 SCHEDULING_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
@@ -19,6 +21,7 @@ BUS_API_VERSION: Final = "bus.volcano.sh/v1alpha1"
 FLOW_API_VERSION: Final = "flow.volcano.sh/v1alpha1"
 TOPOLOGY_API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
+RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 
 # --- Pods and PodGroups ---
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
@@ -35,16 +38,28 @@ GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+HARD: Final = "hard"
+"""Mode of a network topology: its tier is not exceeded."""
+SOFT: Final = "soft"
+"""Mode of a network topology: low tiers are tried first."""
 SLA_WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 SLA_WAITING_TIME_PLAIN: Final = "sla-waiting-time"
 """The same, as older clients write it."""
 TASK_TOPOLOGY_AFFINITY: Final = "volcano.sh/task-topology-affinity"
 TASK_TOPOLOGY_ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
 TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+"""The scheduling gate of Pods whose queue has no room for them yet, and the annotation by which Pods ask for it."""
 RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
 RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 PODGROUP_PREFIX: Final = "podgroup-"
 VOLCANO_PREFIX: Final = "volcano.sh/"
+
+TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""Values of annotations that say yes; any other says no."""
+
+SCHEDULING_GATES_QUEUE_ADMISSION: Final = "SchedulingGatesQueueAdmission"
+"""The feature gate of that."""
 
 # --- vcjobs and their Pods ---
 TASK_INDEX: Final = "volcano.sh/task-index"
@@ -66,6 +81,10 @@ CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 RUN_LABEL: Final = "job.volcano.sh"
 """On the Pods of a vcjob that was made on the command line; its value is the job's name."""
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
+# --- Simulations ---
+WHAT_IF: Final = "volcano-py/what-if"
+"""On an object of a what-if file: ``delete`` or ``merge``."""
 
 # --- Queues ---
 HIERARCHY: Final = "volcano.sh/hierarchy"
@@ -102,29 +121,116 @@ SP_BLOCK: Final = "sp-block"
 SKIP_ASCEND_PLUGIN: Final = "huawei.com/skip-ascend-plugin"
 ACJOB_OPERATOR_NAME: Final = "training.kubeflow.org/operator-name"
 
-CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME,)
+# --- Shared devices ---
+GPU_MEMORY: Final = "volcano.sh/gpu-memory"
+GPU_NUMBER: Final = "volcano.sh/gpu-number"
+GPU_INDEX: Final = "volcano.sh/gpu-index"
+GPU_PREDICATE_TIME: Final = "volcano.sh/predicate-time"
+GPU_UNHEALTHY_IDS: Final = "volcano.sh/gpu-unhealthy-ids"
+VGPU_NUMBER: Final = "volcano.sh/vgpu-number"
+VGPU_MEMORY: Final = "volcano.sh/vgpu-memory"
+VGPU_MEMORY_PERCENTAGE: Final = "volcano.sh/vgpu-memory-percentage"
+VGPU_CORES: Final = "volcano.sh/vgpu-cores"
+VGPU_REGISTER: Final = "volcano.sh/node-vgpu-register"
+VGPU_IDS: Final = "volcano.sh/vgpu-ids-new"
+VGPU_IDS_TO_ALLOCATE: Final = "volcano.sh/devices-to-allocate"
+VGPU_NODE: Final = "volcano.sh/vgpu-node"
+VGPU_TIME: Final = "volcano.sh/vgpu-time"
+VGPU_BIND_TIME: Final = "volcano.sh/bind-time"
+VGPU_BIND_PHASE: Final = "volcano.sh/bind-phase"
+VGPU_MODE: Final = "volcano.sh/vgpu-mode"
+VGPU_PODGROUP_POLICY: Final = "volcano.sh/vgpu-podgroup-policy"
+VGPU_USE_UUID: Final = "volcano.sh/vgpu-use-gpuuuid"
+VGPU_NO_USE_UUID: Final = "volcano.sh/vgpu-nouse-gpuuuid"
+GPU_USE_TYPE: Final = "nvidia.com/use-gputype"
+GPU_NO_USE_TYPE: Final = "nvidia.com/nouse-gputype"
+VGPU_CONFIGMAP: Final = "volcano-vgpu-device-config"
+VGPU_CONFIGMAP_NAMESPACE: Final = "kube-system"
+HAMI_PREFIX: Final = "hami.io/"
+HAMI_ALLOCATED_SUFFIX: Final = "-devices-allocated"
+HAMI_TO_ALLOCATE_SUFFIX: Final = "-devices-to-allocate"
+HAMI_REGISTER_PREFIX: Final = "hami.io/node-register-"
+HAMI_NODE: Final = "hami.io/vgpu-node"
+HAMI_TIME: Final = "hami.io/vgpu-time"
+HAMI_BIND_TIME: Final = "hami.io/bind-time"
+HAMI_BIND_PHASE: Final = "hami.io/bind-phase"
+HAMI_CORE_NODE: Final = "hami-vnpu-core"
+BIND_ALLOCATING: Final = "allocating"
+"""The bind phase of a Pod whose device plugin is still to be asked for its devices."""
+VNPU_MODE: Final = "huawei.com/vnpu-mode"
+HAMI_CORE: Final = "hami-core"
+ASCEND_310P: Final = "huawei.com/Ascend310P"
+NPU_CORE: Final = "huawei.com/npu-core"
+"""A resource and the annotation of what was given of it."""
+NPU_JOB_KIND: Final = "ring-controller.atlas"
+VNPU_LEVEL: Final = "vnpu-level"
+VNPU_DVPP: Final = "vnpu-dvpp"
+ACCELERATOR: Final = "accelerator"
+SERVER_TYPE: Final = "servertype"
+GPU_NODE_LOCK: Final = "gpu"
+VGPU_NODE_LOCK: Final = "hamivgpu"
+HAMI_NODE_LOCK: Final = "hami.io/mutex.lock"
+"""Annotations of a Node: since when one Pod at a time is being given its devices there."""
+
+CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL)
 """Pod labels that plugins look at when they place a task; selectors add the keys that they name."""
 CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     CARD_NAME,
     COOLDOWN_TIME,
+    GPU_NO_USE_TYPE,
+    GPU_USE_TYPE,
     NUMA_TOPOLOGY_POLICY,
     PREEMPTABLE,
+    QUEUE_ALLOCATION_GATE,
     RESOURCE_STRATEGY_SCORING_TYPE,
     RESOURCE_STRATEGY_WEIGHT,
     REVOCABLE_ZONE,
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
     SP_BLOCK,
+    TASK_SPEC,
+    VGPU_MODE,
+    VGPU_NO_USE_UUID,
+    VGPU_PODGROUP_POLICY,
+    VGPU_USE_UUID,
+    VNPU_MODE,
 )
 """Pod annotations that plugins look at when they place or evict a task."""
-TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL)
-"""Pod annotations that differ from Pod to Pod and are read: the chips held."""
+TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL, GPU_INDEX, NPU_CORE, VGPU_IDS)
+"""Pod annotations that differ from Pod to Pod and are read: the chips and cards held. Those of HAMi's NPUs have the
+name of the model between prefix and suffix."""
 
 # --- Nodes ---
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 REGION_LABELS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+
+# --- Volumes ---
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""On a claim: the node for whose Pod a volume is to be provisioned."""
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+"""A storage class as older clients name it."""
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+CLAIM_LOST: Final = "Lost"
+VOLUME_AVAILABLE: Final = "Available"
+READ_WRITE_MANY: Final = "ReadWriteMany"
+READ_ONLY_MANY: Final = "ReadOnlyMany"
+STORAGE: Final = "storage"
+
+# --- Devices ---
+CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+"""On ResourceClaims that are allocated."""
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+"""On ResourceClaims made from a template: the entry of the Pod's spec."""
+DEVICE_CLASS_QUOTA: Final = "deviceclass/"
+"""Before the name of a DeviceClass, in amounts of queues: a number of devices."""
+DEVICE_CAPACITY_QUOTA: Final = ".deviceclass/"
+"""Between a dimension of devices' capacity and the name of a DeviceClass, in amounts of queues."""
 
 # --- Resources ---
 CPU: Final = "cpu"
@@ -147,6 +253,7 @@ REASON_GANG_READY: Final = "tasks in gang are ready to be scheduled"
 POD_SCHEDULED: Final = "PodScheduled"
 POD_REASON_UNSCHEDULABLE: Final = "Unschedulable"
 POD_REASON_SCHEDULABLE: Final = "Schedulable"
+POD_REASON_SCHEDULER_ERROR: Final = "SchedulerError"
 EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
 EVENT_UNSCHEDULABLE: Final = "Unschedulable"

@@ -5,7 +5,7 @@ images are interned: a predicate looks at each distinct value once and spreads t
 does not change within a session (NodeFacts) is shared from snapshot to snapshot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,8 @@ from scheduler.api.task import TaskClass
 Column = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]
+Change = tuple[int, int, int]
+"""(row, id of the class that took amounts there, how many of its tasks); (row, -1, 0): anything else."""
 
 NONZERO_CPU = 100.0
 NONZERO_MEMORY = 200.0 * 1024 * 1024
@@ -35,7 +37,8 @@ class NodeFacts:
         self.labels = [node.metadata.labels or {} for node in nodes]
         self.annotations = [node.metadata.annotations or {} for node in nodes]
         self.unschedulable = np.array([node.spec.unschedulable for node in nodes], dtype=bool)
-        self._label_columns: dict[str, tuple[Codes, list[str]]] = {}
+        self._label_columns: dict[str, tuple[Codes, dict[str, int], list[str]]] = {}
+        self._label_rows: dict[str, dict[str, Rows]] = {}
         self.taint_sets, self.taint_codes = self._intern_taints()
 
     def __len__(self) -> int:
@@ -43,6 +46,15 @@ class NodeFacts:
 
     def label_column(self, key: str) -> tuple[Codes, list[str]]:
         """The values of one label: (codes of shape (nodes,), values); code -1 where the label is absent."""
+        codes, _, values = self._label(key)
+        return codes, values
+
+    def label_codes(self, key: str) -> tuple[Codes, Mapping[str, int]]:
+        """``label_column`` with value -> code, in the order of the codes."""
+        codes, numbers, _ = self._label(key)
+        return codes, numbers
+
+    def _label(self, key: str) -> tuple[Codes, dict[str, int], list[str]]:
         column = self._label_columns.get(key)
         if column is None:
             values: dict[str, int] = {}
@@ -51,8 +63,20 @@ class NodeFacts:
                 value = labels.get(key)
                 if value is not None:
                     codes[row] = values.setdefault(value, len(values))
-            column = self._label_columns[key] = (codes, list(values))
+            column = self._label_columns[key] = (codes, values, list(values))
         return column
+
+    def rows_with(self, key: str, value: str) -> Rows:
+        """The rows of the nodes that have one value of a label, ascending."""
+        by_value = self._label_rows.get(key)
+        if by_value is None:
+            codes, values = self.label_column(key)
+            order = np.argsort(codes, kind="stable").astype(np.intp)
+            ends = np.searchsorted(codes[order], np.arange(len(values) + 1))
+            by_value = {text: order[ends[i] : ends[i + 1]] for i, text in enumerate(values)}
+            self._label_rows[key] = by_value
+        rows = by_value.get(value)
+        return np.empty(0, dtype=np.intp) if rows is None else rows
 
     def _intern_taints(self) -> tuple[list[tuple[tuple[str, str, str], ...]], Codes]:
         sets: dict[tuple[tuple[str, str, str], ...], int] = {}
@@ -79,8 +103,10 @@ class Nodes:
     nonzero: Column
     """Shape (2, nodes): cpu and memory asked for by tasks there or promised to come, with defaults for containers that
     ask for none (for scores)."""
-    log: list[int] = field(default_factory=list)
-    """Rows in the order in which they changed in this session; readers keep a position in it."""
+    capacity: Column
+    """What the machines have, allocatable or not; a node that does not say so has what is allocatable."""
+    log: list[Change] = field(default_factory=list)
+    """What changed in this session, in order; readers keep a position in it."""
 
     @classmethod
     def empty(cls, facts: NodeFacts, width: int) -> "Nodes":
@@ -93,6 +119,7 @@ class Nodes:
             releasing=np.zeros(shape),
             pipelined=np.zeros(shape),
             nonzero=np.zeros((2, len(facts))),
+            capacity=np.zeros(shape),
         )
 
     def copy(self) -> "Nodes":
@@ -105,6 +132,7 @@ class Nodes:
             self.releasing.copy(),
             self.pipelined.copy(),
             self.nonzero.copy(),
+            self.capacity,
         )
 
     def __len__(self) -> int:
@@ -132,18 +160,18 @@ class Nodes:
         self.idle[:, row] -= amount
         self.used[:, row] += amount
         self._nonzero(row, cls, count)
-        self.log.append(row)
+        self.log.append((row, cls.id, count))
 
     def release(self, row: int, cls: TaskClass, count: int = 1) -> None:
         """``count`` tasks that hold amounts begin to terminate (negative: are taken back into service)."""
         self.releasing[:, row] += cls.request * count
-        self.log.append(row)
+        self.log.append((row, -1, 0))
 
     def promise(self, row: int, cls: TaskClass, count: int = 1) -> None:
         """``count`` tasks are pipelined onto the node (negative: no longer)."""
         self.pipelined[:, row] += cls.request * count
         self._nonzero(row, cls, count)
-        self.log.append(row)
+        self.log.append((row, -1, 0))
 
     def _nonzero(self, row: int, cls: TaskClass, count: int) -> None:
         cpu, memory = cls.nonzero

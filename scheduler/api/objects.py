@@ -153,10 +153,40 @@ class ClaimSource(Wire):
 
 
 class EphemeralSource(Wire):
-    """A generic ephemeral volume: its claim is called ``<pod>-<volume>``."""
+    """A generic ephemeral volume: its claim is called ``<pod>-<volume>`` and belongs to the Pod."""
 
 
-class Volume(Wire):
+class EbsSource(Wire):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class GcePdSource(Wire):
+    pd_name: str = ""
+
+
+class AzureDiskSource(Wire):
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class CinderSource(Wire):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxSource(Wire):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class InTreeSources(Wire):
+    """Volumes of plugins that were part of Kubernetes and are served by CSI drivers now."""
+
+    aws_elastic_block_store: EbsSource | None = None
+    gce_persistent_disk: GcePdSource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxSource | None = None
+
+
+class Volume(InTreeSources):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
@@ -164,6 +194,21 @@ class Volume(Wire):
 
 class SchedulingGate(Wire):
     name: str
+
+
+class PodResourceClaim(Wire):
+    """A ResourceClaim of the Pod's own, made from a template, or one that is named and may be shared."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodResourceClaimStatus(Wire):
+    """The ResourceClaim that was made for an entry of the spec; None: it needs none."""
+
+    name: str
+    resource_claim_name: str | None = None
 
 
 class PodSpec(Wire):
@@ -183,6 +228,7 @@ class PodSpec(Wire):
     preemption_policy: str | None = None
     host_network: bool = False
     scheduling_gates: list[SchedulingGate] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
 
 
 class PodCondition(Wire):
@@ -210,10 +256,12 @@ class ContainerStatus(Wire):
 
 class PodStatus(Wire):
     phase: str = ""
+    start_time: str | None = None
     nominated_node_name: str = ""
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class Pod(KubeObject):
@@ -256,6 +304,15 @@ class NetworkTopology(Wire):
     highest_tier_name: str | None = None
 
 
+class SubGroupPolicy(Wire):
+    name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+
+
 class PodGroupSpec(Wire):
     min_member: int = 0
     min_task_member: dict[str, int] | None = None
@@ -263,6 +320,7 @@ class PodGroupSpec(Wire):
     priority_class_name: str = ""
     min_resources: ResourceList | None = None
     network_topology: NetworkTopology | None = None
+    sub_group_policy: list[SubGroupPolicy] | None = None
 
 
 class PodGroupCondition(Wire):
@@ -346,6 +404,8 @@ class ClaimSpec(Wire):
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: list[str] | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     resources: ResourceRequirements | None = None
     selector: LabelSelector | None = None
 
@@ -366,23 +426,100 @@ class VolumeNodeAffinity(Wire):
 class ClaimReference(Wire):
     namespace: str = ""
     name: str = ""
+    uid: str = ""
 
 
-class VolumeSpec(Wire):
+class CsiSource(Wire):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeSpec(InTreeSources):
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
     storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
+    csi: CsiSource | None = None
+
+
+class VolumeStatus(Wire):
+    phase: str = ""
 
 
 class PersistentVolume(KubeObject):
     spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+    status: VolumeStatus = msgspec.field(default_factory=VolumeStatus)
+
+
+class TopologyRequirement(Wire):
+    key: str
+    values: list[str] | None = None
+
+
+class TopologyTerm(Wire):
+    match_label_expressions: list[TopologyRequirement] | None = None
 
 
 class StorageClass(KubeObject):
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class AttachLimit(Wire):
+    count: int | None = None
+
+
+class NodeDriver(Wire):
+    """A CSI driver that runs on a node."""
+
+    name: str
+    allocatable: AttachLimit | None = None
+    topology_keys: list[str] | None = None
+
+
+class CsiNodeSpec(Wire):
+    drivers: list[NodeDriver] | None = None
+
+
+class CsiNode(KubeObject):
+    """The CSI drivers of the Node of the same name."""
+
+    spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
+
+
+class CsiDriverSpec(Wire):
+    storage_capacity: bool | None = None
+
+
+class CsiDriver(KubeObject):
+    spec: CsiDriverSpec = msgspec.field(default_factory=CsiDriverSpec)
+
+
+class CsiStorageCapacity(KubeObject):
+    """How much can still be provisioned of a storage class on the nodes of a topology."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
+
+
+class AttachmentSource(Wire):
+    persistent_volume_name: str | None = None
+
+
+class AttachmentSpec(Wire):
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = msgspec.field(default_factory=AttachmentSource)
+
+
+class VolumeAttachment(KubeObject):
+    spec: AttachmentSpec = msgspec.field(default_factory=AttachmentSpec)
 
 
 class ResourceQuotaSpec(Wire):
@@ -450,7 +587,43 @@ class Numatopology(KubeObject):
     spec: NumatopologySpec = msgspec.field(default_factory=NumatopologySpec)
 
 
-class LabelledWorkload(KubeObject):
-    """A Service, ReplicaSet or StatefulSet, of which only the Pod selector is used (default spreading)."""
+class ExactMatch(Wire):
+    name: str = ""
 
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+class RegexMatch(Wire):
+    pattern: str = ""
+
+
+class MemberSelector(Wire):
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelSelector | None = None
+
+
+class HyperNodeMember(Wire):
+    type: str = ""
+    """Node or HyperNode."""
+    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
+
+
+class HyperNodeSpec(Wire):
+    tier: int = 0
+    tier_name: str = ""
+    members: list[HyperNodeMember] | None = None
+
+
+class HyperNode(KubeObject):
+    """Nodes, or HyperNodes of lower tiers, that are close to each other in the network."""
+
+    spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
+
+
+class ServiceSpec(Wire):
+    selector: dict[str, str] | None = None
+
+
+class Service(KubeObject):
+    """A Service, or a ReplicationController: which Pods are its own."""
+
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)

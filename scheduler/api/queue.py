@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from scheduler.api.amount import Amount
 from scheduler.api.objects import QueueAffinity
 from scheduler.api.resource import Vector
 
@@ -32,6 +33,8 @@ class Queue:
     """The deserved amount written in the spec (0 where not listed)."""
     deserves: frozenset[str] = frozenset()
     """Resources of which the spec names a deserved or guaranteed amount, be it 0."""
+    device_limits: dict[str, Amount] = field(default_factory=dict)
+    """``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` of the capability."""
     affinity: QueueAffinity | None = None
     """The node groups its Pods may use."""
     annotations: dict[str, str] = field(default_factory=dict)

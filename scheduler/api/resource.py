@@ -32,11 +32,14 @@ class Dimensions:
         self._index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         self.width = 8
         """Length of every vector; at least the number of names."""
+        self.uncounted: frozenset[str] = frozenset()
+        """Resources that are left out of every vector: a plugin alone decides about them."""
 
     def copy(self) -> "Dimensions":
         """The dimensions as they are now: what is learnt later does not change them."""
         result = Dimensions()
         result.names, result._index, result.width = list(self.names), dict(self._index), self.width
+        result.uncounted = self.uncounted
         return result
 
     def index(self, name: str) -> int:
@@ -67,12 +70,13 @@ class Dimensions:
     def vector(self, amounts: Mapping[str, Quantity] | None) -> Vector:
         """A ResourceList as a vector; absent resources are 0.
 
-        Names that Volcano does not count (``count/...``, ``requests.``, ``limits.``) are left out. Raises
+        Names that Volcano does not count (``count/...``, ``requests.``, ``limits.``) are left out, as those that are
+        ``uncounted``. Raises
         QuantityError naming the resource when an amount is malformed or negative.
         """
         parsed: list[tuple[int, int]] = []
         for name, quantity in (amounts or {}).items():
-            if not counted(name):
+            if not counted(name) or name in self.uncounted:
                 continue
             try:
                 amount = parse_quantity(quantity, scale_of(name))
@@ -91,7 +95,7 @@ class Dimensions:
         vector = self.vector(amounts)
         listed = np.zeros(self.width, dtype=bool)
         for name in amounts or {}:
-            if counted(name):
+            if counted(name) and name not in self.uncounted:
                 listed[self.index(name)] = True
         return np.where(listed, vector, np.inf)
 

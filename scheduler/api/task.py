@@ -5,9 +5,11 @@ once, in the TaskClass; a Task holds only what differs. Both are immutable: a Po
 session on another thread can go on reading the old one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from scheduler.api.names import QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import Affinity, PodSpec
 from scheduler.api.resource import Vector
 
@@ -52,6 +54,28 @@ def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
     return TaskStatus.UNKNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class MountedClaim:
+    """A PersistentVolumeClaim that Pods mount, of their own namespace."""
+
+    name: str
+    owner: str = ""
+    """uid of the Pod that it has to belong to: it is the claim of an ephemeral volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """One entry of ``spec.resourceClaims``, as it stands for the waiting Pods of a class."""
+
+    entry: str
+    claim: str = ""
+    """Name of the ResourceClaim that is meant for all of them, or that is allocated to the only one."""
+    shape: bytes = b""
+    """Each has its own, made from a template and not allocated: the spec that these have in common, as JSON."""
+    problem: str = ""
+    """Why there is none that could be used."""
+
+
 @dataclass(slots=True, eq=False)
 class TaskClass:
     """What equal tasks share. Identity is equality: the cache interns classes, one object per distinct shape."""
@@ -64,13 +88,31 @@ class TaskClass:
     annotations: dict[str, str]
     """The Pod annotations that plugins look at when they place a task."""
     spec: PodSpec
-    """The Pod's spec, less what differs from Pod to Pod (node name)."""
+    """The Pod's spec, less what differs from Pod to Pod (node name), volumes that do not matter here, and all
+    scheduling gates but that of queue admission where it is the only one."""
     request: Vector
     """What one task takes from a node (init containers, sidecars, overhead counted; ``pods`` is 1)."""
     best_effort: bool
     """Nothing but ``pods`` is asked for."""
     nonzero: tuple[float, float]
     """cpu (milli) and memory (bytes) asked for, with kube-scheduler's defaults for containers that ask for none."""
+    claims: tuple[MountedClaim, ...] = ()
+    alike: int = -1
+    """The same number for classes that differ in nothing but their claims; -1 without claims."""
+    device_claims: tuple[PodClaim, ...] = ()
+    """What is known of their ResourceClaims; of Pods on nodes nothing."""
+    maker: str = ""
+    """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages them, or ""."""
+
+    @property
+    def at_queue_gate(self) -> bool:
+        """Its tasks have one scheduling gate, that of queue admission."""
+        return self.spec.scheduling_gates is not None
+
+    @property
+    def asks_admission(self) -> bool:
+        """Its tasks have asked to be held back until their queue has room for them."""
+        return self.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
     @property
     def affinity(self) -> Affinity | None:
@@ -113,6 +155,10 @@ class Task:
     """All labels of the Pod."""
     scheduled_at: float = 0.0
     """When the Pod got its node (seconds since the epoch); 0 before."""
+    started_at: float = 0.0
+    """When its node took the Pod up (seconds since the epoch); 0 before, and where it is not told."""
+    device_claims: Mapping[str, str | None] = field(default_factory=dict)
+    """Entry of ``spec.resourceClaims`` -> the ResourceClaim made for it from a template; None: it needs none."""
 
     @property
     def key(self) -> str:

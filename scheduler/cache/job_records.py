@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.objects import PodGroup, PodGroupCondition
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.cache.sub_groups import minimum_of, sub_jobs_of
 
 
 class JobRecord:
@@ -32,6 +34,16 @@ class JobRecord:
         return self.group is None and not self.tasks
 
 
+def status_of(record: JobRecord) -> PodGroupStatusUpdate | None:
+    """The status that is assumed of a record's PodGroup; None without one."""
+    if record.group is None:
+        return None
+    meta, (running, succeeded, failed) = record.group.metadata, record.counts
+    return PodGroupStatusUpdate(
+        meta.namespace, meta.name, meta.uid, record.phase, record.conditions, running, succeeded, failed
+    )
+
+
 def view_of(record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int]) -> Job | None:
     """The Job of a record for a snapshot: the last one if it still holds, else a new one; None without a PodGroup.
 
@@ -52,8 +64,6 @@ def _clear(view: Job) -> None:
     """Forget what the last session noted on a view."""
     if view.fit_errors:
         view.fit_errors = {}
-    if view.failed_roles:
-        view.failed_roles = set()
     if view.refusals:
         view.refusals = []
     if view.new_conditions:
@@ -75,10 +85,11 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         elif task.status is TaskStatus.PENDING:
             pending += task.cls.request
             best_effort += task.cls.best_effort
-            if task.gated:
+            if task.gated and not task.cls.at_queue_gate:
                 gated = task.cls.request.copy() if gated is None else gated + task.cls.request
     if record.min_resources is not None:
         record.min_resources = dimensions.fit(record.min_resources)
+    sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
     return Job(
         key=record.key,
         uid=meta.uid,
@@ -103,4 +114,8 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         gated=gated,
         pending_best_effort=best_effort,
         min_resource_list=spec.min_resources,
+        topology=spec.network_topology,
+        sub_jobs=sub_jobs,
+        sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks},
+        sub_group_minimum=minimum_of(spec),
     )

@@ -5,9 +5,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from scheduler.api.names import ASCEND_910, ASCEND_REAL, HUAWEI_PREFIX
+from scheduler.api.names import HUAWEI_PREFIX
 from scheduler.api.node import NodeFacts, Nodes
-from scheduler.api.objects import Node
+from scheduler.api.objects import Node, ResourceList
 from scheduler.api.quantity import QuantityError
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions, Vector
@@ -74,6 +74,7 @@ class NodeTable:
         self._selector = tuple(selector)
         self._objects: dict[str, Node] = {}
         self._allocatable: dict[str, Vector] = {}
+        self._capacity: dict[str, Vector] = {}
         self._tasks: dict[str, dict[str, Task]] = {}
         self._placed: dict[int, _Placed] = {}
         self._chips: Shared[tuple[Task, ...]] = Shared()
@@ -99,27 +100,39 @@ class NodeTable:
         if old is not None and _facts(old) == _facts(node):
             return False
         self._objects[name] = node
-        self._allocatable[name] = self._amounts(node)
-        self._table = None
+        self._count_node(node)
         return True
+
+    def _count_node(self, node: Node) -> None:
+        name, status = node.metadata.name, node.status
+        self._allocatable[name] = self._amounts(name, "allocatable", status.allocatable)
+        self._capacity[name] = self._amounts(name, "capacity", status.capacity)
+        self._table = None
+
+    def count_again(self) -> None:
+        """Work out all amounts anew, now that other resources are counted. Nothing new is complained of."""
+        told = len(self.malformed)
+        for node in self._objects.values():
+            self._count_node(node)
+        del self.malformed[told:]
+        self._table = None
 
     def delete(self, name: str) -> bool:
         self._allocatable.pop(name, None)
+        self._capacity.pop(name, None)
         if self._objects.pop(name, None) is None:
             return False
         self._table = None
         return True
 
-    def _amounts(self, node: Node) -> Vector:
-        """Allocatable as a vector; a malformed or negative amount counts 0 and is told of."""
+    def _amounts(self, node: str, field: str, amounts: ResourceList | None) -> Vector:
+        """A node's amounts as a vector; a malformed or negative one counts 0 and is told of."""
         vector = self._dimensions.zeros()
-        for name, quantity in (node.status.allocatable or {}).items():
+        for name, quantity in (amounts or {}).items():
             try:
                 one = self._dimensions.vector({name: quantity})
             except QuantityError as error:
-                self.malformed.append(
-                    Malformed("Node", "", node.metadata.name, f"status.allocatable[{name}]", str(error))
-                )
+                self.malformed.append(Malformed("Node", "", node, f"status.{field}[{name}]", str(error)))
                 continue
             vector = self._dimensions.fit(vector) + one
         return vector
@@ -182,11 +195,7 @@ class NodeTable:
 
     def _holds_chips(self, task: Task) -> bool:
         """Whether a task on a node has chips, by annotation or by what it asks for."""
-        return (
-            ASCEND_910 in task.annotations
-            or ASCEND_REAL in task.annotations
-            or self._placed[task.cls.id].asks_for_chips
-        )
+        return bool(task.annotations) or self._placed[task.cls.id].asks_for_chips
 
     def _asks_for_chips(self, cls: TaskClass) -> bool:
         names = self._dimensions.names
@@ -204,7 +213,10 @@ class NodeTable:
         table = Nodes.empty(NodeFacts([self._objects[name] for name in names]), self._dimensions.width)
         for row, name in enumerate(names):
             self._allocatable[name] = self._dimensions.fit(self._allocatable[name])
+            self._capacity[name] = self._dimensions.fit(self._capacity[name])
             table.allocatable[:, row] = self._allocatable[name]
+            table.capacity[:, row] = self._capacity[name]
+        table.capacity[:] = np.where(table.capacity > 0, table.capacity, table.allocatable)
         table.idle[:] = table.allocatable
         for name, tasks in self._tasks.items():
             known = table.index.get(name)
@@ -229,4 +241,13 @@ class NodeTable:
 def _facts(node: Node) -> tuple[object, ...]:
     """What of a Node matters to scheduling."""
     meta, status = node.metadata, node.status
-    return (meta.uid, meta.labels, meta.annotations, node.spec, status.allocatable, status.images, status.addresses)
+    return (
+        meta.uid,
+        meta.labels,
+        meta.annotations,
+        node.spec,
+        status.allocatable,
+        status.capacity,
+        status.images,
+        status.addresses,
+    )

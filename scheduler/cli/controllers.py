@@ -27,6 +27,7 @@ LOCK = "volcano-py-controllers"
 )
 @click.option("--worker-threads", "writes", type=click.IntRange(1, 4096), default=64, help="Writes in flight.")
 @without_effect(
+    "--feature-gates",
     "--inherit-owner-annotations",
     "--max-requeue-num",
     "--worker-threads-for-cronjob",

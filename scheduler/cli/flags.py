@@ -72,7 +72,25 @@ class Verbosity(click.ParamType[int]):
         return int(text)
 
 
+class Quantity(click.ParamType[int]):
+    """``1Gi``, ``500M`` or a plain number; above zero."""
+
+    name = "quantity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from scheduler.api.quantity import QuantityError, parse_quantity
+
+        try:
+            number = parse_quantity(value)
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+        if number <= 0:
+            self.fail(f"{value!r} is not above zero", param, ctx)
+        return number
+
+
 DURATION = Duration()
+QUANTITY = Quantity()
 KEY_VALUE = KeyValue()
 ADDRESS = Address()
 VERBOSITY = Verbosity()

@@ -8,11 +8,13 @@ from scheduler.cli.lazy import Lazy, LazyGroup
 _COMMANDS: dict[str, Lazy] = {
     "completion": ("scheduler.cli.completion", "completion_command", "Print a shell's completion script."),
     "controllers": ("scheduler.cli.controllers", "controllers_command", "Run the controllers of a cluster."),
+    "explain": ("scheduler.cli.explain", "explain_command", "Explain why something waits, and what would help."),
     "job": ("scheduler.cli.job", "job_group", "Run, watch and stop vcjobs."),
     "jobflow": ("scheduler.cli.flow", "jobflow_group", "Create, show and delete JobFlows."),
     "jobtemplate": ("scheduler.cli.flow", "jobtemplate_group", "Create, show and delete JobTemplates."),
     "pod": ("scheduler.cli.pod", "pod_group", "Show the Pods of vcjobs."),
     "queue": ("scheduler.cli.queue", "queue_group", "Create, show, open and close queues."),
+    "replay": ("scheduler.cli.replay", "replay_command", "Decide again what a scheduler recorded."),
     "scheduler": ("scheduler.cli.scheduler", "scheduler_command", "Schedule the Pods of a cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate_command", "Run the scheduler over manifests."),
     "webhooks": ("scheduler.cli.webhooks", "webhooks_command", "Admit, default and refuse objects of a cluster."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scheduler.api.names import SYSTEM_NAMESPACE
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
         ),
         click.option("--leader-elect-retry-period", type=DURATION, default="2s", help="Pause between attempts."),
         click.option("--leader-elect-resource-name", default="", show_default=lease_name, help="Name of the Lease."),
-        click.option("--leader-elect-resource-namespace", default="volcano-system", help="Namespace of the Lease."),
+        click.option("--leader-elect-resource-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the Lease."),
         click.option(
             "--kubeconfig",
             metavar="FILE",
@@ -126,7 +127,7 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
             default="auto",
             help="auto: console on a terminal, else json.",
         ),
-        without_effect("--logtostderr", "--enable-pprof", "--feature-gates"),
+        without_effect("--logtostderr", "--enable-pprof"),
     )
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

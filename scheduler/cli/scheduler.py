@@ -4,12 +4,17 @@ Flags are read here and nowhere else; what they do is told by the parts they go 
 """
 
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
+import structlog
 
 from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME
-from scheduler.cli.flags import DURATION, KEY_VALUE, without_effect
+from scheduler.cli.feature_gates import feature_gates
+from scheduler.cli.flags import DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
+from scheduler.cli.plugins import with_plugins
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
 
 
@@ -43,13 +48,18 @@ from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, s
     default=100,
     help="Nodes to choose from in any case.",
 )
+@boolean("--csi-storage", default=True, help="Watch how much storage CSI drivers have left.")
 @click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings and evictions in flight.")
+@click.option("--record", metavar="DIR", default="", show_default="none", help="Record all sessions, for replay.")
+@click.option("--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed.")
+@feature_gates
+@with_plugins
 @without_effect(
     "--cache-dump-dir",
     "--cache-dumper",
-    "--csi-storage",
     "--disable-default-scheduler-config",
     "--gate-removal-worker-num",
+    "--ignored-provisioners",
     "--minimum-percentage-nodes-to-find",
     "--node-worker-threads",
     "--priority-class",
@@ -68,24 +78,28 @@ def scheduler_command(
     node_selector: Sequence[tuple[str, str]],
     percentage_nodes_to_find: int,
     minimum_feasible_nodes: int,
+    csi_storage: bool,
+    features: frozenset[str],
     bind_workers: int,
+    record: str,
+    record_limit: int,
 ) -> None:
     """Schedule Pods of a cluster, as a second scheduler beside Kubernetes' own.
 
     Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad configuration.
     """
-    import scheduler.actions
-    import scheduler.plugins  # noqa: F401  both make their names known to the configuration
     from scheduler.cache import ClusterCache
     from scheduler.cluster.kube.daemon import Daemon, Settings
     from scheduler.cluster.kube.reload import ConfigurationFile
     from scheduler.framework.configuration import ConfigurationError
+    from scheduler.record.cache import RecordedCache
+    from scheduler.record.journal import Journal
 
     role.configure_logs()
     names = tuple(dict.fromkeys(scheduler_names))
     lease = role.lease(names[0] if len(names) == 1 else DEFAULT_SCHEDULER_NAME)
     try:
-        configuration = ConfigurationFile(scheduler_conf)
+        configuration = ConfigurationFile(scheduler_conf, features)
     except ConfigurationError as error:
         click.echo(f"volcano-py scheduler: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
@@ -99,12 +113,20 @@ def scheduler_command(
         bind_workers=bind_workers,
         percentage_nodes=percentage_nodes_to_find,
         minimum_nodes=minimum_feasible_nodes,
+        csi_storage=csi_storage,
         metrics_address=role.metrics_address,
         health_address=role.health_address,
     )
 
+    def ended(why: str) -> None:
+        structlog.get_logger(__name__).error("the recording has ended", why=why)
+
     async def main() -> int:
-        cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
-        return await Daemon(settings, configuration, cache, role.credentials()).run()
+        if not record:
+            cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
+            return await Daemon(settings, configuration, cache, role.credentials()).run()
+        journal = Journal(Path(record), record_limit, f"{time.time_ns()}", ended)
+        recorded = RecordedCache(names, journal, default_queue=default_queue, node_selector=node_selector)
+        return await Daemon(settings, configuration, recorded, role.credentials(), sessions=recorded).run()
 
     serve("scheduler", main)

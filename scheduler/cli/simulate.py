@@ -2,6 +2,8 @@
 
 import json
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,15 @@ import yaml
 from rich.console import Console
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.cli.feature_gates import feature_gates
+from scheduler.cli.node_usage import ask_usage
+from scheduler.cli.plugins import with_plugins
 from scheduler.cli.simulate_table import print_report
-from scheduler.cluster.memory import Kubelet, ManifestError, read_manifests, simulate
+from scheduler.cli.what_if import difference_lines
+from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
+from scheduler.cluster.outside import HttpOutside
+from scheduler.explain import compare, picture
+from scheduler.explain.document import difference_document
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
 BAD_INPUT = 2
@@ -19,21 +28,31 @@ BAD_INPUT = 2
 
 @click.command("simulate")
 @click.option("-f", "--filename", "paths", multiple=True, required=True, help="File, directory or - (repeatable).")
+@click.option("--what-if", "changes", multiple=True, metavar="FILE", help="Manifests of a change (repeatable).")
 @click.option("--scheduler-conf", "conf", help="Scheduler configuration, as volcano-scheduler.conf.")
 @click.option("--scheduler-name", "names", multiple=True, help="schedulerName to answer to (repeatable).")
 @click.option("--cycles", type=click.IntRange(min=1), help="Exactly so many cycles (default: until nothing changes).")
+@feature_gates
+@with_plugins
 @click.option("--kubelet", type=click.Choice(["run", "none"]), default="run", show_default=True)
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 def simulate_command(
-    paths: tuple[str, ...], conf: str | None, names: tuple[str, ...], cycles: int | None, kubelet: str, output: str
+    paths: tuple[str, ...],
+    changes: tuple[str, ...],
+    conf: str | None,
+    names: tuple[str, ...],
+    cycles: int | None,
+    features: frozenset[str],
+    kubelet: str,
+    output: str,
 ) -> None:
-    """Run the scheduler over a cluster in memory that is read from manifests."""
-    import scheduler.actions
-    import scheduler.plugins  # noqa: F401
+    """Run the scheduler over a cluster in memory that is read from manifests.
 
+    With --what-if, go on from there with changes, and print what they make different.
+    """
     try:
         text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)
-        configuration = parse_configuration(text, source)
+        configuration = replace(parse_configuration(text, source), features=features)
         manifests = read_manifests(paths)
         for manifest in manifests:
             if manifest.kind is None:
@@ -42,23 +61,39 @@ def simulate_command(
                 )
         for warning in configuration.warnings:
             click.echo(f"warning: {warning}", err=True)
-        report = simulate(
-            manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), cycles=cycles, kubelet=Kubelet(kubelet)
-        )
+        with closing(HttpOutside()) as outside:
+            simulation = Simulation(
+                manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), kubelet=Kubelet(kubelet), outside=outside
+            )
+            simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+            report = simulation.run(cycles)
+            difference = None
+            if changes:
+                before = picture(simulation)
+                simulation.change(read_manifests(changes))
+                report = simulation.run(cycles)
+                difference = compare(before, picture(simulation))
     except (ManifestError, ConfigurationError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
         click.echo(f"warning: {source}: {problem}", err=True)
-    if output == "table":
+    if output != "table":
+        listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
+        _print_document(listing if difference is None else difference_document(difference), output)
+    elif difference is None:
         print_report(report, Console(soft_wrap=False))
-        return
-    listing: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
+    else:
+        for line in difference_lines(difference):
+            click.echo(line)
+
+
+def _print_document(document: dict[str, Any], output: str) -> None:
     if output == "json":
-        json.dump(listing, sys.stdout, indent=1)
+        json.dump(document, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        yaml.dump(listing, sys.stdout, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+        yaml.dump(document, sys.stdout, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
 
 
 def _read(path: str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATES_QUEUE_ADMISSION, SYSTEM_NAMESPACE
+from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
 from scheduler.webhooks.job.podtemplate.names import dns_subdomain
@@ -46,7 +47,7 @@ class Paths(click.ParamType[tuple[Route, ...]]):
 @click.option("--admission-conf", metavar="FILE", default="", help="Resource groups of Pods; read again on change.")
 @click.option("--listen-address", "host", default="", show_default="all", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8443, help="Port to listen on; 0 for a free one.")
-@click.option("--webhook-namespace", "namespace", default="volcano-system", help="Namespace of the program.")
+@click.option("--webhook-namespace", "namespace", default=SYSTEM_NAMESPACE, help="Namespace of the program.")
 @click.option("--webhook-service-name", "service", default="", help="Service through which API servers reach it.")
 @click.option(
     "--webhook-url", "url", default="", help="URL under which they reach it; missing webhook configurations are made."
@@ -80,7 +81,8 @@ class Paths(click.ParamType[tuple[Route, ...]]):
     default="auto",
     help="auto: console on a terminal, else json.",
 )
-@without_effect("--logtostderr", "--feature-gates")
+@feature_gates
+@without_effect("--logtostderr")
 def webhooks_command(
     served: tuple[Route, ...],
     scheduler_names: Sequence[str],
@@ -106,6 +108,7 @@ def webhooks_command(
     healthz_address: str,
     verbosity: int,
     log_format: str,
+    features: frozenset[str],
 ) -> None:
     """Answer admission reviews: fill in defaults, refuse what cannot be.
 
@@ -148,6 +151,7 @@ def webhooks_command(
         queue_allocated_pods_check=enable_queue_allocated_pods_check,
         root_queue_protection=enable_root_queue_protection,
         max_queue_depth=max_queue_depth,
+        queue_gates=SCHEDULING_GATES_QUEUE_ADMISSION in features,
     )
     settings = RoleSettings(
         routes=served,

@@ -6,7 +6,7 @@ after growing pauses when something about it fails. Time is a number that caller
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -46,6 +46,21 @@ class Worklist:
         """A heap; entries that ``_due`` does not confirm are void."""
         self._numbers = count()
         self._failures: dict[Item, int] = {}
+
+    def fork(self, copied: Callable[[Controller], Controller]) -> "Worklist":
+        """An independent list of the same objects, for copies of the controllers. Not while any is looked at."""
+
+        def moved(item: Item) -> Item:
+            return Item(copied(item.controller), item.key)
+
+        other = Worklist(())
+        other._interested = {kind: [copied(c) for c in those] for kind, those in self._interested.items()}
+        other._ready = OrderedDict((moved(item), None) for item in self._ready)
+        other._due = {moved(item): due for item, due in self._due.items()}
+        other._timers = [(due, number, moved(item)) for due, number, item in self._timers]
+        other._numbers = count(next(self._numbers))
+        other._failures = {moved(item): number for item, number in self._failures.items()}
+        return other
 
     def __len__(self) -> int:
         """Objects to look at now, or being looked at."""

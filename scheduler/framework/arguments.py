@@ -71,6 +71,10 @@ class Arguments(Mapping[str, Any]):
         result.problems = self.problems
         return result
 
-    def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
-        self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is not {wanted}; using {default!r}")
+    def aside(self, key: str, value: object, problem: str, default: T) -> T:
+        """A value cannot be used: tell of it. Returns the default."""
+        self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is {problem}; using {default!r}")
         return default
+
+    def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
+        return self.aside(key, value, f"not {wanted}", default)

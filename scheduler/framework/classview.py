@@ -1,31 +1,47 @@
 """The nodes as the tasks of one class see them: where they fit, how good each place is, and the best places for a run.
 
-A gang of a hundred equal tasks is placed by one call. The view keeps a room and a score per node and refreshes only
-rows that changed since it last looked. When everything that depends on placements depends on the node alone (scope
-NODE), placing k tasks one after the other, each on the best node, is a merge of per-node sequences: the score of a node
-changes only by being chosen, so the next scores of the k best nodes are computed at once and merged with a heap. The
-outcome is, by construction and by test, that of choosing the best node one task at a time.
+A gang of a hundred equal tasks is placed by one call (``runs`` tells how). The view looks only at the nodes that pass
+what never changes in a session, keeps a room and a score for each, and refreshes only those that changed since it last
+looked: a class that may run on one node only costs next to nothing, and many classes may take turns. Where tasks come
+one by one, as in a thousand jobs of one Pod, places are found for those to come as well, and are good for as long as
+nothing happens but that they are taken.
 """
 
-import heapq
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.node import Column, Nodes, Rows
-from scheduler.api.reasons import FitErrors
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, format_amount
+from scheduler.api.reasons import FitErrors, Shortage
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, FutureFilter, Scope, Score
+from scheduler.framework.columns import (
+    GRAIN,
+    UNBOUNDED,
+    Costly,
+    Counts,
+    Filter,
+    FutureFilter,
+    GroupedFilter,
+    GroupedScore,
+    MeasuringFilter,
+    Scope,
+    Score,
+)
+from scheduler.framework.keptcolumn import KeptColumn, Looked
+from scheduler.framework.plan import Plan
+from scheduler.framework.runs import Run
 
 Chooser = Callable[[Rows, Column], int | None]
-LONGEST_RUN = 256
-"""Tasks placed by one call; bounds the table of scores looked ahead (nodes x tasks) to a few hundred kilobytes."""
+Mask = NDArray[np.bool_]
+FEW = 4
+"""Nodes that a Costly filter is asked about at first."""
 
 
 class ClassView:
-    """Rooms and scores of all nodes for one class of tasks, kept up to date with the session's nodes."""
+    """Rooms and scores of the nodes for one class of tasks, kept up to date with the session's nodes."""
 
     def __init__(
         self,
@@ -42,40 +58,60 @@ class ClassView:
         at so many of the nodes that pass (``--percentage-nodes-to-find``), in name order; ``chooser`` has a say in
         which of the candidates is taken (it gets rows and their scores; None leaves it to the best score)."""
         self._nodes = nodes
-        self._cls = cls
         self._filters = filters
         self._limit = limit
+        self._chooser = chooser
         self._request = cls.request
-        dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
-        self._dims = dims
-        self._bare = [d for d in (CPU_INDEX, MEMORY_INDEX) if d not in dims] if check_resources else []
+        self._dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
+        self._bare = [d for d in (CPU_INDEX, MEMORY_INDEX) if d not in self._dims] if check_resources else []
         self._fixed = [s for s in scores if s.scope is Scope.STATIC]
         self._moving = [s for s in scores if s.scope is Scope.NODE]
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
-        self._node_filters = [f for f in filters if f.scope is not Scope.CLUSTER]
-        self._wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
-        self._chooser = chooser
-        self.one_at_a_time = bool(self._wide or self._wide_filters or chooser)
-        """Any placement may change any node's answer, so runs are placed task by task."""
-        self._all: Rows = np.arange(len(nodes))
-        self._seen = len(nodes.log)
+        self._node_filters = [f for f in filters if f.scope is Scope.NODE]
+        self._future_filters = [f.future_room if isinstance(f, FutureFilter) else f.room for f in self._node_filters]
+        wide_filters = [f for f in filters if f.scope is Scope.CLUSTER]
+        self._wide_filters = [f for f in wide_filters if not isinstance(f, Costly)]
+        self._costly = [f for f in wide_filters if isinstance(f, Costly)]
+        self._grouped_filters = [f for f in self._wide_filters if isinstance(f, GroupedFilter)]
+        self._grouped_scores = [s for s in self._wide if isinstance(s, GroupedScore)]
+        grouped = len(self._grouped_filters) + len(self._grouped_scores)
+        wide = len(wide_filters) + len(self._wide)
+        self._one_at_a_time = bool(wide > grouped or (wide and limit) or chooser)
+        """A placement may change any node's answer in ways that only a fresh look tells."""
+        rows: Rows = np.arange(len(nodes))
+        for condition in filters:
+            if condition.scope is Scope.STATIC:
+                rows = rows[condition.room(rows) > 0]
+        self._looked = Looked(nodes, rows)
+        self._rows = rows
+        self._room = KeptColumn(self._looked, self._room_at)
+        self._score = KeptColumn(self._looked, self._score_at)
+        self._future = KeptColumn(self._looked, lambda at: self._pass_in_future(self._rows[at]))
+        self._plan = Plan(nodes, cls)
         self._errors: tuple[int, FitErrors] | None = None
-        self._filter_room = self._room_by_filters(self._all)
-        self._idle_room = self._room_in(nodes.idle, self._all)
-        self._fixed_score = self._sum(self._fixed, self._all, None)
-        self._score = self._fixed_score + self._sum(self._moving, self._all, None)
 
-    # --- keeping up ---
-    def _sync(self) -> None:
-        log = self._nodes.log
-        if self._seen == len(log):
-            return
-        fresh = log[self._seen :]
-        self._seen = len(log)
-        rows = self._all if len(fresh) >= len(self._all) else np.unique(np.array(fresh, dtype=np.intp))
-        self._filter_room[rows] = self._room_by_filters(rows)
-        self._idle_room[rows] = self._room_in(self._nodes.idle, rows)
-        self._score[rows] = self._fixed_score[rows] + self._sum(self._moving, rows, None)
+    # --- columns over the nodes looked at ---
+    def _room_at(self, at: Rows) -> Counts:
+        rows = self._rows[at]
+        room = np.minimum(self._room_by_filters(rows), self._room_in(rows, future=False))
+        if self._nodes.pipelined[PODS_INDEX].any():  # what is free may be promised
+            np.minimum(room, self._room_in(rows, future=True), out=room)
+        return room
+
+    def _score_at(self, at: Rows) -> Column:
+        """By what depends on each node alone."""
+        return self._graded(self._fixed_score[at], self._rows[at], None)
+
+    @cached_property
+    def _fixed_score(self) -> Column:
+        return self._sum(self._fixed, self._rows, None)
+
+    def _pass_in_future(self, rows: Rows) -> Mask:
+        """Whether the filters that look at one node let one task on each row once terminating tasks are gone."""
+        passes = np.ones(len(rows), dtype=bool)
+        for room in self._future_filters:
+            passes &= room(rows) > 0
+        return passes
 
     def _room_by_filters(self, rows: Rows) -> Counts:
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
@@ -83,15 +119,26 @@ class ClassView:
             np.minimum(room, condition.room(rows), out=room)
         return room
 
-    def _room_in(self, available: Column, rows: Rows) -> Counts:
-        """How many tasks fit into the amounts given, by resources alone. A node short of cpu or memory takes none, even
-        if the task asks for neither (Volcano compares every resource it knows of the node)."""
+    def _room_in(self, rows: Rows, *, future: bool) -> Counts:
+        """How many tasks fit into what is free, or will be, by resources alone. A node short of cpu or memory takes
+        none, even if the task asks for neither (Volcano compares every resource it knows of the node)."""
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
         for d in self._dims:
-            np.minimum(room, (available[d, rows] // self._request[d]).astype(np.int64), out=room)
+            # Whole numbers: rounding cannot lift a quotient to the next one.
+            np.minimum(room, np.floor(self._free(d, rows, future) / self._request[d]).astype(np.int64), out=room)
         for d in self._bare:
-            room[available[d, rows] < 0] = 0
+            room[self._free(d, rows, future) < 0] = 0
         return np.maximum(room, 0, out=room)
+
+    def _free(self, d: int, rows: Rows, future: bool) -> Column:
+        nodes = self._nodes
+        idle: Column = nodes.idle[d].take(rows)
+        return idle + nodes.releasing[d].take(rows) - nodes.pipelined[d].take(rows) if future else idle
+
+    def _graded(self, fixed: Column, rows: Rows, ahead: Counts | None) -> Column:
+        """What depends on each node alone, in steps of GRAIN."""
+        graded: Column = np.rint((fixed + self._sum(self._moving, rows, ahead)) / GRAIN) * GRAIN
+        return graded
 
     def _sum(self, scores: Sequence[Score], rows: Rows, ahead: Counts | None) -> Column:
         total: Column = np.zeros(len(rows))
@@ -100,65 +147,85 @@ class ClassView:
         return total
 
     def _wide_pass(self, rows: Rows) -> Rows:
-        for condition in self._wide_filters:
-            if not len(rows):
-                break
-            rows = rows[condition.room(rows) > 0]
-        return rows
+        return _passing(self._costly, _passing(self._wide_filters, rows))
 
     # --- choosing ---
-    def choose(self, count: int) -> list[int]:
+    def choose(self, count: int, within: Rows | None = None) -> list[int]:
         """Rows for up to ``count`` tasks of the class placed one after the other on idle resources, best first, ties to
-        the lower row. Fewer (or none) when the nodes run out. Nothing is taken: the caller allocates."""
-        self._sync()
-        room = np.minimum(self._filter_room, self._idle_room)
-        passing = self._wide_pass(np.flatnonzero(room > 0))
-        open_rows = self._limited(passing)
-        if not len(open_rows):
-            return []
-        if self.one_at_a_time or count == 1:
-            return [self._best_of(open_rows)]
-        chosen = self._merge(open_rows, room, min(count, LONGEST_RUN))
-        return chosen if len(open_rows) == len(passing) else _until_full(chosen, room)
+        the lower row. Fewer (or none) when the nodes run out. Nothing is taken: the caller allocates. ``within``: only
+        these nodes (ascending) are in question; None: all."""
+        plan = self._plan
+        if not plan.follow(within):
+            plan.places = self._search(max(count, plan.stride), within)
+        return plan.places[:count]
 
-    def choose_future(self) -> int | None:
-        """The best row for one task on resources that terminating tasks will give back, or None."""
-        self._sync()
-        fits = self._future_room(self._all) & (self._room_in(self._nodes.future_idle(), self._all) > 0)
-        rows = self._limited(self._wide_pass(np.flatnonzero(fits)))
-        return self._best_of(rows) if len(rows) else None
+    def _search(self, count: int, within: Rows | None) -> list[int]:
+        room = self._room.read()
+        at = self._looked.all if within is None else self._looked.find(within)
+        at = at[room[at] > 0]
+        if not len(at):
+            return []
+        if self._one_at_a_time or count == 1:
+            best = self._pick(self._rows[at])
+            return [] if best is None else [best]
+        seen = self._limited(at)
+        run = Run(
+            self._rows[seen],
+            room[seen],
+            self._score.read()[seen],
+            self._ahead,
+            self._grouped_filters,
+            self._grouped_scores,
+            count,
+        )
+        chosen = run.places()
+        return chosen if len(seen) == len(at) else self._until_full(chosen, room)
+
+    def choose_future(self, within: Rows | None = None) -> int | None:
+        """The best row for one task on resources that terminating tasks will give back, or None. ``within``: as for
+        ``choose``."""
+        at = self._looked.all if within is None else self._looked.find(within)
+        rows = self._rows[at[self._future.read()[at]]]
+        return self._pick(rows[self._room_in(rows, future=True) > 0])
 
     def admits(self, row: int) -> tuple[bool, bool]:
         """Whether one task fits on the row now, and whether it would once terminating tasks are gone."""
-        self._sync()
-        rows = np.array([row], dtype=np.intp)
+        at = self._looked.find(np.array([row], dtype=np.intp))
+        rows = self._rows[at]
         if not len(self._wide_pass(rows)):
             return False, False
         future = self._nodes.future_idle_of(row)
         fits = all(self._request[d] <= future[d] for d in self._dims) and all(future[d] >= 0 for d in self._bare)
-        now = bool(self._filter_room[row] > 0 and self._idle_room[row] > 0)
-        return now, bool(fits and self._future_room(rows)[0])
+        return bool(self._room_at(at)[0]), bool(fits and self._pass_in_future(rows)[0])
 
-    def passes_in_future(self) -> NDArray[np.bool_]:
+    def passes_in_future(self) -> Mask:
         """Shape (nodes,): where the filters let one task once terminating tasks are gone; amounts are not looked at."""
-        self._sync()
-        passes = np.zeros(len(self._all), dtype=bool)
-        passes[self._wide_pass(np.flatnonzero(self._future_room(self._all)))] = True
+        passes = np.zeros(len(self._nodes), dtype=bool)
+        passes[self._wide_pass(self._rows[self._future.read()])] = True
         return passes
 
     def ranked(self, rows: Rows) -> Rows:
-        """The rows, which are all that are in question, in the order of their scores, best first, ties to the lower."""
-        self._sync()
-        scores = self._score[rows] + self._sum(self._wide, rows, None)
+        """The rows (ascending), which are all that are in question, in the order of their scores, best first, ties to
+        the lower. Those that no session lets a task onto are left out."""
+        at = self._looked.find(rows)
+        rows = self._rows[at]
+        scores = self._score.read()[at] + self._sum(self._wide, rows, None)
         return rows[np.argsort(-scores, kind="stable")]
 
-    def _future_room(self, rows: Rows) -> NDArray[np.bool_]:
-        """Whether the filters let one task on each row once terminating tasks are gone."""
-        passes = np.ones(len(rows), dtype=bool)
-        for condition in self._node_filters:
-            answer = condition.future_room if isinstance(condition, FutureFilter) else condition.room
-            passes &= answer(rows) > 0
-        return passes
+    def _pick(self, rows: Rows) -> int | None:
+        """The best of the rows that pass what has scope CLUSTER, or None."""
+        if not self._costly or self._wide or self._limit or self._chooser is not None:
+            rows = self._limited(self._wide_pass(rows))
+            return self._best_of(rows) if len(rows) else None
+        rows = _passing(self._wide_filters, rows)
+        rows = rows[np.argsort(-self._score.read()[self._looked.find(rows)], kind="stable")]
+        start, number = 0, FEW
+        while start < len(rows):
+            passing = _passing(self._costly, rows[start : start + number])
+            if len(passing):
+                return int(passing[0])
+            start, number = start + number, 2 * number
+        return None
 
     def _limited(self, rows: Rows) -> Rows:
         return rows[: self._limit] if self._limit else rows
@@ -167,102 +234,92 @@ class ClassView:
         """The best of the candidates (at least one)."""
         if len(rows) == 1:
             return int(rows[0])
-        scores = self._score[rows] + self._sum(self._wide, rows, None)
+        scores = self._score.read()[self._looked.find(rows)]
+        if self._wide:
+            scores = scores + self._sum(self._wide, rows, None)
         chosen = self._chooser(rows, scores) if self._chooser is not None else None
         return int(rows[np.argmax(scores)]) if chosen is None else chosen
 
-    def _merge(self, open_rows: Rows, room: Counts, count: int) -> list[int]:
-        """The rows that ``count`` one-by-one choices would take. Only the ``count`` best nodes can be chosen: a node
-        outside them is reached after each of them was chosen once, and by then all tasks are placed."""
-        rows = _best_rows(open_rows, self._score[open_rows], count)
-        rooms = np.minimum(room[rows], count)
-        depth = int(rooms.max())
-        table = self._ahead(rows, depth)
-        heads = [(-table[i][0], int(row), i, 0) for i, row in enumerate(rows)]
-        heapq.heapify(heads)
-        limits = rooms.tolist()
-        chosen: list[int] = []
-        while heads and len(chosen) < count:
-            _, row, i, taken = heads[0]
-            chosen.append(row)
-            taken += 1
-            if taken < limits[i]:
-                heapq.heapreplace(heads, (-table[i][taken], row, i, taken))
-            else:
-                heapq.heappop(heads)
-        return chosen
-
-    def _ahead(self, rows: Rows, depth: int) -> list[list[float]]:
-        """Scores of each row for the 1st, 2nd, ... ``depth``-th task placed there."""
-        if depth == 1 or not self._moving:
-            return [[score] * depth for score in self._score[rows].tolist()]
-        ahead: Counts = np.tile(np.arange(depth, dtype=np.int64), len(rows))
-        repeated = np.repeat(rows, depth)
-        table = self._fixed_score[repeated] + self._sum(self._moving, repeated, ahead)
+    def _ahead(self, rows: Rows, first: int, depth: int) -> list[list[float]]:
+        """Scores of each row once ``first``, ``first`` + 1, ... more tasks of the class are there."""
+        fixed = self._fixed_score[self._looked.find(rows)]
+        ahead: Counts = np.tile(np.arange(first, first + depth, dtype=np.int64), len(rows))
+        table = self._graded(np.repeat(fixed, depth), np.repeat(rows, depth), ahead)
         result: list[list[float]] = table.reshape(len(rows), depth).tolist()
         return result
 
+    def _until_full(self, chosen: list[int], room: Counts) -> list[int]:
+        """The choices up to the one that fills a node: from there on another node is among those looked at."""
+        left = dict(zip(self._rows.tolist(), room.tolist(), strict=True))
+        for position, row in enumerate(chosen, start=1):
+            left[row] -= 1
+            if not left[row]:
+                return chosen[:position]
+        return chosen
+
     # --- explaining ---
-    def fit_errors(self, names: Sequence[str]) -> FitErrors:
-        """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names.
+    def fit_errors(self, names: Sequence[str], within: Rows | None = None) -> FitErrors:
+        """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names;
+        ``within`` as above.
 
         The answer is shared by all jobs that ask while nothing is placed: not to be changed.
         """
-        self._sync()
-        if self._errors is not None and self._errors[0] == self._seen:
-            return self._errors[1]
-        errors = FitErrors(len(self._all))
-        self._errors = (self._seen, errors)
+        if within is not None:
+            return self._explained(names, within)
+        if self._errors is None or self._errors[0] != len(self._nodes.log):
+            self._errors = (len(self._nodes.log), self._explained(names, np.arange(len(self._nodes))))
+        return self._errors[1]
+
+    def _explained(self, names: Sequence[str], rest: Rows) -> FitErrors:
+        errors = FitErrors(len(rest))
         future = self._nodes.future_idle()
-        rest = self._all
-        admitted = np.flatnonzero(self._filter_room > 0)
+        passing = self._rows[np.isin(self._rows, rest, assume_unique=True)]
+        admitted = passing[self._room_by_filters(passing) > 0]
         usable = admitted if len(admitted) else rest
         for d in (*self._dims, *self._bare):
             short = future[d, rest] < self._request[d]
             number = int(short.sum())
             if number:
                 errors.reasons[f"Insufficient {names[d]}"] += number
-                asked, most = (
-                    format_amount(names[d], self._request[d]),
-                    format_amount(names[d], future[d, usable].max()),
-                )
-                errors.shortages.append(f"{names[d]}: asked {asked}, most free on one node {most}")
+                most = float(future[d, usable].max())
+                errors.shortages.append(Shortage(names[d], float(self._request[d]), 0.0, most, "Node"))
                 rest = rest[~short]
         for condition in self._filters:
             refused = rest[condition.room(rest) < 1]
             if len(refused):
                 for reason, number in condition.reasons(refused):
                     errors.reasons[reason] += number
+                if isinstance(condition, MeasuringFilter):
+                    errors.shortages += condition.shortages(refused)
                 if condition.unresolvable:  # nothing else is asked of a node that cannot be had at all
                     rest = np.setdiff1d(rest, refused, assume_unique=True)
         return errors
 
-    def unresolvable(self) -> NDArray[np.bool_]:
+    def unresolvable(self) -> Mask:
         """Shape (nodes,): nodes that evicting Pods cannot open to this class."""
-        result = np.zeros(len(self._all), dtype=bool)
+        every = np.arange(len(self._nodes))
+        result: Mask = self._closed.copy()
         for condition in self._filters:
-            if condition.unresolvable:
-                result |= condition.room(self._all) < 1
+            if condition.unresolvable and condition.scope is not Scope.STATIC:
+                rest = every[~result]
+                result[rest] = condition.room(rest) < 1
         return result
 
+    @cached_property
+    def _closed(self) -> Mask:
+        """Shape (nodes,): those that are unresolvable for the whole session."""
+        every = np.arange(len(self._nodes))
+        closed = np.zeros(len(every), dtype=bool)
+        for condition in self._filters:
+            if condition.unresolvable and condition.scope is Scope.STATIC:
+                closed |= condition.room(every) < 1
+        return closed
 
-def _until_full(chosen: list[int], room: Counts) -> list[int]:
-    """The choices up to the one that fills a node: from there on another node is among those looked at."""
-    taken: dict[int, int] = {}
-    for position, row in enumerate(chosen, start=1):
-        taken[row] = taken.get(row, 0) + 1
-        if taken[row] == room[row]:
-            return chosen[:position]
-    return chosen
 
-
-def _best_rows(rows: Rows, scores: Column, count: int) -> Rows:
-    """The ``count`` rows of highest score, ties to the lower row; in row order."""
-    if len(rows) <= count:
-        return rows
-    threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
-    better = scores > threshold
-    level = np.flatnonzero(scores == threshold)[: count - int(better.sum())]
-    better[level] = True
-    best: Rows = rows[better]
-    return best
+def _passing(conditions: Sequence[Filter], rows: Rows) -> Rows:
+    """The rows, in their order, that pass all conditions."""
+    for condition in conditions:
+        if not len(rows):
+            break
+        rows = rows[condition.room(rows) > 0]
+    return rows

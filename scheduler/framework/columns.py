@@ -6,6 +6,9 @@ runs of equal tasks without asking again:
 * STATIC   nothing a session does changes it
 * NODE     it depends on the node's own state only: placing a task changes the answer for that node alone
 * CLUSTER  it depends on other nodes or on the set of candidates: any placement may change any node's answer
+
+Most conditions of scope CLUSTER know few nodes apart (those of one zone, those with two such Pods): they are Grouped,
+and a run asks them about one node of each group.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.node import Codes, Column, Rows
+from scheduler.api.reasons import Shortage
 
 Counts = NDArray[np.int64]
 UNBOUNDED = 2**31
+GRAIN = 2.0**-16
+"""Scores that depend on one node are compared in steps of this, so that ties do not hang on how sums are rounded."""
 
 
 class Scope(Enum):
@@ -35,7 +41,8 @@ class Filter(Protocol):
     """Evicting Pods cannot help (UnschedulableAndUnresolvable)."""
 
     def room(self, rows: Rows) -> Counts:
-        """How many more tasks of the class each node takes by this condition: 0 refuses, UNBOUNDED sets no limit."""
+        """How many more tasks of the class each node takes by this condition: 0 refuses, UNBOUNDED sets no limit. With
+        scope STATIC nothing else; with scope CLUSTER any number but 0 says: one more for now."""
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         """Why the nodes given are refused: (text, number of nodes). Called only for nodes whose room is 0."""
@@ -49,6 +56,14 @@ class FutureFilter(Protocol):
         """``room``, as it will be once the tasks that are terminating have left the nodes."""
 
 
+@runtime_checkable
+class MeasuringFilter(Protocol):
+    """What a Filter may say besides: the amounts of which there was not enough."""
+
+    def shortages(self, rows: Rows) -> Iterable[Shortage]:
+        """What the best of the nodes given, which are refused, has too little of."""
+
+
 class Score(Protocol):
     """One ranking of nodes, for the tasks of one class; higher is better."""
 
@@ -57,6 +72,42 @@ class Score(Protocol):
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         """The score of each node given. With scope NODE: as it would be if ``ahead`` more tasks of the class were there
         already (None: none). With scope CLUSTER: ``rows`` is the whole set of candidates."""
+
+
+@runtime_checkable
+class Grouped(Protocol):
+    """What a Filter or Score of scope CLUSTER may say besides: which nodes are alike to it."""
+
+    moves: bool
+    """Whether a placement changes the traits of its node. It never changes those of others."""
+
+    def traits(self, rows: Rows) -> Sequence[Column]:
+        """Columns of whole numbers. Nodes that have the same numbers get the same answer, whatever is placed where."""
+
+    def place(self, row: int, number: int) -> None:
+        """Answer as if ``number`` more tasks of the class were on the node (negative: fewer). Whoever calls this undoes
+        it before anybody else asks."""
+
+
+@runtime_checkable
+class Costly(Protocol):
+    """What a Filter of scope CLUSTER may say besides: its answers cost much. It is asked last, of the best nodes first,
+    and of no more than it takes to find one that passes, unless scores hang on which nodes do."""
+
+    costly: bool
+
+
+@runtime_checkable
+class GroupedFilter(Filter, Grouped, Protocol):
+    """A Filter that is Grouped."""
+
+
+@runtime_checkable
+class GroupedScore(Grouped, Protocol):
+    """A Score that is Grouped."""
+
+    def of_groups(self, rows: Rows, sizes: Counts) -> Column:
+        """``values``, where each of the rows stands for so many candidates that are alike."""
 
 
 class MaskFilter:
@@ -70,7 +121,8 @@ class MaskFilter:
         self.unresolvable = unresolvable
 
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._passes[rows], UNBOUNDED, 0)
+        room: Counts = self._passes.take(rows) * np.int64(UNBOUNDED)
+        return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((self._reason, len(rows)),)

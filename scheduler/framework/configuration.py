@@ -11,6 +11,7 @@ import yaml
 
 from scheduler.framework import registry
 from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS, OFF_BY_DEFAULT
+from scheduler.framework.usage_source import UsageSource, parse_usage_source
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -57,7 +58,10 @@ class Configuration:
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
     action_arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: UsageSource | None = None
+    """Where the load of nodes is asked for; None: nowhere."""
+    features: frozenset[str] = frozenset()
+    """Feature gates that are on. They come from the command line, not from the file."""
     warnings: tuple[str, ...] = ()
 
     def has_action(self, name: str) -> bool:
@@ -89,14 +93,19 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
         by_name = {option.name: option for option in tier}
         if "proportion" in by_name and "drf" in by_name and by_name["drf"].enabled(ENABLE_HIERARCHY):
             raise ConfigurationError(f"{source}: proportion and drf with hierarchy enabled conflicts")
+        for option in tier:
+            refusal = registry.refusal(option.name, option.arguments)
+            if refusal:
+                raise ConfigurationError(f"{source}: plugin {option.name}: {refusal}")
     arguments = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
         fields = _mapping(entry, source, f"configurations[{i}]")
         arguments[str(fields.get("name", ""))] = _mapping(
             fields.get("arguments") or {}, source, f"configurations[{i}].arguments"
         )
-    metrics = _mapping(root.get("metrics") or {}, source, "metrics")
-    return Configuration(names, tiers, arguments, metrics, tuple(warnings))
+    metrics, problems = parse_usage_source(_mapping(root.get("metrics") or {}, source, "metrics"), f"{source}: metrics")
+    warnings += problems
+    return Configuration(names, tiers, arguments, metrics, warnings=tuple(warnings))
 
 
 def _actions(value: object, source: str) -> tuple[str, ...]:

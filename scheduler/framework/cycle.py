@@ -5,6 +5,7 @@ decisions out; what it measures along the way goes back with them for metrics.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler.api.decisions import Decisions
@@ -13,6 +14,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 
@@ -30,14 +32,26 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_cycle(snapshot: Snapshot, configuration: Configuration, *, nodes_limit: int = 0) -> Outcome:
+def run_cycle(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    *,
+    nodes_limit: int = 0,
+    make_session: Callable[..., Session] = Session,
+    outside: Outside = NOBODY,
+) -> Outcome:
     """Open a session, run the configured actions in order, close it.
+
+    ``make_session``: the type of session, for who wants to look on while it decides. ``outside``: answers plugins that
+    ask other programs.
 
     An error in a plugin or action propagates: nothing was carried out yet, the caller reports it and tries again with
     the next snapshot.
     """
     started = time.perf_counter()
-    session = Session(snapshot, configuration, nodes_limit=nodes_limit, stopwatch=time.perf_counter)
+    session = make_session(
+        snapshot, configuration, nodes_limit=nodes_limit, stopwatch=time.perf_counter, outside=outside
+    )
     opened = time.perf_counter()
     outcome = Outcome(session.decisions, session.malformed, session, open_seconds=opened - started)
     for name in configuration.actions:

@@ -15,6 +15,9 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 from dataclasses import dataclass
 from enum import Enum
 
+from scheduler.api.job import Job
+from scheduler.api.resource import Vector
+
 
 class Combine(Enum):
     FIRST = "first"
@@ -25,6 +28,17 @@ class Combine(Enum):
     UNION = "union"
     CHAIN = "chain"
     CALL = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionContext:
+    """For whom tasks are evicted by gangpreempt or gangreclaim."""
+
+    job: Job
+    request: Vector
+    """The sum of what its tasks ask for."""
+    across_queues: bool
+    """It takes from other queues (gangreclaim), else from less important jobs of its own (gangpreempt)."""
 
 
 class Vote(Enum):
@@ -66,11 +80,15 @@ JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOT
 JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.ALL)
 """test(job): whether the job may take resources from others; the first tier with any function decides."""
 SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.ALL)
+"""missing(sub-job): as JobReady, of one sub-group."""
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE)
+"""vote(sub-job): as JobPipelined, of one sub-group."""
 JOB_ENQUEUEABLE = ExtensionPoint("JobEnqueueable", "enableJobEnqueued", Combine.VOTE)
 """vote(job): whether the PodGroup may enter its queue (Pods may then be made for it)."""
 JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL)
 """note(job): it has been let in."""
+UNGATED = ExtensionPoint("Ungated", "", Combine.CALL)
+"""note(job, tasks): the scheduling gate of queue admission is taken off these, of one class."""
 TARGET_JOB = ExtensionPoint("TargetJob", "enableTargetJob", Combine.FIRST)
 """choose(jobs): the job to reserve nodes for, or None."""
 RESERVED_NODES = ExtensionPoint("ReservedNodes", "enableReservedNodes", Combine.CALL)
@@ -89,7 +107,9 @@ NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.SUM)
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST)
 """choose(class, rows, scores): the row to take of the candidates, or None."""
 HYPER_NODE_ORDER = ExtensionPoint("HyperNodeOrder", "enabledHyperNodeOrder", Combine.SUM)
+"""scores(sub-job, HyperNodes): how good each is for it; a column."""
 HYPER_NODE_GRADIENT = ExtensionPoint("HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST)
+"""gradients(job or sub-job, within, evict): see ``Session.gradients``."""
 
 PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS)
 """victims(preemptor, candidates): those that may be evicted within the queue, or None to abstain. Candidates are tasks
@@ -97,8 +117,9 @@ of one node, those to go first in front. A task that is refused alone is refused
 its job, only class, queue, priorities, amounts and which candidates are its own may matter."""
 RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS)
 """victims(reclaimer, candidates): those that may be evicted from other queues, or None to abstain; as above."""
-UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.VICTIMS)
-"""victims(context, candidates): those that gang preemption or gang reclaim may evict, or None to abstain."""
+UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.CHAIN)
+"""evictable(context, candidates): those that may be evicted for a gang as the context says. Candidates are of any
+number of nodes, those to go first in front; whether one may go depends on those before it only."""
 VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION)
 """victims(tasks): those to be evicted by shuffle."""
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN)
@@ -106,8 +127,12 @@ VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN)
 
 BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.CALL)
 """annotations(task, row): what is written onto the Pod in the binding call."""
+PREPARATIONS = ExtensionPoint("Preparations", "", Combine.CALL)
+"""preparations(task, row): the Preparations of other objects that the binding has to wait for."""
 QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.CALL)
 """usage(queue): name -> (used, limit) of what the plugin limits that is not in the queue's spec, for reports."""
+FIGURES = ExtensionPoint("Figures", "", Combine.CALL)
+"""figures(): the Figures of the queues, jobs and namespaces that the plugin divides the cluster among, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 """close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
 

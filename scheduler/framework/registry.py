@@ -1,7 +1,7 @@
 """Actions and plugins by name, and what each must look like. To add one: write a class, register its name."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from scheduler.framework.arguments import Arguments
 
@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 class Plugin(Protocol):
-    """Answers the questions of a session. Made anew for each session, so it may keep its state in ``self``."""
+    """Answers the questions of a session. Made anew for each session, so it may keep its state in ``self``.
+
+    It may have class methods besides: ``intake(arguments, config_maps)`` (see ``intake``), and ``refusal(arguments)``,
+    why a configuration with these arguments is not to be used, or "".
+    """
 
     name: ClassVar[str]
 
@@ -39,15 +43,22 @@ _prefixes: dict[str, str] = {}
 
 
 def register_plugin(factory: type[Plugin]) -> type[Plugin]:
-    """Class decorator: make a plugin known by its ``name``."""
+    """Class decorator: make a plugin known by its ``name``. Raises ValueError if the name is another's."""
+    _claim(factory, _plugins.get(factory.name), "plugin")
     _plugins[factory.name] = factory
     return factory
 
 
 def register_action(factory: type[Action]) -> type[Action]:
-    """Class decorator: make an action known by its ``name``."""
+    """Class decorator: make an action known by its ``name``. Raises ValueError if the name is another's."""
+    _claim(factory, _actions.get(factory.name), "action")
     _actions[factory.name] = factory
     return factory
+
+
+def _claim(factory: type[Plugin] | type[Action], known: object, what: str) -> None:
+    if known is not None and known is not factory:
+        raise ValueError(f"there is a {what} called {factory.name!r} already")
 
 
 def register_prefix(prefix: str, name: str) -> None:
@@ -66,6 +77,12 @@ def resolve_plugin(name: str) -> str:
 
 def plugin(name: str) -> PluginFactory | None:
     return _plugins.get(resolve_plugin(name))
+
+
+def refusal(name: str, arguments: Mapping[str, Any]) -> str:
+    """Why a plugin refuses its arguments, or ""."""
+    factory: Any = plugin(name)
+    return str(factory.refusal(Arguments(arguments))) if hasattr(factory, "refusal") else ""
 
 
 def action(name: str) -> ActionFactory | None:

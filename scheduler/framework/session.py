@@ -1,21 +1,27 @@
 """A session: one cycle of deciding, over one snapshot, with the configured plugins.
 
 The session holds the snapshot, the functions that plugins registered, and the decisions made so far. Nothing in it does
-I/O or reads a clock. How answers of several plugins combine is told by their extension point.
+I/O or reads a clock; what plugins ask other programs goes through ``outside``. How answers of several plugins combine
+is told by their extension point.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef
+import numpy as np
+
+from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
+from scheduler.api.hypernode import HyperNode, HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.names import SCHEDULING_API_VERSION
-from scheduler.api.node import Nodes
+from scheduler.api.node import Column, Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
@@ -26,6 +32,9 @@ from scheduler.framework.extension import (
     ALLOCATABLE,
     BEST_NODE,
     BIND_ANNOTATIONS,
+    FIGURES,
+    HYPER_NODE_GRADIENT,
+    HYPER_NODE_ORDER,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
     JOB_ORDER,
@@ -38,9 +47,14 @@ from scheduler.framework.extension import (
     PREDICATE,
     PREEMPTABLE,
     PREEMPTIVE,
+    PREPARATIONS,
     QUEUE_ORDER,
     RECLAIMABLE,
+    SUB_JOB_ORDER,
+    SUB_JOB_PIPELINED,
+    SUB_JOB_READY,
     TASK_ORDER,
+    UNGATED,
     VICTIM_LIMIT,
     VICTIM_QUEUE_ORDER,
     VICTIM_TASKS,
@@ -48,10 +62,15 @@ from scheduler.framework.extension import (
     ExtensionPoint,
     Vote,
 )
+from scheduler.framework.figures import Figures
+from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.statement import Statement
 from scheduler.framework.tenants import Bound, Tenants
+from scheduler.framework.topology import set_tier_limits
 
 Function = Callable[..., Any]
+Placement = tuple[Job, Sequence[Task], Sequence[int]]
+"""Tasks of one job and their rows."""
 
 
 class AllocateHandler(Protocol):
@@ -74,20 +93,26 @@ class Session:
         *,
         nodes_limit: int = 0,
         stopwatch: Callable[[], float] = lambda: 0.0,
+        outside: Outside = NOBODY,
     ) -> None:
         """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``stopwatch``: seconds since any
-        moment, for ``open_seconds`` alone."""
+        moment, for ``open_seconds`` alone. ``outside``: answers plugins that ask other programs."""
         self.snapshot = snapshot
+        self.outside = outside
         self.configuration = configuration
         self.now = snapshot.now
         self.dimensions: Dimensions = snapshot.dimensions
         self.nodes: Nodes = snapshot.nodes
         self.jobs: dict[str, Job] = snapshot.jobs
         self.queues: dict[str, Queue] = snapshot.queues
+        self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
+        self.placing: SubJob | None = None
+        """The sub-job of which tasks are being placed: scores look at where the rest of it is."""
         self.decisions = Decisions()
-        self.malformed: list[Malformed] = []
+        self.malformed: list[Malformed] = list(set_tier_limits(self.jobs.values(), self.hyper_nodes))
         self.problems: list[str] = []
-        """What is wrong with the arguments of the configuration; the same for every session of one configuration."""
+        """What is wrong with the arguments of the configuration, which is the same for all its sessions, and what other
+        programs failed to answer."""
         self.nodes_limit = nodes_limit
         self.plugins: list[registry.Plugin] = []
         self.open_seconds: dict[str, float] = {}
@@ -95,6 +120,7 @@ class Session:
         self._stopwatch = stopwatch
         self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
         self._variants: list[Callable[[Job], object]] = []
+        self._situations: list[Callable[[TaskClass], object]] = []
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
         self._vetoes: dict[ExtensionPoint, list[Function]] = {}
@@ -157,6 +183,11 @@ class Session:
         if moving:
             self._moving.add(point)
 
+    def add_situation(self, situation: Callable[[TaskClass], object]) -> None:
+        """``situation(cls)``: what matters of the claims of a class at this moment. Classes that differ in nothing else
+        and are in the same situation share their filters and scores; a class that comes into another is asked anew."""
+        self._situations.append(situation)
+
     def add_veto(self, point: ExtensionPoint, spared: Callable[[Task | None, Task], bool]) -> None:
         """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
         switch a veto off is the plugin's business."""
@@ -210,9 +241,9 @@ class Session:
             case Combine.UNION:
                 return self._union(point, *arguments)
             case Combine.CHAIN:
-                (left,) = arguments
+                *about, left = arguments
                 for function in self._flat(point):
-                    left = function(left)
+                    left = function(*about, left)
                 return left
             case Combine.CALL:
                 for function in self._flat(point):
@@ -277,7 +308,7 @@ class Session:
     @cached_property
     def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
         rank = self.job_rank
-        return lambda job: (*rank(job), job.creation, job.uid, job.key)
+        return lambda job: (*rank(job), job.creation, job.key)
 
     @cached_property
     def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:
@@ -295,6 +326,11 @@ class Session:
         functions = self._flat(TASK_ORDER)
         return lambda task: (*(f(task) for f in functions), task.index, task.creation, task.uid)
 
+    @cached_property
+    def sub_job_key(self) -> Callable[[SubJob], tuple[Any, ...]]:
+        functions = self._flat(SUB_JOB_ORDER)
+        return lambda sub_job: (*(f(sub_job) for f in functions), sub_job.index, sub_job.key)
+
     # --- for actions: questions ---
     def job_valid(self, job: Job) -> Refusal | None:
         refusal: Refusal | None = self.ask(JOB_VALID, job)
@@ -309,6 +345,21 @@ class Session:
 
     def job_pipelined(self, job: Job) -> bool:
         return self._vote(JOB_PIPELINED, job)
+
+    def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
+        """``job_missing`` of a sub-group; of the job, where it has none."""
+        if sub_job is None or not job.grouped:
+            return self.job_missing(job)
+        return max((function(sub_job) for function in self._flat(SUB_JOB_READY)), default=0)
+
+    def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> bool:
+        return self.sub_job_missing(job, sub_job) == 0
+
+    def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> bool:
+        """``job_pipelined`` of a sub-group; of the job, where it has none."""
+        if sub_job is None or not job.grouped:
+            return self.job_pipelined(job)
+        return self._vote(SUB_JOB_PIPELINED, sub_job)
 
     def job_starving(self, job: Job) -> bool:
         for tier in self.functions(JOB_STARVING):
@@ -334,6 +385,11 @@ class Session:
                 return 0
         return wanted
 
+    def ungate(self, job: Job, tasks: Sequence[Task]) -> None:
+        """Take the scheduling gate of queue admission off tasks of one class; a later session places them."""
+        self.decisions.ungates += map(Ungate, tasks)
+        self.ask(UNGATED, job, tasks)
+
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         return bool(self.ask(PREEMPTIVE, queue, tasks))
 
@@ -358,6 +414,18 @@ class Session:
         self.add_handlers(tenants.allocated, tenants.deallocated)
         return tenants
 
+    # --- for actions: HyperNodes ---
+    def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
+        """The HyperNodes within one that may take the tasks of a job or sub-job, those to be tried first in front: a
+        list for each degree of closeness. ``evict``: tasks there may be evicted for it."""
+        answer: list[list[HyperNode]] | None = self.ask(HYPER_NODE_GRADIENT, target, within, evict)
+        return [[within]] if answer is None else answer
+
+    def hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
+        """How good each HyperNode is for a sub-job as a whole; the higher the better."""
+        scores: Column = np.zeros(len(hyper_nodes)) + self.ask(HYPER_NODE_ORDER, sub_job, hyper_nodes)
+        return scores
+
     # --- for actions: nodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         return [f for function in self._flat(PREDICATE) for f in function(cls, job)]
@@ -368,6 +436,8 @@ class Session:
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
         key: tuple[object, ...] = (cls.id, *(variant(job) for variant in self._variants))
+        if cls.claims:
+            key = (cls.alike, *key[1:], *(situation(cls) for situation in self._situations))
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = ClassView(
@@ -380,6 +450,10 @@ class Session:
                 chooser=partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None,
             )
         return view
+
+    def figures(self) -> list[Figures]:
+        """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
+        return [function() for function in self._flat(FIGURES)]
 
     def statement(self) -> Statement:
         return Statement(self)
@@ -413,21 +487,29 @@ class Session:
         for deallocate in reversed(self._deallocate):
             deallocate(job, tasks, rows)
 
-    def bind(self, job: Job, tasks: Iterable[Task], rows: Iterable[int]) -> None:
-        """Tasks of one job whose placement is final: they become Binding and go to the decisions."""
-        names = self.nodes.names
-        annotators = self._flat(BIND_ANNOTATIONS)
-        allocated = job.by_status[TaskStatus.ALLOCATED]
-        binding = job.by_status.setdefault(TaskStatus.BINDING, {})
-        for task, row in zip(tasks, rows, strict=True):
-            annotations: dict[str, str] = {}
-            for annotate in annotators:
-                annotations.update(annotate(task, row))
-            del allocated[task.uid]
-            binding[task.uid] = task
-            self.decisions.binds.append(Bind(task, names[row], annotations))
-        if not allocated:
-            del job.by_status[TaskStatus.ALLOCATED]
+    def bind(self, placements: Iterable[Placement]) -> None:
+        """Placements that are final: their tasks become Binding and go to the decisions. Where one has to be prepared,
+        all wait for it."""
+        names, binds = self.nodes.names, self.decisions.binds
+        annotators, preparers = self._flat(BIND_ANNOTATIONS), self._flat(PREPARATIONS)
+        first = len(binds)
+        prepared = False
+        for job, tasks, rows in placements:
+            allocated = job.by_status[TaskStatus.ALLOCATED]
+            binding = job.by_status.setdefault(TaskStatus.BINDING, {})
+            for task, row in zip(tasks, rows, strict=True):
+                annotations: dict[str, str] = {}
+                for annotate in annotators:
+                    annotations.update(annotate(task, row))
+                preparations = tuple(p for prepare in preparers for p in prepare(task, row))
+                prepared = prepared or bool(preparations)
+                del allocated[task.uid]
+                binding[task.uid] = task
+                binds.append(Bind(task, names[row], annotations, preparations))
+            if not allocated:
+                del job.by_status[TaskStatus.ALLOCATED]
+        if prepared:
+            binds[first:] = [replace(bind, together=first + 1) for bind in binds[first:]]
 
 
 def group_ref(job: Job) -> ObjectRef:

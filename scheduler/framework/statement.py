@@ -133,7 +133,7 @@ class Statement:
                 job.nominated.discard(uid)
         if not source:
             del job.by_status[old]
-        job.account(cls, old, new, len(tasks))
+        job.account(tasks, old, new)
         runs: dict[int, int] = {}
         for row in rows:
             runs[row] = runs.get(row, 0) + 1
@@ -159,13 +159,16 @@ class Statement:
     def commit(self) -> None:
         """Hand bindings and evictions to the session's decisions. Pipelined placements live only in the session."""
         session = self._session
+        allocated = []
+        session.decisions.eviction_transactions.update({o.reason for o in self._operations if isinstance(o, _Eviction)})
         for operation in self._operations:
             if isinstance(operation, _Eviction):
                 session.decisions.evictions.append(Evict(operation.task, operation.reason))
                 if operation.told is not None:
                     session.decisions.events.append(operation.told)
             elif operation.status is TaskStatus.ALLOCATED:
-                session.bind(operation.job, operation.tasks, operation.rows)
+                allocated.append((operation.job, operation.tasks, operation.rows))
+        session.bind(allocated)
         self._operations.clear()
 
     def merge(self, other: "Statement") -> None:

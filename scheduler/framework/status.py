@@ -28,6 +28,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.extension import CLOSE
+from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session, group_ref, pod_ref
 
 PENDING, RUNNING, UNKNOWN, COMPLETED = "Pending", "Running", "Unknown", "Completed"
@@ -109,13 +110,17 @@ def _close_job(session: Session, job: Job) -> None:
 
 
 def _tell_refusals(session: Session, job: Job) -> None:
-    """An Event for each refusal that is not yet written on the PodGroup or on a Pod that waits."""
+    """An Event for each refusal that is not yet written on the PodGroup or on a Pod that waits. The condition of Pods
+    with scheduling gates is not ours to write: of a job of such Pods alone, only what the PodGroup keeps is told."""
     if not job.refusals:
         return
-    waiting = next(iter(job.of(TaskStatus.PENDING).values()), None)
+    pending = job.of(TaskStatus.PENDING).values()
+    waiting = next((task for task in pending if not task.gated), None)
+    all_gated = bool(pending) and waiting is None
     told = [c.message for c in job.conditions] + ([waiting.message] if waiting else [])
     for refusal in dict.fromkeys(job.refusals):
-        if not any(refusal.message in text for text in told):
+        lasting = not all_gated or any(refusal.message in message for _, _, _, message in job.new_conditions)
+        if lasting and not any(refusal.message in text for text in told):
             session.event(group_ref(job), EVENT_WARNING, refusal.reason, refusal.message)
 
 
@@ -233,8 +238,11 @@ def _close_queues(session: Session) -> None:
     for name, total in own.items():
         for ancestor in ancestors(queues, name):
             sums[ancestor] += total
+    devices = held_devices(
+        session.jobs.values(), session.snapshot.resource_claims, lambda name: (name, *ancestors(queues, name))
+    )
     for name, queue in queues.items():
-        allocated = dimensions.to_list(sums[name])
+        allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {})}
         if allocated != queue.allocated:
             session.decisions.queues.append(QueueAllocated(name, allocated))
 

@@ -17,13 +17,15 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.task import Task, TaskStatus
 
 Mask = NDArray[np.bool_]
-Bound = Callable[[Task, "Tenants"], Mask]
-"""bound(claimant, tenants): False where the function refuses the task even alone."""
+Bound = Callable[[Any, "Tenants"], Mask]
+"""bound(claimant, tenants): False where the function refuses the task even alone. The claimant is what the function is
+given: a task, or an EvictionContext."""
 LARGEST = 2**53
 
 
 class Tenants:
-    """Tasks bound to or running on nodes when this was made, one entry each, and which of them are still there."""
+    """Tasks bound to or running on nodes when this was made, one entry each, job by job, and which of them are still
+    there."""
 
     def __init__(self, jobs: Mapping[str, Job], nodes: Nodes) -> None:
         self.jobs: list[Job] = []

@@ -4,20 +4,15 @@ Only what the scheduler knows is exported: a metric that nothing feeds is left o
 give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
-from scheduler.api.job import Job
-from scheduler.api.queue import Queue
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
-from scheduler.api.task import TaskStatus
+from scheduler.observability.attempts import AttemptFigures
+from scheduler.observability.device_figures import DeviceFigures
 from scheduler.observability.role_metrics import RoleMetrics
-
-_PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
-_PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
+from scheduler.observability.session_figures import SessionFigures
+from scheduler.observability.share_figures import ShareFigures
 
 
 def exponential_buckets(smallest: float, largest: float, number: int) -> Sequence[float]:
@@ -83,13 +78,25 @@ class Metrics(RoleMetrics):
             registry=registry,
         )
         self.victims = Gauge(
-            "volcano_pod_preemption_victims", "Pods evicted by the last session that evicted any", registry=registry
+            "volcano_pod_preemption_victims", "Pods preempted by the last session that preempted any", registry=registry
+        )
+        self.eviction_transactions = Counter(
+            "volcano_eviction_transactions_total",
+            "Times that an action evicted Pods for a job, or for one of its Pods, all or none",
+            ["action"],
+            registry=registry,
         )
         self.unscheduled_jobs = Gauge(
             "volcano_unschedule_job_count", "Jobs with Pods that the last session could not place", registry=registry
         )
         self.session = SessionFigures()
         registry.register(self.session)
+        self.shares = ShareFigures()
+        registry.register(self.shares)
+        self.attempts = AttemptFigures()
+        registry.register(self.attempts)
+        self.devices = DeviceFigures()
+        registry.register(self.devices)
 
         self.status_failures = Counter(
             "volcano_py_status_write_failures_total", "Status updates given up", ["kind"], registry=registry
@@ -97,6 +104,15 @@ class Metrics(RoleMetrics):
         self.cycle_errors = Counter("volcano_py_cycle_errors_total", "Cycles that raised", registry=registry)
         self.cycles_skipped = Counter(
             "volcano_py_cycles_skipped_total", "Cycles left out because nothing had changed", registry=registry
+        )
+        self.usage_polls = Counter(
+            "volcano_py_node_usage_polls_total",
+            "Questions to the monitoring system about the load of nodes",
+            ["result"],
+            registry=registry,
+        )
+        self.nodes_with_usage = Gauge(
+            "volcano_py_nodes_with_usage", "Nodes that the last answer told the load of", registry=registry
         )
 
     def bound(self, seconds: float) -> None:
@@ -113,127 +129,3 @@ class Metrics(RoleMetrics):
             self.action_seconds.labels(name).observe(spent * 1000)
         for name, spent in plugins.items():
             self.plugin_seconds.labels(name, "OnSessionOpen").observe(spent * 1000)
-
-
-class SessionFigures(Collector):
-    """What the last session leaves behind for dashboards: figures by queue and by job. Swapped as a whole, so a scrape
-    never sees half of one."""
-
-    def __init__(self) -> None:
-        self._families: tuple[GaugeMetricFamily, ...] = ()
-        self._scheduled: dict[tuple[str, str, str], tuple[float, float]] = {}
-        """(job, queue, namespace) -> creation and time of the last binding."""
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        return self._families
-
-    def update(
-        self,
-        jobs: Mapping[str, Job],
-        queues: Mapping[str, Queue],
-        dimensions: Dimensions,
-        bound_jobs: Iterable[str],
-        now: float,
-    ) -> None:
-        """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time."""
-        for key in bound_jobs:
-            job = jobs.get(key)
-            if job is not None:
-                self._scheduled[job.name, job.queue, job.namespace] = (job.creation, now)
-        present = {(job.name, job.queue, job.namespace) for job in jobs.values()}
-        for labels in [labels for labels in self._scheduled if labels not in present]:
-            del self._scheduled[labels]
-        self._families = (
-            *_queue_amounts(jobs, queues, dimensions),
-            *_phase_counts(jobs, queues),
-            _weights(queues),
-            _unplaced(jobs),
-            *self._durations(),
-        )
-
-    def _durations(self) -> list[GaugeMetricFamily]:
-        labels = ["job_name", "queue", "job_namespace"]
-        start = GaugeMetricFamily("volcano_e2e_job_scheduling_start_time", "Creation of a job", labels=labels)
-        last = GaugeMetricFamily("volcano_e2e_job_scheduling_last_time", "Last binding of a job", labels=labels)
-        spent = GaugeMetricFamily(
-            "volcano_e2e_job_scheduling_duration", "Milliseconds from creation to last binding", labels=labels
-        )
-        for key, (creation, bound) in self._scheduled.items():
-            start.add_metric(key, creation)
-            last.add_metric(key, bound)
-            spent.add_metric(key, max(0.0, bound - creation) * 1000)
-        return [start, last, spent]
-
-
-def _queue_amounts(
-    jobs: Mapping[str, Job], queues: Mapping[str, Queue], dimensions: Dimensions
-) -> list[GaugeMetricFamily]:
-    """Allocated, requested and capacity of every queue, by resource. A queue's own jobs count, not its children's."""
-    allocated: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
-    requested: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
-    for job in jobs.values():
-        total = allocated.get(job.queue)
-        if total is not None:
-            total += dimensions.fit(job.allocated)
-            requested[job.queue] += dimensions.fit(job.allocated) + dimensions.fit(job.pending)
-    capacity = {name: queue.capability for name, queue in queues.items() if queue.has_capability}
-    deserved = {name: queue.deserved for name, queue in queues.items() if queue.deserved.any()}
-    return [
-        family
-        for word, amounts in (
-            ("allocated", allocated),
-            ("request", requested),
-            ("capacity", capacity),
-            ("deserved", deserved),
-        )
-        for family in _amounts(word, amounts, dimensions)
-    ]
-
-
-def _amounts(word: str, amounts: Mapping[str, Vector], dimensions: Dimensions) -> list[GaugeMetricFamily]:
-    prefix, text = f"volcano_queue_{word}", f"What is {word} in a queue"
-    cpu = GaugeMetricFamily(f"{prefix}_milli_cpu", text, labels=["queue_name"])
-    memory = GaugeMetricFamily(f"{prefix}_memory_bytes", text, labels=["queue_name"])
-    scalar = GaugeMetricFamily(f"{prefix}_scalar_resources", text, labels=["queue_name", "resource"])
-    for name, vector in sorted(amounts.items()):
-        cpu.add_metric([name], float(vector[CPU_INDEX]))
-        memory.add_metric([name], float(vector[MEMORY_INDEX]))
-        for position, resource in enumerate(dimensions.names):
-            if position > PODS_INDEX and position < len(vector) and vector[position] not in (0, float("inf")):
-                scalar.add_metric([name, resource], float(vector[position]))
-    return [cpu, memory, scalar]
-
-
-def _phase_counts(jobs: Mapping[str, Job], queues: Mapping[str, Queue]) -> list[GaugeMetricFamily]:
-    counts = {name: dict.fromkeys(_PHASE_NAMES, 0) for name in queues}
-    for job in jobs.values():
-        of_queue = counts.get(job.queue)
-        if of_queue is not None:
-            of_queue[_PHASES.get(job.phase, "unknown")] += 1
-    families = []
-    for phase in _PHASE_NAMES:
-        family = GaugeMetricFamily(
-            f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}", labels=["queue_name"]
-        )
-        for name in sorted(counts):
-            family.add_metric([name], counts[name][phase])
-        families.append(family)
-    return families
-
-
-def _weights(queues: Mapping[str, Queue]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily("volcano_queue_weight", "Weight of a queue", labels=["queue_name"])
-    for name in sorted(queues):
-        family.add_metric([name], queues[name].weight)
-    return family
-
-
-def _unplaced(jobs: Mapping[str, Job]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "volcano_unschedule_task_count", "Pods of a job that the last session could not place", labels=["job_id"]
-    )
-    for key in sorted(jobs):
-        count = jobs[key].count(TaskStatus.PENDING)
-        if count and (jobs[key].fit_errors or jobs[key].refusals):
-            family.add_metric([key], count)
-    return family

@@ -12,7 +12,7 @@ from scheduler.api.names import COOLDOWN_TIME
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
@@ -31,13 +31,13 @@ class Cdp:
         self._session = session
         self._known: dict[str, bool] = {}
         """uid -> whether the task still cools down."""
-        for point in (PREEMPTABLE, RECLAIMABLE):
+        for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
             session.add(point, self._victims, bound=self._cooled)
 
-    def _victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
+    def _victims(self, claimant: object, candidates: Sequence[Task]) -> list[Task]:
         return [task for task in candidates if not self._cooling(task)]
 
-    def _cooled(self, claimant: Task, tenants: Tenants) -> Mask:
+    def _cooled(self, claimant: object, tenants: Tenants) -> Mask:
         return ~tenants.per_task(self._cooling)
 
     def _cooling(self, task: Task) -> bool:

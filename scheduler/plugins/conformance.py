@@ -27,15 +27,15 @@ class Conformance:
     def open(self, session: Session) -> None:
         for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
             session.add(point, _evictable, bound=_not_critical)
+        for point in (PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS):
             session.add_veto(point, lambda claimant, task: critical(task))
-        session.add_veto(VICTIM_TASKS, lambda claimant, task: critical(task))
 
 
 def _evictable(claimant: object, candidates: Sequence[Task]) -> list[Task]:
     return [task for task in candidates if not critical(task)]
 
 
-def _not_critical(claimant: Task, tenants: Tenants) -> Mask:
+def _not_critical(claimant: object, tenants: Tenants) -> Mask:
     return ~tenants.per_task(critical)
 
 

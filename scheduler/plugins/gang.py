@@ -1,6 +1,6 @@
 """gang: a job starts with all the tasks it needs, or not at all (Volcano's gang plugin)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from scheduler.api.job import Job
@@ -13,6 +13,7 @@ from scheduler.api.names import (
     REASON_NOT_ENOUGH_TASKS,
 )
 from scheduler.api.reasons import Refusal
+from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
@@ -25,7 +26,8 @@ from scheduler.framework.extension import (
     PREEMPTABLE,
     RECLAIMABLE,
     SUB_JOB_ORDER,
-    UNIFIED_EVICTABLE,
+    SUB_JOB_PIPELINED,
+    SUB_JOB_READY,
     Vote,
 )
 from scheduler.framework.registry import register_plugin
@@ -48,12 +50,13 @@ class Gang:
         session.add(JOB_VALID, self._valid)
         session.add(JOB_ORDER, lambda job: _missing_tasks(job) <= 0)
         session.add(SUB_JOB_ORDER, lambda sub_job: sub_job.ready)
+        session.add(SUB_JOB_READY, lambda sub_job: max(sub_job.missing, 0))
+        session.add(SUB_JOB_PIPELINED, lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
         session.add(JOB_READY, missing)
         session.add(JOB_PIPELINED, self._pipelined)
         session.add(JOB_STARVING, lambda job: job.waiting_count + job.ready_count < job.min_member)
         session.add(PREEMPTABLE, self._victims, bound=_dispensable)
         session.add(RECLAIMABLE, self._victims, bound=_dispensable)
-        session.add(UNIFIED_EVICTABLE, lambda context, candidates: list(candidates))
         session.add(CLOSE, self._close)
 
     @staticmethod
@@ -70,6 +73,16 @@ class Gang:
                     REASON_NOT_ENOUGH_PODS_OF_TASK,
                     f"Not enough valid pods of each task for gang-scheduling ({', '.join(sorted(short))})",
                 )
+        short = [
+            f"{policy}: {number}/{minimum}"
+            for policy, number, minimum in _sub_groups(job, lambda sub_job: True)
+            if number < minimum
+        ]
+        if short:
+            return Refusal(
+                REASON_NOT_ENOUGH_PODS_OF_TASK,
+                f"Not enough valid subGroups of each task for gang-scheduling ({', '.join(sorted(short))})",
+            )
         valid = job.count(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
         if valid < job.min_member:
             return Refusal(
@@ -82,7 +95,10 @@ class Gang:
     def _pipelined(job: Job) -> Vote:
         if _missing_tasks(job) - job.waiting_count > 0:
             return Vote.REJECT
-        return Vote.REJECT if _missing_in_roles(job, TaskStatus.PIPELINED) else Vote.PERMIT
+        if _missing_in_roles(job, TaskStatus.PIPELINED):
+            return Vote.REJECT
+        sub_groups = _sub_groups(job, lambda sub_job: sub_job.pipelined)
+        return Vote.PERMIT if all(number >= minimum for _, number, minimum in sub_groups) else Vote.REJECT
 
     def _victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
         left: dict[str, int] = {}
@@ -133,7 +149,7 @@ def _surplus(job: Job) -> int:
 
 def missing(job: Job) -> int:
     """How many more tasks the job needs at least before it may start; 0: it may."""
-    return max(_missing_tasks(job), _missing_in_roles(job), 0)
+    return max(_missing_tasks(job), _missing_in_roles(job), _missing_in_sub_groups(job), 0)
 
 
 def _missing_tasks(job: Job) -> int:
@@ -150,3 +166,20 @@ def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
             if task.cls.best_effort:
                 counts[task.role] = counts.get(task.role, 0) + 1
     return sum(max(minimum - counts.get(role, 0), 0) for role, minimum in job.role_minimum.items())
+
+
+def _missing_in_sub_groups(job: Job) -> int:
+    """What the sub-groups closest to their size lack, as many of each policy as have to be there; 1 for each that has
+    no Pods yet."""
+    total = 0
+    for policy, minimum in (job.sub_group_minimum or {}).items():
+        if minimum:
+            lacking = sorted(max(s.missing, 0) for s in job.sub_jobs.values() if s.policy == policy)
+            total += sum(lacking[:minimum]) + max(minimum - len(lacking), 0)
+    return total
+
+
+def _sub_groups(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
+    """(policy, how many of its sub-groups count, how many have to)."""
+    for policy, minimum in (job.sub_group_minimum or {}).items():
+        yield policy, sum(1 for s in job.sub_jobs.values() if s.policy == policy and counts(s)), minimum

@@ -1,7 +1,7 @@
 """pdb: a PodDisruptionBudget says how many of its Pods may be evicted at once (Volcano's pdb plugin).
 
 Of the candidates, in their order, as many may go as each budget allows, less those that went before in the same
-session. A Pod without any label is never a victim (as in Volcano, though no budget can speak of it).
+session. Preempt and reclaim never take a Pod without any label (as in Volcano, though few budgets can speak of it).
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from scheduler.api.objects import PodDisruptionBudget
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_LIMIT
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_LIMIT
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
@@ -41,6 +41,7 @@ class Pdb:
         """Budget -> how many of its Pods were evicted in this session."""
         for point in (PREEMPTABLE, RECLAIMABLE):
             session.add(point, lambda claimant, candidates: self._victims(candidates), bound=self._expendable)
+        session.add(UNIFIED_EVICTABLE, lambda context, candidates: self._within_budgets(candidates))
         session.add(VICTIM_LIMIT, self._victims)
         if self._by_namespace:
             session.add_handlers(self._allocated, self._deallocated)
@@ -58,11 +59,12 @@ class Pdb:
 
     # --- answers ---
     def _victims(self, candidates: Sequence[Task]) -> list[Task]:
+        return self._within_budgets([task for task in candidates if task.labels])
+
+    def _within_budgets(self, candidates: Sequence[Task]) -> list[Task]:
         counted: Counter[str] = Counter()
         victims = []
         for task in candidates:
-            if not task.labels:
-                continue
             allowed = True
             for budget in self._budgets(task):
                 counted[budget.metadata.uid] += 1

@@ -10,7 +10,15 @@ from typing import ClassVar
 from scheduler.api.job import Job
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import JOB_ORDER, JOB_STARVING, PREEMPTABLE, SUB_JOB_ORDER, TASK_ORDER
+from scheduler.framework.extension import (
+    JOB_ORDER,
+    JOB_STARVING,
+    PREEMPTABLE,
+    SUB_JOB_ORDER,
+    TASK_ORDER,
+    UNIFIED_EVICTABLE,
+    EvictionContext,
+)
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
@@ -33,6 +41,7 @@ class Priority:
         session.add(PREEMPTABLE, self._victims, bound=self._lower)
         if session.option(PREEMPTABLE.flag):
             session.add_veto(PREEMPTABLE, self._above)
+        session.add(UNIFIED_EVICTABLE, self._evictable)
         session.add(JOB_STARVING, self._starving)
 
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
@@ -50,6 +59,12 @@ class Priority:
             if lower:
                 victims.append(task)
         return victims
+
+    def _evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        """Importance has no say across queues, as in reclaim."""
+        if context.across_queues:
+            return list(candidates)
+        return [task for task in candidates if self._session.jobs[task.job].priority < context.job.priority]
 
     def _above(self, preemptor: Task | None, task: Task) -> bool:
         """Whether the task is more important than the preemptor."""

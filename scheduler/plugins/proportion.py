@@ -28,20 +28,24 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    FIGURES,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
     OVERUSED,
     PREEMPTIVE,
     QUEUE_ORDER,
     RECLAIMABLE,
+    UNIFIED_EVICTABLE,
+    EvictionContext,
     Vote,
 )
+from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
 from scheduler.plugins.queues import job_columns
 from scheduler.plugins.queues.columns import without_gated
-from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open
+from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
 
 
 @dataclass(slots=True)
@@ -63,6 +67,11 @@ class QueueShare:
         asked = self.deserved >= SMALLEST
         return float(shares(self.allocated[asked], self.deserved[asked]).max()) if asked.any() else 0.0
 
+    @property
+    def overused(self) -> bool:
+        """It has all that it deserves."""
+        return less_equal(self.deserved, self.allocated)
+
 
 @register_plugin
 class Proportion:
@@ -82,8 +91,10 @@ class Proportion:
         session.add(ALLOCATABLE, self._allocatable)
         session.add(PREEMPTIVE, self._preemptive)
         session.add(RECLAIMABLE, self._reclaimable, bound=self._over_share)
+        session.add(UNIFIED_EVICTABLE, self._evictable)
         session.add(JOB_ENQUEUEABLE, self._enqueueable)
         session.add(JOB_ENQUEUED, self._enqueued)
+        session.add(FIGURES, self._figures)
         session.add_handlers(self._allocated, self._deallocated)
 
     @staticmethod
@@ -115,6 +126,9 @@ class Proportion:
             )
         return books
 
+    def _figures(self) -> Figures:
+        return Figures(queues=self._books)
+
     # --- answers ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
         book = self._books.get(queue.name)
@@ -122,12 +136,13 @@ class Proportion:
 
     def _overused(self, queue: Queue) -> Refusal | None:
         book = self._books.get(queue.name)
-        if book is None or not less_equal(book.deserved, book.allocated):
+        if book is None or not book.overused:
             return None
         return in_use(
             self._session.dimensions,
             f"queue {queue.name} has all that it deserves",
             [int(d) for d in np.flatnonzero(book.deserved >= SMALLEST) if d != PODS_INDEX],
+            of_queue(queue.name),
             used=book.allocated,
             deserved=book.deserved,
         )
@@ -149,6 +164,7 @@ class Proportion:
                 self._session.dimensions,
                 f"queue {queue.name} has its share in use",
                 exceeded(book.allocated + request, book.deserved, request),
+                of_queue(queue.name),
                 asked=request,
                 used=book.allocated,
                 deserved=book.deserved,
@@ -165,7 +181,14 @@ class Proportion:
             request += task.cls.request
         return less_equal_requested(book.allocated + request, book.deserved, request)
 
+    def _evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        return self._beyond_share(candidates) if context.across_queues else list(candidates)
+
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        return self._beyond_share(candidates)
+
+    def _beyond_share(self, candidates: Sequence[Task]) -> list[Task]:
+        """Those that may go, if all before them do: their queues have more than they deserve."""
         left: dict[str, Vector] = {}
         victims = []
         for task in candidates:
@@ -203,6 +226,7 @@ class Proportion:
             "insufficient",
             over,
             where=f"queue {job.queue}",
+            of=of_queue(job.queue),
             asked=job.min_resources,
             used_or_promised=total - job.min_resources,
             limit=book.limit,

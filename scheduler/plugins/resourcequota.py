@@ -12,7 +12,8 @@ from scheduler.api.job import Job
 from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.objects import ResourceList, ResourceQuota
 from scheduler.api.quantity import QuantityError
-from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.reasons import Malformed, Refusal, Shortage
+from scheduler.api.resource import scale_of
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
 from scheduler.framework.registry import register_plugin
@@ -73,7 +74,9 @@ class ResourceQuotas:
                     f"resource quota insufficient, requested: {_listed(over, minimum)}, used: {_listed(over, taken)}, "
                     f"limited: {_listed(over, hard)} (ResourceQuota {job.namespace}/{name})"
                 )
-                self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message))
+                where = f"{job.namespace}/{name}"
+                shortages = tuple(_shortage(r, minimum[r], taken[r], hard[r], where) for r in over)
+                self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, shortages))
                 return Vote.REJECT
         return Vote.PERMIT
 
@@ -81,6 +84,12 @@ class ResourceQuotas:
         promised = self._promised.setdefault(job.namespace, {})
         for resource, amount in self._minimum(job).items():
             promised[resource] = promised.get(resource, NOTHING) + amount
+
+
+def _shortage(resource: str, asked: Amount, used: Amount, limit: Amount, where: str) -> Shortage:
+    """The same in the units of vectors."""
+    unit = 10**9 / scale_of(resource)
+    return Shortage(resource, asked.nano / unit, used.nano / unit, limit.nano / unit, "ResourceQuota", where)
 
 
 def _listed(names: Iterable[str], amounts: Amounts) -> str:

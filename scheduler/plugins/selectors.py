@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.node import NodeFacts
+from scheduler.api.node import Codes, NodeFacts
 from scheduler.api.objects import LabelSelector, Namespace, NodeSelectorTerm, PodAffinityTerm, Requirement
 from scheduler.api.task import TaskClass
 
@@ -27,8 +27,8 @@ def nodes_with_labels(facts: NodeFacts, labels: Mapping[str, str]) -> Mask:
     """The nodes that carry all the labels (spec.nodeSelector)."""
     mask = np.ones(len(facts), dtype=bool)
     for key, value in labels.items():
-        codes, values = facts.label_column(key)
-        mask &= codes == (values.index(value) if value in values else -2)
+        codes, numbers = facts.label_codes(key)
+        mask &= codes == numbers.get(value, -2)
     return mask
 
 
@@ -46,18 +46,17 @@ def nodes_of_term(facts: NodeFacts, term: NodeSelectorTerm, complain: Complain) 
         return np.zeros(len(facts), dtype=bool)
     mask = np.ones(len(facts), dtype=bool)
     for requirement in term.match_expressions or ():
-        codes, values = facts.label_column(requirement.key)
-        mask &= _meets(codes, values, requirement, complain)
+        mask &= _meets(*facts.label_codes(requirement.key), requirement, complain)
     for requirement in term.match_fields or ():
         if requirement.key != NAME_FIELD:
             complain("matchFields", f"field {requirement.key[:64]!r} is not known")
             return np.zeros(len(facts), dtype=bool)
-        mask &= _meets(np.arange(len(facts), dtype=np.int32), facts.names, requirement, complain)
+        mask &= _meets(np.arange(len(facts), dtype=np.int32), facts.index, requirement, complain)
     return mask
 
 
-def _meets(codes: NDArray[np.int32], values: Sequence[str], requirement: Requirement, complain: Complain) -> Mask:
-    """Which rows of a label column meet a requirement; every distinct value is looked at once."""
+def _meets(codes: Codes, values: Mapping[str, int], requirement: Requirement, complain: Complain) -> Mask:
+    """Which rows of a label column meet a requirement; every distinct value is looked at once, or only those named."""
     wanted = requirement.values or []
     if requirement.operator in ("In", "NotIn") and not wanted:
         complain(requirement.key, f"{requirement.operator} needs values")
@@ -68,9 +67,9 @@ def _meets(codes: NDArray[np.int32], values: Sequence[str], requirement: Require
         case "DoesNotExist":
             return codes < 0
         case "In":
-            return _spread(codes, [value in wanted for value in values], absent=False)
+            return _any_of(codes, values, wanted)
         case "NotIn":
-            return _spread(codes, [value not in wanted for value in values], absent=True)
+            return ~_any_of(codes, values, wanted)
         case "Gt" | "Lt":
             bound = _integer(wanted[0]) if len(wanted) == 1 else None
             if bound is None:
@@ -79,14 +78,22 @@ def _meets(codes: NDArray[np.int32], values: Sequence[str], requirement: Require
             greater = requirement.operator == "Gt"
             numbers = [_integer(value) for value in values]
             good = [n is not None and (n > bound if greater else n < bound) for n in numbers]
-            return _spread(codes, good, absent=False)
+            mask: Mask = np.array([*good, False], dtype=bool)[codes]  # code -1 picks the last
+            return mask
     complain(requirement.key, f"operator {requirement.operator[:32]!r} is not known")
     return np.zeros(len(codes), dtype=bool)
 
 
-def _spread(codes: NDArray[np.int32], good: list[bool], *, absent: bool) -> Mask:
-    """Answers per distinct value, spread over the rows; code -1 picks the last entry, the answer for absent labels."""
-    mask: Mask = np.array([*good, absent], dtype=bool)[codes]
+def _any_of(codes: Codes, values: Mapping[str, int], wanted: Iterable[str]) -> Mask:
+    """Rows with one of the values."""
+    named = [values[value] for value in wanted if value in values]
+    mask: Mask
+    if len(named) == 1:
+        mask = codes == named[0]
+        return mask
+    good = np.zeros(len(values) + 1, dtype=bool)  # code -1 picks the last
+    good[named] = True
+    mask = good[codes]
     return mask
 
 
@@ -166,6 +173,10 @@ class PodSelector:
         if not self.sound or (self._namespaces is not None and cls.namespace not in self._namespaces):
             return False
         return matches(self._selector, cls.labels) and all(_label_meets(r, cls.labels) for r in self._extra)
+
+    def one(self, cls: TaskClass) -> float:
+        """``selects`` as a number of Pods: 1 or 0."""
+        return float(self.selects(cls))
 
 
 def selector_of_term(

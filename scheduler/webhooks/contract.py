@@ -78,6 +78,8 @@ class Settings:
     """Refuse to delete a queue that has allocated Pods."""
     root_queue_protection: bool = True
     max_queue_depth: int = 5
+    queue_gates: bool = False
+    """Pods that ask for it get the scheduling gate of queue admission."""
 
 
 Mutator = Callable[[Request, ClusterView, Settings], Json]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, RESOURCE_GROUP
+from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE, RESOURCE_GROUP
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.webhooks.cards import name_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, ResourceGroup, Settings
@@ -34,16 +34,18 @@ class _Pod(KubeObject):
 
 # --- mutate ---
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """A new Pod with what the first resource group that it belongs to gives (Volcano's /pods/mutate)."""
+    """A new Pod with what the first resource group that it belongs to gives, and with the scheduling gate that it asks
+    for (Volcano's /pods/mutate)."""
     pod = request.object
     spec = pod.get("spec")
     if request.operation is not Operation.CREATE or not isinstance(spec, dict):
         return pod
     annotations = _mapping(_mapping(pod.get("metadata")).get("annotations"))
-    for group in settings.resource_groups:
-        if _belongs(group, request.namespace, annotations):
-            return {**pod, "spec": _as_of(group, spec)}
-    return pod
+    first = next((g for g in settings.resource_groups if _belongs(g, request.namespace, annotations)), None)
+    given = spec if first is None else _as_of(first, spec)
+    if settings.queue_gates and annotations.get(QUEUE_ALLOCATION_GATE) == "true":
+        given = _gated(given)
+    return pod if given is spec else {**pod, "spec": given}
 
 
 def _belongs(group: ResourceGroup, namespace: str, annotations: Mapping[str, Any]) -> bool:
@@ -66,6 +68,14 @@ def _as_of(group: ResourceGroup, spec: Json) -> Json:
     if group.scheduler_name:
         result["schedulerName"] = group.scheduler_name
     return result
+
+
+def _gated(spec: Json) -> Json:
+    gates = spec.get("schedulingGates") or []
+    if spec.get("nodeName") or not isinstance(gates, list):  # a Pod with a node may have no gate
+        return spec
+    gate = {"name": QUEUE_ALLOCATION_GATE}
+    return spec if gate in gates else {**spec, "schedulingGates": [*gates, gate]}
 
 
 def _mapping(value: Any) -> Json:

@@ -12,7 +12,8 @@ import yaml
 from controlplane import build
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE, ROOT
-from scheduler.api.kinds import CLAIM, QUEUE, VCJOB
+from scheduler.api.kinds import CLAIM, QUEUE, STORAGE_CLASS, VCJOB, VOLUME
+from scheduler.api.names import SELECTED_NODE
 from scheduler.cluster.kube.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
@@ -26,7 +27,17 @@ H200 = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 NEVER_NEEDED_HERE = {
     ("volcano-py-scheduler", "get", "", "pods"),  # when the answer to a binding is lost
+    ("volcano-py-scheduler", "get", "", "persistentvolumes"),  # when a write to one is refused, or its answer lost
+    ("volcano-py-scheduler", "get", "", "persistentvolumeclaims"),
     ("volcano-py-scheduler", "delete", "", "pods"),  # an eviction
+    ("volcano-py-scheduler", "get", "", "nodes"),  # the lock of a node with shared devices
+    ("volcano-py-scheduler", "patch", "", "nodes"),
+    ("volcano-py-scheduler", "get", "resource.k8s.io", "resourceclaims"),  # test_dynamic_resources.py has these
+    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims"),
+    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims/status"),
+    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims/binding"),
+    ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_cpu_usage_avg"),  # metrics: prometheus_adaptor
+    ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_memory_usage_avg"),
     ("volcano-py-scheduler", "create", "coordination.k8s.io", "leases"),  # when somebody has deleted it
     ("volcano-py-controllers", "create", "coordination.k8s.io", "leases"),
     ("volcano-py-scheduler", "patch", "", "events"),  # half a minute later, when the same happens again
@@ -105,6 +116,29 @@ def test_a_vcjob_with_a_volume_of_its_own_gets_a_claim(stage: examples.Stage) ->
     manifest["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaim": claim}]
     stage.api.create(object_path(VCJOB, stage.namespace, "").rstrip("/"), manifest)
     stage.until(lambda: stage.api.get(object_path(CLAIM, stage.namespace, "").rstrip("/"))["items"])
+
+
+def test_a_vcjob_is_promised_the_volume_that_is_there_and_one_is_asked_for(stage: examples.Stage) -> None:
+    there, made = (f"{stage.namespace}-{name}" for name in ("there", "made"))
+    for name, provisioner in ((there, "kubernetes.io/no-provisioner"), (made, "example.com/maker")):
+        kind = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+        stage.api.create(object_path(STORAGE_CLASS, "", "").rstrip("/"), {"metadata": {"name": name}, **kind})
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "storageClassName": there}
+    body = {"metadata": {"name": there}, "spec": {**volume, "hostPath": {"path": "/data"}}}
+    stage.api.create(object_path(VOLUME, "", "").rstrip("/"), body)
+    (manifest,) = yaml.safe_load_all((EXAMPLES / "vcjob.yaml").read_text(encoding="utf-8"))
+    manifest["spec"]["volumes"] = [
+        {"mountPath": f"/{name}", "volumeClaim": {**wanted, "storageClassName": name}} for name in (there, made)
+    ]
+    stage.api.create(object_path(VCJOB, stage.namespace, "").rstrip("/"), manifest)
+
+    def claims() -> dict[str, Any]:
+        items = stage.api.get(object_path(CLAIM, stage.namespace, "").rstrip("/"))["items"]
+        return {claim["spec"]["storageClassName"]: claim for claim in items}
+
+    stage.until(lambda: there in claims() and claims()[there]["spec"].get("volumeName") == there)
+    stage.until(lambda: SELECTED_NODE in (claims()[made]["metadata"].get("annotations") or {}))
 
 
 def test_every_example_is_tried() -> None:

@@ -206,3 +206,16 @@ def test_kubectl_finds_the_plugin(terminal: Terminal, control_plane: ControlPlan
     terminal.jobs("run", "-N", "train")
     assert run("job", "list", "-n", terminal.namespace, "-o", "name") == "job.batch.volcano.sh/train\n"
     assert run("queue", "-h").startswith("Usage: kubectl vc queue ")
+
+
+def test_a_job_that_waits_is_explained_from_the_living_cluster(terminal: Terminal) -> None:
+    groups = f"{SCHEDULING}/namespaces/{terminal.namespace}/podgroups"
+    pods = f"/api/v1/namespaces/{terminal.namespace}/pods"
+    meta = {"name": "lost", "annotations": {"scheduling.k8s.io/group-name": "lost"}}
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    terminal.admin.create(groups, group | {"metadata": meta, "spec": {"queue": "nowhere", "minMember": 1}})
+    spec = {"schedulerName": "volcano-py", "containers": [{"name": "main", "image": "none"}]}
+    terminal.admin.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    printed = terminal.prints("explain", "podgroup", "-n", terminal.namespace, "lost")
+    assert "queue nowhere does not exist" in printed
+    assert "create queue nowhere" in printed

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
     ASCEND_910,
@@ -23,6 +25,8 @@ from scheduler.api.names import (
     GROUP_NAME,
     PREDICATE_TIME,
 )
+from scheduler.record.journal import SUFFIX
+from scheduler.record.replay import replay
 
 pytestmark = pytest.mark.controlplane
 
@@ -290,6 +294,26 @@ def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Cluster, 
         cluster.wait(lambda: len(cluster.bound()) == 30, timeout=60)
 
     assert Counter(cluster.bound().values()) == Counter(nodes)
+
+
+def test_what_was_recorded_at_work_is_decided_alike_again(cluster: Cluster, tmp_path: Path) -> None:
+    for i in range(10):
+        cluster.node(f"npu-{i:02d}", **{ASCEND_910: "8"})
+    records = tmp_path / "records"
+    slow = ("--bind-workers=2", "--kube-api-qps=40", "--kube-api-burst=1")
+    with running(cluster, tmp_path, "--leader-elect=false", f"--record={records}", *slow):
+        for g in range(7):
+            cluster.group(f"pair-{g}", 2)
+            for i in range(2):
+                cluster.pod(f"pair-{g}-{i}", f"pair-{g}", {"cpu": "1", ASCEND_910: "8"})
+        cluster.wait(lambda: len(cluster.bound()) == 10)
+        for i in range(2):
+            cluster.node(f"late-{i}", **{ASCEND_910: "8"})
+        cluster.wait(lambda: len(cluster.bound()) == 12)
+
+    sessions = [session for path in sorted(records.glob(f"*{SUFFIX}")) for session in replay(path)]
+    assert sum(len(session.recorded.binds) for session in sessions if session.recorded) >= 12
+    assert [session.differences for session in sessions if not session.same] == []
 
 
 def test_a_second_replica_takes_over(cluster: Cluster, tmp_path: Path) -> None:

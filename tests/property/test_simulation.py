@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.quantity import parse_quantity
 from scheduler.cluster.memory import Kubelet, simulate
-from scheduler.framework import classview
+from scheduler.framework import runs
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
 from tests.builders import NAME, Raw, World, amounts, group, manifests, node, pod, queue
 
@@ -169,13 +169,13 @@ def test_the_same_input_gives_the_same_output(
 def test_placing_runs_of_equal_tasks_comes_to_what_placing_each_alone_does(
     objects: list[Raw], configuration: Configuration, run: int
 ) -> None:
-    longest = classview.LONGEST_RUN
+    longest = runs.LONGEST
     fast = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
     try:
-        classview.LONGEST_RUN = run
+        runs.LONGEST = run
         slow = simulate(manifests(*objects), configuration, [NAME]).cluster.objects()
     finally:
-        classview.LONGEST_RUN = longest
+        runs.LONGEST = longest
     assert fast == slow
 
 

@@ -9,6 +9,7 @@ Interchangeable nodes (alike but for their names, nothing on them at first) may 
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import yaml
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.names import GROUP_NAME
+from scheduler.api.usage import NodeUsage
+from scheduler.cli.feature_gates import FeatureGates
 from scheduler.cluster.memory import Kubelet, read_manifests, simulate
 from scheduler.framework.configuration import parse_configuration
 
@@ -76,11 +79,28 @@ def _moved(pod: Raw, swap: dict[str, str]) -> Raw:
 
 
 def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
-    """Every object after the scheduler is done with the scenario's manifests."""
-    conf = HERE / name / "scheduler.conf"
-    configuration = parse_configuration(conf.read_text(encoding="utf-8"), conf.name)
-    report = simulate(read_manifests([str(HERE / name / "input.yaml")]), configuration, ["volcano"], kubelet=kubelet)
+    """Every object after the scheduler is done with the scenario's manifests. ``usage`` of its meta says how busy nodes
+    are, per cent of cpu and memory, and ``cycles`` how long it takes."""
+    conf, about = HERE / name / "scheduler.conf", meta(name)
+    configuration = replace(parse_configuration(conf.read_text(encoding="utf-8"), conf.name), features=features(name))
+    loads = {node: NodeUsage(cpu, memory, 0.0) for node, (cpu, memory) in about.get("usage", {}).items()}
+    report = simulate(
+        read_manifests([str(HERE / name / "input.yaml")]),
+        configuration,
+        ["volcano"],
+        cycles=about.get("cycles"),
+        kubelet=kubelet,
+        usage=loads,
+    )
     return report.cluster.objects()
+
+
+def features(name: str) -> frozenset[str]:
+    """The feature gates that the scheduler was started with."""
+    prefix = "--feature-gates="
+    given = [flag for flag in meta(name).get("flags", {}).get("scheduler", []) if flag.startswith(prefix)]
+    read = [FeatureGates().convert(flag.removeprefix(prefix), None, None) for flag in given]
+    return frozenset(gate for gates in read for gate, on in gates.items() if on)
 
 
 # --- counts ---
@@ -177,7 +197,7 @@ def compare_pods(expected: Raw, items: list[Raw], started: set[str]) -> list[str
 
 def shape(pod: Raw) -> str:
     """What interchangeable Pods have in common."""
-    spec = {k: v for k, v in pod["spec"].items() if k != "nodeName"}
+    spec = {k: v for k, v in pod["spec"].items() if k not in ("nodeName", "schedulingGates")}  # what sessions change
     return json.dumps([group_of(pod), spec, pod["metadata"].get("labels")], sort_keys=True)
 
 

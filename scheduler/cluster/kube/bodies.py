@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
+from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
 from scheduler.api.moment import format_moment
-from scheduler.api.names import POD_SCHEDULED
+from scheduler.api.names import POD_SCHEDULED, QUEUE_ALLOCATION_GATE
+from scheduler.api.objects import KubeObject
+from scheduler.api.preparation import Patch
 
 _encode = msgspec.json.Encoder().encode
 
@@ -64,6 +66,12 @@ def deletion(eviction: Evict) -> bytes:
     if eviction.task.uid:
         options["preconditions"] = {"uid": eviction.task.uid}
     return _encode(options)
+
+
+def ungating(ungate: Ungate) -> bytes:
+    """Strategic merge patch of a Pod: one scheduling gate goes, be it there or not."""
+    gone = {"$patch": "delete", "name": QUEUE_ALLOCATION_GATE}
+    return _encode({"metadata": _uid(ungate.task.uid), "spec": {"schedulingGates": [gone]}})
 
 
 def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> bytes:
@@ -121,6 +129,14 @@ def queue_allocated(update: QueueAllocated) -> bytes:
 def queue_first_allocated(update: QueueAllocated) -> bytes:
     """Merge patch for a Queue that has no status yet."""
     return _encode({"status": {"allocated": update.allocated, "reservation": {}}})
+
+
+def exactly(patch: Patch, found: KubeObject) -> bytes:
+    """The body of a patch that is refused unless the object is the very version that was looked at."""
+    meta = found.metadata
+    version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
+    metadata = {**patch.body.get("metadata", {}), **_uid(meta.uid), **version}
+    return _encode({**patch.body, "metadata": metadata})
 
 
 def _uid(uid: str) -> dict[str, str]:

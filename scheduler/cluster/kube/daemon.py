@@ -6,34 +6,46 @@ cache and the writer belong to the event loop.
 """
 
 import asyncio
+import contextlib
 import functools
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
 
+from scheduler.actions.gang_preempt import GangPreempt
+from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import POD, POD_GROUP
-from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, SHOWN
+from scheduler.api.names import DEFAULT_QUEUE, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.bootstrap import ensure_queues
 from scheduler.cluster.kube.client import ApiClient, CredentialSource
+from scheduler.cluster.kube.custom_metrics import getter
 from scheduler.cluster.kube.damper import Damper
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
-from scheduler.cluster.kube.informer import Informer, Sink
+from scheduler.cluster.kube.informer import Informer, Keeper, Sink
 from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
 from scheduler.cluster.kube.reload import ConfigurationFile
-from scheduler.cluster.kube.sources import sources
+from scheduler.cluster.kube.sources import Source, sources
 from scheduler.cluster.kube.watching import Watching, unless
-from scheduler.cluster.kube.writer import Failures, Writer, make_lanes
+from scheduler.cluster.kube.writer import Cache as WriterCache
+from scheduler.cluster.kube.writer import Writer, make_lanes
+from scheduler.cluster.outside import HttpOutside
+from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.intake import intake_of
+from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.server import Server
+from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
@@ -41,12 +53,14 @@ STUCK = 120.0
 """Seconds without a turn of the loop after which the process calls itself unwell."""
 FLUSH = 10.0
 """Seconds given to writes in flight when stopping."""
-QUEUES = 3.0
-"""Seconds given to the making of the default Queues before the first cycle; it goes on after that."""
+PREPARATION = 3.0
+"""Seconds given to the making of the default Queues, and to the first word on the load of nodes, before the first
+cycle; both go on after that."""
+_PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, Failures, Protocol):
+class Cache(Sink, Keeper, WriterCache, Protocol):
     """What the daemon needs of the cache."""
 
     version: int
@@ -56,6 +70,22 @@ class Cache(Sink, Failures, Protocol):
     def assume(self, decisions: Decisions) -> None: ...
 
     def take_malformed(self) -> list[Malformed]: ...
+
+    def node_names(self) -> list[str]: ...
+
+    def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
+
+    def attune(self, configuration: Configuration) -> None: ...
+
+
+class Sessions(Protocol):
+    """Whoever records sessions."""
+
+    def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
+
+    def overhearing(self, outside: Outside) -> Outside: ...
+
+    def decided(self, decisions: Decisions) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +103,8 @@ class Settings:
     percentage_nodes: int = 100
     """Per cent of the nodes among which enough feasible ones are looked for; 0: fewer the more nodes there are."""
     minimum_nodes: int = 100
+    csi_storage: bool = True
+    """Watch what CSI drivers say of the storage that is left."""
     metrics_address: str = ""
     health_address: str = ""
 
@@ -96,8 +128,11 @@ class Daemon:
         cache: Cache,
         credentials: CredentialSource,
         metrics: Metrics | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
+        """``sessions`` is told of every session, to record them."""
         self._settings = settings
+        self._sessions = sessions
         self._configuration = configuration
         self._cache = cache
         self._metrics = metrics or Metrics()
@@ -108,8 +143,19 @@ class Daemon:
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
         self._writer = Writer(self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name)
         self._watching = Watching(
-            [Informer(self._client, source, cache, self._recorder.malformed, self._metrics) for source in sources()]
+            [
+                Informer(self._client, source, cache, self._recorder.malformed, self._metrics, keeper=cache)
+                for source in sources(csi_storage=settings.csi_storage)
+            ]
         )
+        self._wanted = Watching([])
+        """ConfigMaps that plugins want. Nobody waits long for them: the right to read them may be missing."""
+        self._wanted_maps: set[tuple[str, str]] = set()
+        self._http = HttpOutside()
+        self._outside: Outside = self._http if sessions is None else sessions.overhearing(self._http)
+        self._listing: asyncio.Task[object] | None = None
+        """Objects are listed again because a new configuration shows them to other programs."""
+        self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
         self._stop = asyncio.Event()
         self._last = _Last()
         self._turn: float | None = None
@@ -142,15 +188,22 @@ class Daemon:
         background: list[asyncio.Task[object]] = []
         try:
             await self.server.start()
+            self._cache.attune(self._configuration.current)
             self._watching.start()
             if not await self._watching.synced(self._stop):
                 return 0
             return await self._lead(background)
         finally:
+            if self._listing is not None:
+                background.append(self._listing)
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            await self._usage.close()
+            await asyncio.to_thread(self._http.close)
             await self._watching.close()
+            await self._wanted.close()
+            await self._writer.close()
             await self._lanes.close()
             await self.server.stop()
             await self._client.close()
@@ -171,8 +224,11 @@ class Daemon:
                 return 0
         made = functools.partial(self._cache.upsert, "Queue")
         queues = asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made))
-        background.append(queues)
-        await asyncio.wait((queues,), timeout=QUEUES)
+        self._usage.follow(self._configuration.current.metrics)
+        usage = asyncio.create_task(self._usage.first_answer())
+        background += [queues, usage]
+        await asyncio.wait((queues, usage), timeout=PREPARATION)
+        await self._watch_wanted()
         lost = asyncio.create_task(elector.hold() if elector else asyncio.Event().wait())
         background.append(lost)
         await self._schedule(lost)
@@ -217,6 +273,8 @@ class Daemon:
             self._recorder.malformed(problem)
         if self._configuration.poll(self._metrics):
             self._last.version = -1
+            self._follow(self._configuration.current)
+            await self._watch_wanted()
         if self._writer.overloaded:
             return
         if self._nothing_to_do():
@@ -224,8 +282,14 @@ class Daemon:
             return
         version = self._cache.version
         try:
+            self._cache.attune(self._configuration.current)
             snapshot = self._cache.snapshot(time.time())
-            outcome = await asyncio.to_thread(self._decide, snapshot, self._configuration.current)
+            configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
+            if self._sessions is not None:
+                self._sessions.opened(snapshot, configuration, limit)
+            outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
+            if self._sessions is not None:
+                self._sessions.decided(outcome.decisions)
         except Exception:
             self._metrics.cycle_errors.inc()
             log.exception("a cycle failed; nothing was decided")
@@ -237,18 +301,41 @@ class Daemon:
         self._carry_out(outcome)
         self._last = _Last(version, not outcome.decisions)
 
+    async def _watch_wanted(self) -> None:
+        """Watch the ConfigMaps that plugins of the configuration want, those that are not watched yet."""
+        wanted = intake_of(self._configuration.current, {}).config_maps - self._wanted_maps
+        self._wanted_maps |= wanted
+        for namespace, name in sorted(wanted):
+            source = Source(CONFIG_MAP, namespace, name=name)
+            self._wanted.add(Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics))
+        if wanted:
+            with contextlib.suppress(TimeoutError):
+                await unless(self._stop, self._wanted.listed(), timeout=PREPARATION)
+
+    def _follow(self, configuration: Configuration) -> None:
+        """A new configuration is in force."""
+        self._usage.follow(configuration.metrics)
+        kept = self._cache.wants_original(POD.name)
+        self._cache.attune(configuration)
+        if self._cache.wants_original(POD.name) and not kept:
+            self._listing = asyncio.create_task(self._watching.list_again(SHOWN, self._stop))
+
     def _nothing_to_do(self) -> bool:
         """The last cycle decided nothing, and nothing has changed since it began."""
         last = self._last
         return last.idle and last.version == self._cache.version and time.monotonic() - last.at < IDLE_CYCLE
 
-    def _decide(self, snapshot: Snapshot, configuration: Configuration) -> Outcome:
+    def _nodes_limit(self, snapshot: Snapshot) -> int:
+        return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
+
+    def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """One cycle, on a thread of its own."""
-        limit = nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
-        outcome = run_cycle(snapshot, configuration, nodes_limit=limit)
+        outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
         bound = {bind.task.job for bind in outcome.decisions.binds}
         session = outcome.session
         self._metrics.session.update(session.jobs, session.queues, session.dimensions, bound, snapshot.now)
+        self._metrics.shares.update(session.figures(), session.queues, session.dimensions)
+        self._metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
         return outcome
 
     def _carry_out(self, outcome: Outcome) -> None:
@@ -267,7 +354,7 @@ class Daemon:
         problems = tuple(outcome.session.problems)
         if problems != self._problems:
             for text in problems:
-                log.warning("configuration", problem=text)
+                log.warning("a plugin or action has a problem", problem=text)
         self._problems = problems
 
     def _measure(self, outcome: Outcome) -> None:
@@ -281,8 +368,14 @@ class Daemon:
         metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
         metrics.schedule_attempts.labels("unschedulable").inc(len(decisions.pods))
         metrics.unscheduled_jobs.set(sum(1 for job in outcome.session.jobs.values() if job.fit_errors or job.refusals))
-        if decisions.evictions:
-            metrics.victims.set(len(decisions.evictions))
+        jobs = outcome.session.jobs.values()
+        unready = (job.name for job in jobs for c in job.new_conditions if c[2] == REASON_NOT_ENOUGH_RESOURCES)
+        metrics.attempts.count(decisions.preemption_attempts, unready, (job.name for job in jobs))
+        preempted = sum(eviction.reason in _PREEMPTIONS for eviction in decisions.evictions)
+        if preempted:
+            metrics.victims.set(preempted)
+        for action, number in decisions.eviction_transactions.items():
+            metrics.eviction_transactions.labels(action).inc(number)
         now = time.time()
         for key in {bind.task.job for bind in decisions.binds}:
             job = outcome.session.jobs.get(key)

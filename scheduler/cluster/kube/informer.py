@@ -42,6 +42,14 @@ class Sink(Protocol):
     def delete(self, kind: str, namespace: str, name: str) -> None: ...
 
 
+class Keeper(Protocol):
+    """Who keeps objects as they were written."""
+
+    def wants_original(self, kind: str) -> bool: ...
+
+    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None: ...
+
+
 class _ListMeta(Wire):
     resource_version: str = ""
     continuation: str = msgspec.field(default="", name="continue")
@@ -83,6 +91,7 @@ class Informer:
         *,
         page: int = PAGE,
         backoff: Backoff | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         """``report`` is told of objects that could not be read."""
         struct = source.kind.struct
@@ -96,6 +105,7 @@ class Informer:
         self._metrics = metrics
         self._page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
+        self._keeper = keeper
         self._decoder = msgspec.json.Decoder(struct)
         self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
         self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
@@ -151,7 +161,7 @@ class Informer:
     # --- list ---------------------------------------------------------------------------------------------------------
     async def _list(self) -> None:
         """One consistent state, page by page, into the cache."""
-        found: list[tuple[Key, KubeObject | None]] = []
+        found: list[tuple[Key, KubeObject | None, msgspec.Raw]] = []
         first = params = {"limit": str(self._page), **self.source.selection}
         while True:
             try:
@@ -162,16 +172,18 @@ class Informer:
                     continue
                 raise
             answer = self._lists.decode(body)
-            found += [self._read(raw) for raw in answer.items or ()]
+            found += [(*self._read(raw), raw) for raw in answer.items or ()]
             if not answer.metadata.continuation:
                 break
             params = {**first, "continue": answer.metadata.continuation}
-        present = {key for key, _ in found}
+        present = {key for key, _, _ in found}
         for namespace, name in self._keys - present:
             self._delete((namespace, name))
-        for key, obj in found:
+        for key, obj, raw in found:
             if obj is not None:
                 self._upsert(key, obj)
+                if self._keeping:
+                    self._keep(key, raw)
         self._version = answer.metadata.resource_version
         log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
 
@@ -224,6 +236,8 @@ class Informer:
         key = (obj.metadata.namespace, obj.metadata.name)
         if event.type in ("ADDED", "MODIFIED"):
             self._upsert(key, obj)
+            if self._keeping:
+                self._keep(key, self._raw_events.decode(line).object)
         elif event.type == "DELETED":
             self._delete(key)
         elif event.type == "ERROR":
@@ -260,6 +274,16 @@ class Informer:
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("an object could not be taken in", source=str(self.source), namespace=key[0], name=key[1])
             self._tell(key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+
+    @property
+    def _keeping(self) -> bool:
+        """Objects of this kind are to be kept as they were written."""
+        return self._keeper is not None and self._keeper.wants_original(self.source.kind.name)
+
+    def _keep(self, key: Key, raw: msgspec.Raw) -> None:
+        """An object was just taken in."""
+        if self._keeper is not None and key[1].startswith(self.source.name_prefix):
+            self._keeper.keep_original(self.source.kind.name, *key, raw.copy())
 
     def _delete(self, key: Key) -> None:
         self._told.pop(key, None)

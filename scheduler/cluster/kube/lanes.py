@@ -20,7 +20,7 @@ class Urgency(IntEnum):
     """The classes of work, the most important first."""
 
     PLACEMENT = 0
-    """Bindings, evictions, and the admission of jobs whose Pods wait for it."""
+    """Bindings, evictions, and the admission of jobs and Pods that wait for it."""
     STATUS = 1
     EVENT = 2
 
@@ -85,6 +85,10 @@ class Lanes:
             lane.waiting[key] = work
             self._wake()
         return True
+
+    def limit(self, urgency: Urgency) -> int:
+        """How much of a class may be in flight."""
+        return self._lanes[urgency].limit
 
     def backlog(self, urgency: Urgency) -> int:
         """How much of a class is not done yet."""

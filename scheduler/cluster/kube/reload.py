@@ -5,6 +5,7 @@ same. A file that cannot be used leaves the last good configuration in force. Wh
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -74,9 +75,13 @@ class ReloadedFile(Generic[T]):
 class ConfigurationFile(ReloadedFile[Configuration]):
     """The scheduler's."""
 
-    def __init__(self, path: str = "") -> None:
-        """Raises ConfigurationError."""
-        super().__init__(path, parse_configuration, DEFAULT_CONFIGURATION)
+    def __init__(self, path: str = "", features: frozenset[str] = frozenset()) -> None:
+        """``features``: feature gates that are on. Raises ConfigurationError."""
+
+        def parse(text: str, source: str) -> Configuration:
+            return replace(parse_configuration(text, source), features=features)
+
+        super().__init__(path, parse, DEFAULT_CONFIGURATION)
 
     def poll(self, metrics: RoleMetrics) -> bool:
         if not super().poll(metrics):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.api.kinds import CONFIG_MAP, SCHEDULED_FROM, Kind
+from scheduler.api.kinds import CONFIG_MAP, CSI_DRIVER, SCHEDULED_FROM, STORAGE_CAPACITY, Kind
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 
 
@@ -17,6 +17,8 @@ class Source:
     """Objects of other names are passed over."""
     labels: str = ""
     """A label selector in kubectl's notation, applied by the server; "" for all."""
+    name: str = ""
+    """The only object, chosen by the server; "" for all."""
 
     @property
     def path(self) -> str:
@@ -28,15 +30,21 @@ class Source:
     @property
     def selection(self) -> dict[str, str]:
         """The query parameters that restrict what the server sends."""
-        return {"labelSelector": self.labels} if self.labels else {}
+        selection = {"labelSelector": self.labels} if self.labels else {}
+        if self.name:
+            selection["fieldSelector"] = f"metadata.name={self.name}"
+        return selection
 
     def __str__(self) -> str:
-        return f"{self.kind.plural} in {self.namespace}" if self.namespace else self.kind.plural
+        what = f"{self.kind.plural} {self.name}" if self.name else self.kind.plural
+        return f"{what} in {self.namespace}" if self.namespace else what
 
 
-def sources() -> list[Source]:
-    """Everything the cache is fed with. Of ConfigMaps, those with the state of accelerators only."""
-    result = [Source(kind) for kind in SCHEDULED_FROM if kind is not CONFIG_MAP]
+def sources(*, csi_storage: bool = True) -> list[Source]:
+    """Everything the cache is fed with. Of ConfigMaps, those with the state of accelerators only. ``csi_storage`` False
+    leaves out what drivers say of the storage that is left: nobody is refused for want of it then."""
+    left_out = {CONFIG_MAP} if csi_storage else {CONFIG_MAP, CSI_DRIVER, STORAGE_CAPACITY}
+    result = [Source(kind) for kind in SCHEDULED_FROM if kind not in left_out]
     result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
     return result
 

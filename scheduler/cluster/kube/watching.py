@@ -37,12 +37,17 @@ class Watching:
     """For one event loop."""
 
     def __init__(self, informers: Sequence[Informer]) -> None:
-        self._informers = informers
+        self._informers = list(informers)
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         for informer in self._informers:
             self._watch(informer)
+
+    def add(self, informer: Informer) -> None:
+        """Start one more."""
+        self._informers.append(informer)
+        self._watch(informer)
 
     def _watch(self, informer: Informer) -> None:
         self._tasks[informer] = asyncio.create_task(informer.run())
@@ -51,14 +56,18 @@ class Watching:
         """Wait until every first list is in; False if stopped before."""
         waiting = list(self._informers)
         while waiting:
-            done = asyncio.gather(*(informer.synced.wait() for informer in waiting))
             with contextlib.suppress(TimeoutError):
-                if await unless(stop, done, timeout=PATIENCE) is None:
+                if await unless(stop, self.listed(), timeout=PATIENCE) is None:
                     return False
             waiting = [informer for informer in waiting if not informer.synced.is_set()]
             for informer in waiting:
                 log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
         log.info("synced")
+        return True
+
+    async def listed(self) -> bool:
+        """Wait until every first list is in. Always True."""
+        await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         return True
 
     async def list_again(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:

@@ -5,6 +5,8 @@ and the next session decides anew. A lost answer to a binding is settled by look
 """
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -27,6 +29,7 @@ from scheduler.api.names import (
     EVENT_NORMAL,
     EVENT_SCHEDULED,
     EVENT_WARNING,
+    POD_REASON_SCHEDULER_ERROR,
     SCHEDULING_API_VERSION,
 )
 from scheduler.api.objects import Pod
@@ -44,8 +47,10 @@ from scheduler.cluster.kube.client import (
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.lanes import Lanes, Urgency, Work
+from scheduler.cluster.kube.preparer import Preparer
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import object_path
+from scheduler.cluster.kube.underway import Objects, PreparationError, Underway
 from scheduler.observability.metrics import Metrics
 
 ATTEMPTS = 8
@@ -53,13 +58,12 @@ ATTEMPTS = 8
 BACKLOG = 10_000
 """Bindings and evictions not yet done above which no new session should be held."""
 LIMITLESS = 1_000_000
-REASON_SCHEDULER_ERROR = "SchedulerError"
 _KIND = {kind.name: kind for kind in SCHEDULED_FROM}
 log = structlog.get_logger(__name__)
 
 
-class Failures(Protocol):
-    """Who is told that what was assumed did not come about."""
+class Cache(Objects, Protocol):
+    """What has assumed the decisions, and is told of what did not come about."""
 
     def bind_failed(self, bind: Bind) -> None: ...
 
@@ -72,7 +76,7 @@ class Writer:
     def __init__(
         self,
         client: ApiClient,
-        failures: Failures,
+        cache: Cache,
         lanes: Lanes,
         recorder: Recorder,
         metrics: Metrics,
@@ -80,20 +84,31 @@ class Writer:
         scheduler_name: str,
     ) -> None:
         self._client = client
-        self._failures = failures
+        self._cache = cache
         self._lanes = lanes
         self._recorder = recorder
         self._metrics = metrics
         self._fence = fence
         self._name = scheduler_name
+        self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.PLACEMENT))
 
     def submit(self, decisions: Decisions) -> None:
         """Queue everything. To be called before the cache assumes the same decisions: what a Pod's condition said until
         now is read from its task."""
+        together: dict[int, list[Bind]] = {}
         for bind in decisions.binds:
-            self._lanes.submit(Urgency.PLACEMENT, ("bind", bind.task.uid), _Binding(self, bind))
+            if bind.together:
+                together.setdefault(bind.together, []).append(bind)
+            else:
+                self._bind(bind)
+        for binds in together.values():
+            self._preparer.begin(binds, self._bind, self._not_prepared)
         for eviction in decisions.evictions:
             self._lanes.submit(Urgency.PLACEMENT, ("evict", eviction.task.uid), _Eviction(self, eviction))
+        for ungate in decisions.ungates:
+            path = _path("Pod", ungate.task.namespace, ungate.task.name)
+            work = self._patch(path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, Priority.WRITE)
+            self._lanes.submit(Urgency.PLACEMENT, ("ungate", ungate.task.uid), work)
         for group in decisions.pod_groups:
             key = ("PodGroup", group.namespace, group.name)
             if group.admits:
@@ -107,10 +122,33 @@ class Writer:
         for event in decisions.events:
             self._recorder.post(event)
 
+    def _bind(self, bind: Bind, underway: Sequence[Underway] = ()) -> None:
+        self._lanes.submit(Urgency.PLACEMENT, ("bind", bind.task.uid), _Binding(self, bind, underway))
+
+    def _not_prepared(self, binds: Sequence[Bind], error: PreparationError | Fenced) -> None:
+        """Bindings that belong together will not be made: each Pod is told why, the one at fault in an Event too."""
+        for bind in binds:
+            self._cache.bind_failed(bind)
+        if isinstance(error, Fenced) or error.gone:
+            return
+        log.warning("not bound for want of what they need", pod=error.bind.task.key, pods=len(binds), error=str(error))
+        for bind in binds:
+            self._metrics.schedule_attempts.labels("error").inc()
+            at_fault = bind is error.bind
+            why = str(error) if at_fault else f"pod {error.bind.task.key} of its gang: {error}"
+            text = f"execute preBind for pod {bind.task.key} failed: {why}, resync the task"
+            self.pod_status(PodUnschedulable(bind.task, POD_REASON_SCHEDULER_ERROR, text))
+            if at_fault:
+                self._recorder.post(EventPost(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
+
     @property
     def overloaded(self) -> bool:
         """So much is still to be done that deciding more would not help."""
         return self._lanes.backlog(Urgency.PLACEMENT) > BACKLOG
+
+    async def close(self) -> None:
+        """Give up what still waits for other objects."""
+        await self._preparer.close()
 
     async def flush(self, timeout: float) -> bool:
         """Wait for bindings, evictions and status to be done; whether that came about within ``timeout`` seconds."""
@@ -222,9 +260,12 @@ class _Placement:
 class _Binding(_Placement):
     """One Pod to one node, with its annotations, in one request."""
 
-    def __init__(self, writer: Writer, bind: Bind) -> None:
+    def __init__(self, writer: Writer, bind: Bind, underway: Sequence[Underway]) -> None:
+        """``underway``: preparations for this binding alone; of those, the ones left to the last are done first."""
         super().__init__(writer, bind.task)
         self.bind = bind
+        self.underway = underway
+        self.left = [one for one in underway if one.at_binding]
         self.settling: ApiError | TransportError | None = None
         """The error after which only a look at the Pod can tell what happened."""
 
@@ -234,6 +275,10 @@ class _Binding(_Placement):
             if self.settling is not None:
                 await self._settle(self.settling)
                 return None
+            while self.left:
+                if (seconds := await self.left[0].advance()) is not None:
+                    return seconds
+                del self.left[0]
             started = time.perf_counter()
             path = f"{_path('Pod', self.task.namespace, self.task.name)}/binding"
             await writer._client.request(
@@ -243,7 +288,10 @@ class _Binding(_Placement):
             self._succeeded()
             return None
         except Fenced:
-            writer._failures.bind_failed(bind)
+            writer._cache.bind_failed(bind)
+            return None
+        except PreparationError as error:
+            writer._preparer.take_back(self.underway, partial(writer._not_prepared, (bind,), error))
             return None
         except (ApiError, TransportError) as error:
             if self.settling is not None:  # the look failed: look again
@@ -277,13 +325,13 @@ class _Binding(_Placement):
 
     def _failed(self, error: ApiError | TransportError) -> None:
         writer, task = self.writer, self.task
-        writer._failures.bind_failed(self.bind)
+        writer._preparer.take_back(self.underway, lambda: writer._cache.bind_failed(self.bind))
         writer._metrics.schedule_attempts.labels("error").inc()
         log.warning("a binding failed", pod=task.key, node=self.bind.node, error=str(error))
         if isinstance(error, ApiError) and error.status in (404, 409):
             return  # the Pod is gone, going or bound by another: the watch tells, nobody needs to hear of it
         text = f"failed to bind to node {self.bind.node}: {error}"
-        writer.pod_status(PodUnschedulable(task, REASON_SCHEDULER_ERROR, text))
+        writer.pod_status(PodUnschedulable(task, POD_REASON_SCHEDULER_ERROR, text))
         writer._recorder.post(EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
 
 
@@ -305,7 +353,7 @@ class _Eviction(_Placement):
                 "DELETE", path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=writer._fence
             )
         except Fenced:
-            writer._failures.evict_failed(eviction)
+            writer._cache.evict_failed(eviction)
             return None
         except (ApiError, TransportError) as error:
             if isinstance(error, TransportError) or error.transient:
@@ -315,7 +363,7 @@ class _Eviction(_Placement):
             elif error.status in (404, 409):  # gone already, or another of the same name: the watch tells
                 return None
             log.warning("an eviction failed", pod=self.task.key, error=str(error))
-            writer._failures.evict_failed(eviction)
+            writer._cache.evict_failed(eviction)
             return None
         log.info("evicted", pod=self.task.key, reason=eviction.reason)
         text = bodies.eviction_message(eviction)

@@ -2,6 +2,6 @@
 
 from scheduler.cluster.manifests import ManifestError, read_manifests
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.simulation import Kubelet, Report, simulate
+from scheduler.cluster.memory.simulation import Kubelet, Report, Simulation, simulate
 
-__all__ = ["Kubelet", "ManifestError", "MemoryCluster", "Report", "read_manifests", "simulate"]
+__all__ = ["Kubelet", "ManifestError", "MemoryCluster", "Report", "Simulation", "read_manifests", "simulate"]

@@ -11,7 +11,7 @@ from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.webhooks.contract import Operation, Request, Settings
 from scheduler.webhooks.routes import admit
 
-_MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
+_MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate", "/pods/mutate")
 _VALIDATING: Final = (
     "/jobs/validate",
     "/hypernodes/validate",
@@ -26,9 +26,11 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 class Admission:
     """Asked about every object that is read, as if it were created now; one that has a uid was admitted elsewhere."""
 
-    def __init__(self, server: MemoryServer, scheduler_names: Sequence[str]) -> None:
+    def __init__(self, server: MemoryServer, scheduler_names: Sequence[str], *, queue_gates: bool) -> None:
         self._view = MemoryView(server)
-        self._settings = Settings(scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES)
+        self._settings = Settings(
+            scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES, queue_gates=queue_gates
+        )
 
     def completed(self, kind: Kind, raw: Json) -> Json:
         """The object with what the mutating webhooks fill in."""

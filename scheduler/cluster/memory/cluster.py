@@ -3,28 +3,36 @@
 import copy
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
-from scheduler.api.decisions import Decisions, EventPost, ObjectRef, PodGroupStatusUpdate
+from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, PodGroupStatusUpdate, Ungate
 from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULED_FROM, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
     EVENT_EVICT,
+    EVENT_FAILED_SCHEDULING,
     EVENT_MALFORMED,
     EVENT_NORMAL,
     EVENT_SCHEDULED,
     EVENT_WARNING,
+    POD_REASON_SCHEDULER_ERROR,
     POD_SCHEDULED,
+    QUEUE_ALLOCATION_GATE,
     ROOT_QUEUE,
+    SCHEDULING_GATES_QUEUE_ADMISSION,
 )
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.admission import Admission
+from scheduler.cluster.memory.device_plugin import free_node_locks
 from scheduler.cluster.memory.event_log import EventLog
 from scheduler.cluster.memory.kubelet import SimulatedKubelet
+from scheduler.cluster.memory.preparing import Preparing
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, display, set_condition, stamp
+from scheduler.cluster.memory.storage import keep_volumes, provision
 
 _CACHED = frozenset(SCHEDULED_FROM)
 
@@ -32,18 +40,31 @@ _CACHED = frozenset(SCHEDULED_FROM)
 class MemoryCluster:
     """Objects, Events and a simulated kubelet around one cache."""
 
-    def __init__(self, cache: ClusterCache, scheduler_names: Sequence[str], *, start: datetime = EPOCH) -> None:
+    def __init__(
+        self,
+        cache: ClusterCache,
+        scheduler_names: Sequence[str],
+        *,
+        start: datetime = EPOCH,
+        features: frozenset[str] = frozenset(),
+    ) -> None:
+        """``start``: the time on its clock; ``features``: feature gates of the webhooks that are on."""
         self.cache = cache
         self.server = MemoryServer(start)
         self._component = scheduler_names[0]
-        self._admission = Admission(self.server, scheduler_names)
+        self._admission = Admission(
+            self.server, scheduler_names, queue_gates=SCHEDULING_GATES_QUEUE_ADMISSION in features
+        )
         self._log = EventLog()
         self._kubelet = SimulatedKubelet(self.server)
+        self._preparing = Preparing(self.server, self._bind, self._not_prepared)
         self.server.watch(self._feed)
+        self.server.complete_pods(partial(self._admission.completed, POD))
 
     # --- manifests in ---
-    def load(self, manifests: Iterable[Manifest]) -> None:
-        """Take objects as if they were created one after the other, a second apart. Raises ManifestError."""
+    def load(self, manifests: Iterable[Manifest], *, lenient: bool = False) -> None:
+        """Take objects as if they were created one after the other, a second apart. ``lenient``: fields that cannot be
+        used are set aside and told of, as on a real cluster. Raises ManifestError."""
         keys = []
         fresh: dict[Key, Kind] = {}
         for manifest in manifests:
@@ -59,21 +80,20 @@ class MemoryCluster:
             if key in fresh:
                 self.server.replace_raw(key, self._admission.completed(fresh[key], self.server.raw(key)))
             self.server.admit(key)
-            self._refuse_malformed(key)
+            self.refuse_malformed(self.server.where(key), lenient=lenient)
         for key, kind in fresh.items():
             refusal = self._admission.refusal(kind, self.server.raw(key))
             if refusal:
                 raise ManifestError(f"{self.server.where(key)}: {kind.name} {display(key)}: {refusal}")
+        keep_volumes(self.server)
         self.tick()
 
-    def _refuse_malformed(self, key: Key) -> None:
-        """Refuse what the API server would refuse: amounts that are none, counts below their bounds. Anything else the
-        cache complains of is told in an Event."""
+    def refuse_malformed(self, where: str, *, lenient: bool = False) -> None:
+        """Refuse what the API server would refuse of the objects just taken: amounts that are none, counts below their
+        bounds. Anything else the cache complains of is told in an Event. Raises ManifestError."""
         for problem in self.cache.take_malformed():
-            if problem.field.startswith(("spec", "status")):
-                raise ManifestError(
-                    f"{self.server.where(key)}: {problem.kind} {problem.name}: {problem.field}: {problem.problem}"
-                )
+            if problem.field.startswith(("spec", "status")) and not lenient:
+                raise ManifestError(f"{where}: {problem.kind} {problem.name}: {problem.field}: {problem.problem}")
             self.post(_complaint(problem))
 
     def _ensure(self, kind: Kind, name: str, rest: Json) -> list[Key]:
@@ -87,6 +107,9 @@ class MemoryCluster:
             return
         if new is not None:
             self.cache.upsert(kind.name, new)
+            if self.cache.wants_original(kind.name):
+                namespace, name = new.metadata.namespace, new.metadata.name
+                self.cache.keep_original(kind.name, namespace, name, self.server.find(kind, namespace, name))
         elif old is not None:
             self.cache.delete(kind.name, old.metadata.namespace, old.metadata.name)
 
@@ -117,9 +140,14 @@ class MemoryCluster:
         """Do what a session decided; whether anything in the cluster changed by it."""
         changed = False
         for bind in decisions.binds:
-            changed |= self._bind(bind.task.namespace, bind.task.name, bind.node, bind.annotations)
+            if not bind.together:
+                changed |= self._bind(bind)
+        self._preparing.begin(bind for bind in decisions.binds if bind.together)
+        changed |= self._prepare()
         for eviction in decisions.evictions:
             changed |= self._evict(eviction.task.namespace, eviction.task.name, eviction.reason)
+        for ungate in decisions.ungates:
+            changed |= self._ungate(ungate)
         for update in decisions.pod_groups:
             changed |= self._group_status(update)
         for condition in decisions.pods:
@@ -153,16 +181,31 @@ class MemoryCluster:
     def _put(self, kind: Kind, raw: Json) -> None:
         self.server.update(kind, raw["metadata"].get("namespace") or "", raw["metadata"]["name"], raw)
 
-    def _bind(self, namespace: str, name: str, node: str, annotations: dict[str, str]) -> bool:
-        raw = self._copy(POD, namespace, name)
+    def _prepare(self) -> bool:
+        """Let bindings go on that wait for other objects, and those who own these react; whether anything changed."""
+        changed = self._preparing.run()
+        return (keep_volumes(self.server) and self._preparing.run()) or changed
+
+    def _not_prepared(self, bind: Bind, message: str, at_fault: bool) -> None:
+        """A binding will not come about for want of what it depends on."""
+        self.cache.bind_failed(bind)
+        raw = self._copy(POD, bind.task.namespace, bind.task.name)
+        if raw is not None:
+            set_condition(raw["status"], POD_SCHEDULED, "False", POD_REASON_SCHEDULER_ERROR, message)
+            self._put(POD, raw)
+            if at_fault:
+                self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message))
+
+    def _bind(self, bind: Bind) -> bool:
+        raw = self._copy(POD, bind.task.namespace, bind.task.name)
         if raw is None:
             return False
-        raw["spec"]["nodeName"] = node
-        if annotations:
-            raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **annotations}
+        raw["spec"]["nodeName"] = bind.node
+        if bind.annotations:
+            raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **bind.annotations}
         set_condition(raw["status"], POD_SCHEDULED, "True", "", "", stamp(self.server.clock))
         self._put(POD, raw)
-        text = f"Successfully assigned {namespace}/{name} to {node}"
+        text = f"Successfully assigned {bind.task.key} to {bind.node}"
         self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, text))
         return True
 
@@ -173,6 +216,17 @@ class MemoryCluster:
         self.server.delete(POD, namespace, name)
         self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, f"Pod is evicted, because of {reason}"))
         return True
+
+    def _ungate(self, ungate: Ungate) -> bool:
+        raw = self._copy(POD, ungate.task.namespace, ungate.task.name)
+        if raw is None:
+            return False
+        gates = raw["spec"].pop("schedulingGates", None) or []
+        left = [gate for gate in gates if gate.get("name") != QUEUE_ALLOCATION_GATE]
+        if left:
+            raw["spec"]["schedulingGates"] = left
+        self._put(POD, raw)
+        return len(left) < len(gates)
 
     def _group_status(self, update: PodGroupStatusUpdate) -> bool:
         raw = self._copy(POD_GROUP, update.namespace, update.name)
@@ -203,13 +257,18 @@ class MemoryCluster:
 
     # --- a kubelet ---
     def run_kubelet(self) -> bool:
-        """Pods evicted before this cycle are gone, bound Pods run, and Pods on nodes with a NoExecute taint that they
-        do not tolerate begin to terminate (as by the taint eviction controller); whether anything changed."""
+        """Volumes that are asked for are made, Pods evicted before this cycle are gone, bound Pods run, and Pods on
+        nodes with a NoExecute taint that they do not tolerate begin to terminate (as by the taint eviction controller),
+        and locks of nodes whose Pods have their devices are taken away; whether anything changed."""
+        made = provision(self.server) and self._prepare()
         changed, driven_out = self._kubelet.run()
         for raw in driven_out:
             text = f"Marking for deletion Pod {raw['metadata']['namespace']}/{raw['metadata']['name']}"
             self.post(EventPost(_ref(raw), EVENT_NORMAL, "TaintManagerEviction", text))
-        return changed
+        freed = free_node_locks(self.server)
+        if freed:
+            self._prepare()
+        return changed or made or freed
 
 
 def _ref(raw: Json) -> ObjectRef:

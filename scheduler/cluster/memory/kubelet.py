@@ -29,6 +29,7 @@ class SimulatedKubelet:
             if server.find(POD, key[1], key[2]) is not None:
                 server.remove(key)
         driven_out = []
+        tainted = self._tainted()
         for raw in server.of(POD):
             meta, node = raw["metadata"], raw["spec"].get("nodeName")
             if not node or meta.get("deletionTimestamp"):
@@ -39,18 +40,24 @@ class SimulatedKubelet:
                 running = {**raw, "status": {**raw["status"], "phase": phase}}
                 server.update(POD, meta["namespace"], meta["name"], running)
                 changed = True
-            if phase == "Running" and not self._may_stay(raw, node):
+            if phase == "Running" and node in tainted and not self._may_stay(raw, tainted[node]):
                 server.delete(POD, meta["namespace"], meta["name"])
                 driven_out.append(raw)
                 changed = True
         return changed, driven_out
 
-    def _may_stay(self, raw: dict[str, Any], node: str) -> bool:
-        found = self._server.find(NODE, "", node)
-        taints = (found.get("spec") or {}).get("taints") if found else None
-        if not taints:
-            return True
+    def _tainted(self) -> dict[str, list[Taint]]:
+        """The nodes with NoExecute taints, and these."""
+        result = {}
+        for node in self._server.of(NODE):
+            known = [msgspec.convert(taint, Taint) for taint in (node.get("spec") or {}).get("taints") or ()]
+            driving = [taint for taint in known if taint.effect == NO_EXECUTE]
+            if driving:
+                result[node["metadata"]["name"]] = driving
+        return result
+
+    @staticmethod
+    def _may_stay(raw: dict[str, Any], taints: list[Taint]) -> bool:
         pod = decode(POD, raw, "the cluster in memory")
         tolerations = (pod.spec.tolerations if isinstance(pod, Pod) else None) or ()
-        known = (msgspec.convert(taint, Taint) for taint in taints)
-        return all(taint.effect != NO_EXECUTE or tolerates(tolerations, taint) for taint in known)
+        return all(tolerates(tolerations, taint) for taint in taints)

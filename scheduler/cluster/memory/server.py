@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scheduler.api.kinds import PRIORITY_CLASS, Kind
+from scheduler.api.kinds import POD, PRIORITY_CLASS, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
@@ -48,6 +48,8 @@ class MemoryServer:
         self.terminating: list[Key] = []
         """Pods with a node that were deleted: the kubelet has the last word."""
         self._objects: dict[Key, tuple[Kind | None, Json]] = {}
+        self._keys: dict[Kind | None, dict[Key, None]] = {}
+        """Kind -> the keys of its objects, the oldest first."""
         self._decoded: dict[Key, KubeObject] = {}
         self._uids: dict[str, Key] = {}
         self._lives: dict[Key, int] = {}
@@ -56,6 +58,7 @@ class MemoryServer:
         self._watchers: list[Watcher] = []
         self._created = start
         self._where: dict[Key, str] = {}
+        self._complete: Callable[[Json], Json] | None = None
 
     # --- reading ------------------------------------------------------------------------------------------------------
     @property
@@ -82,11 +85,14 @@ class MemoryServer:
 
     def of(self, kind: Kind) -> list[Json]:
         """Every object of a kind, the oldest first."""
-        return [raw for known, raw in self._objects.values() if known is kind]
+        return [self._objects[key][1] for key in self._keys.get(kind, ())]
 
     def structs(self, kind: Kind) -> list[KubeObject]:
         """The same, decoded."""
-        return [self._decoded[key] for key, (known, _) in self._objects.items() if known is kind]
+        return [self._decoded[key] for key in self._keys.get(kind, ())]
+
+    def exists(self, uid: str) -> bool:
+        return uid in self._uids
 
     def __iter__(self) -> Iterator[tuple[Kind | None, Json]]:
         return iter(list(self._objects.values()))
@@ -98,6 +104,10 @@ class MemoryServer:
     def watch(self, watcher: Watcher) -> None:
         """Tell of all changes from now on."""
         self._watchers.append(watcher)
+
+    def complete_pods(self, complete: Callable[[Json], Json]) -> None:
+        """Let a webhook fill in Pods that are created from now on."""
+        self._complete = complete
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def read(self, manifest: Manifest) -> Key:
@@ -135,6 +145,8 @@ class MemoryServer:
     def create(self, kind: Kind, manifest: Json) -> bool:
         """Create an object as a client would; False if it is there already. Raises ManifestError."""
         raw = copy.deepcopy(manifest)
+        if kind is POD and self._complete is not None:
+            raw = self._complete(raw)
         meta = raw["metadata"]
         key = key_of(kind, meta.get("namespace") or "", meta["name"])
         if key in self._objects:
@@ -200,6 +212,7 @@ class MemoryServer:
     def remove(self, key: Key) -> None:
         """An object is gone, and the garbage collector takes what it owned."""
         kind, raw = self._objects.pop(key)
+        del self._keys[kind][key]
         old = self._decoded.pop(key, None)
         uid = raw["metadata"]["uid"]
         self._uids.pop(uid, None)
@@ -218,6 +231,7 @@ class MemoryServer:
 
     def _store(self, key: Key, kind: Kind | None, raw: Json) -> None:
         self._objects[key] = (kind, raw)
+        self._keys.setdefault(kind, {})[key] = None
         self._uids[raw["metadata"]["uid"]] = key
         for owner in raw["metadata"].get("ownerReferences") or ():
             if isinstance(owner, dict):
@@ -233,8 +247,11 @@ def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
     if kind.name == "Pod":
         spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
         status.setdefault("phase", "Pending")
+        importance = _priority_class(server, spec.get("priorityClassName") or "")
         if spec.get("priority") is None:
-            spec["priority"] = _priority(server, spec.get("priorityClassName") or "")
+            spec["priority"] = int(importance.get("value", 0))
+        if importance.get("preemptionPolicy"):
+            spec.setdefault("preemptionPolicy", importance["preemptionPolicy"])
         if spec.get("schedulingGates") and not spec.get("nodeName"):
             message = "Scheduling is blocked due to non-empty scheduling gates"
             set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
@@ -249,14 +266,10 @@ def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
         raw.setdefault("status", {}).setdefault("state", "Open")
 
 
-def _priority(server: MemoryServer, name: str) -> int:
-    default = 0
-    for raw in server.of(PRIORITY_CLASS):
-        if raw["metadata"]["name"] == name:
-            return int(raw.get("value", 0))
-        if raw.get("globalDefault"):
-            default = int(raw.get("value", 0))
-    return default if not name else 0
+def _priority_class(server: MemoryServer, name: str) -> Json:
+    """The class of that name, or without a name the default of the cluster; empty if there is none."""
+    classes = server.of(PRIORITY_CLASS)
+    return next((raw for raw in classes if (raw["metadata"]["name"] == name if name else raw.get("globalDefault"))), {})
 
 
 def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:

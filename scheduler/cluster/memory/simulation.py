@@ -1,19 +1,28 @@
 """Cycle after cycle over a cluster in memory: the same sessions and controllers as on a real one, in simulated time."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 
+from scheduler.api.decisions import Evict
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.cluster.memory.fork import fork
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import count_usage
+from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.what_if import apply_changes
 from scheduler.cluster.memory.workloads import make_pods
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.outside import NOBODY, Outside
+from scheduler.framework.session import Session
 
 MOST_CYCLES = 20
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
@@ -39,6 +48,91 @@ class Report:
     cycles: int
 
 
+class Simulation:
+    """A cluster in memory with its scheduler and its controllers, a cycle at a time."""
+
+    def __init__(
+        self,
+        manifests: Sequence[Manifest],
+        configuration: Configuration,
+        scheduler_names: Sequence[str],
+        *,
+        kubelet: Kubelet = Kubelet.RUN,
+        start: datetime = NOON,
+        lenient: bool = False,
+        outside: Outside = NOBODY,
+    ) -> None:
+        """``start``: the time on the cluster's clock. ``lenient``: objects that cannot be used are told of in Events,
+        as those of a real cluster are. ``outside``: answers plugins that ask other programs. Raises ManifestError."""
+        self.configuration = configuration
+        self._outside = outside
+        self.scheduler_names = tuple(scheduler_names)
+        self.cluster = MemoryCluster(
+            ClusterCache(scheduler_names), scheduler_names, start=start, features=configuration.features
+        )
+        self.last: Outcome | None = None
+        self.cycles = 0
+        self.evictions: list[Evict] = []
+        """All there were, the first first."""
+        self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
+        self._kubelet = kubelet
+        self.cluster.cache.attune(configuration)
+        self.cluster.load(manifests, lenient=lenient)
+
+    def prepare(self) -> bool:
+        """Let everybody but the scheduler do what they have to do; whether anything changed."""
+        changed = make_pods(self.cluster.server)
+        changed |= self._operator.run()
+        changed |= keep_claims(self.cluster.server)
+        return count_usage(self.cluster.server) or changed
+
+    def cycle(self, session: Callable[..., Session] = Session) -> bool:
+        """One cycle, of a session of that type; whether anything changed."""
+        cluster = self.cluster
+        changed = self.prepare()
+        outcome = run_cycle(self.snapshot(), self.configuration, make_session=session, outside=self._outside)
+        self.last = outcome
+        self.evictions += outcome.decisions.evictions
+        cluster.cache.assume(outcome.decisions)
+        malformed = cluster.cache.take_malformed() + outcome.malformed
+        changed |= cluster.carry_out(outcome.decisions, malformed)
+        if self._kubelet is Kubelet.RUN:
+            changed |= cluster.run_kubelet()
+        cluster.tick()
+        self.cycles += 1
+        return changed
+
+    def snapshot(self) -> Snapshot:
+        """What a session would see now."""
+        self.cluster.cache.attune(self.configuration)
+        return self.cluster.cache.snapshot(self.cluster.now)
+
+    def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:
+        """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. May be called again: it goes on."""
+        for done in range(1, (MOST_CYCLES if cycles is None else cycles) + 1):
+            changed = self.cycle()
+            if progress is not None:
+                progress(done)
+            if cycles is None and not changed:
+                break
+        make_pods(self.cluster.server)
+        self._operator.run()
+        return Report(self.cluster, self.last, self.cycles)
+
+    def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
+        """How busy nodes are, by name; the moments in seconds from now on the cluster's clock (0 and less)."""
+        now = self.cluster.now
+        self.cluster.cache.take_usage({n: replace(u, moment=now + u.moment) for n, u in usages.items()})
+
+    def change(self, manifests: Sequence[Manifest]) -> None:
+        """Change objects in between, as ``what_if`` tells. Raises ManifestError."""
+        apply_changes(self.cluster, manifests)
+
+    def fork(self) -> "Simulation":
+        """An independent copy that goes on from here."""
+        return fork(self, (self._outside,))
+
+
 def simulate(
     manifests: Sequence[Manifest],
     configuration: Configuration,
@@ -47,29 +141,10 @@ def simulate(
     cycles: int | None = None,
     kubelet: Kubelet = Kubelet.RUN,
     progress: Callable[[int], None] | None = None,
+    usage: Mapping[str, NodeUsage] | None = None,
 ) -> Report:
-    """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError."""
-    cluster = MemoryCluster(ClusterCache(scheduler_names), scheduler_names, start=NOON)
-    operator = MemoryOperator(cluster, lambda store: make_controllers(store, scheduler_names))
-    cluster.load(manifests)
-    outcome: Outcome | None = None
-    done = 0
-    while done < (MOST_CYCLES if cycles is None else cycles):
-        changed = make_pods(cluster.server)
-        changed |= operator.run()
-        changed |= count_usage(cluster.server)
-        outcome = run_cycle(cluster.cache.snapshot(cluster.now), configuration)
-        cluster.cache.assume(outcome.decisions)
-        malformed = cluster.cache.take_malformed() + outcome.malformed
-        changed |= cluster.carry_out(outcome.decisions, malformed)
-        if kubelet is Kubelet.RUN:
-            changed |= cluster.run_kubelet()
-        cluster.tick()
-        done += 1
-        if progress is not None:
-            progress(done)
-        if cycles is None and not changed:
-            break
-    make_pods(cluster.server)
-    operator.run()
-    return Report(cluster, outcome, done)
+    """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. ``usage``: how busy nodes are, as
+    ``take_usage`` wants it. Raises ManifestError."""
+    simulation = Simulation(manifests, configuration, scheduler_names, kubelet=kubelet)
+    simulation.take_usage(usage or {})
+    return simulation.run(cycles, progress=progress)

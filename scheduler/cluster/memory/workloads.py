@@ -6,7 +6,7 @@ Their Pods are made, with names and owners; rollouts, updates and completions ar
 import copy
 import hashlib
 
-from scheduler.api.kinds import BATCH_JOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
+from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.cluster.memory.server import Json, MemoryServer
 
 MOST_PODS = 100_000
@@ -58,6 +58,7 @@ def _make_pods(server: MemoryServer, kind: Kind, workload: Json, ordinal: bool, 
     if not isinstance(template, dict):
         return False
     made = False
+    pod = template.get("spec") or {}
     for i in range(_count(spec, field)):
         suffix = str(i) if ordinal else _suffix(f"{meta['uid']}/{i}", 5)
         own = template.get("metadata") or {}
@@ -70,10 +71,34 @@ def _make_pods(server: MemoryServer, kind: Kind, workload: Json, ordinal: bool, 
                 "namespace": meta["namespace"],
                 "ownerReferences": [_owner(kind, workload)],
             },
-            "spec": template.get("spec") or {},
+            "spec": _with_claims(server, workload, i, pod) if ordinal else pod,
         }
         made |= server.create(POD, manifest)
     return made
+
+
+def _with_claims(server: MemoryServer, stateful_set: Json, number: int, pod: Json) -> Json:
+    """The spec of a StatefulSet's Pod with the claims of its own, which are made, and stay when the Pod goes."""
+    meta, mounted = stateful_set["metadata"], []
+    for template in (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ():
+        if not isinstance(template, dict):
+            continue
+        own = template.get("metadata") or {}
+        name = f"{own.get('name', '')}-{meta['name']}-{number}"
+        claim = {
+            "apiVersion": CLAIM.api_version,
+            "kind": CLAIM.name,
+            "metadata": {
+                **{k: copy.deepcopy(own[k]) for k in ("labels", "annotations") if own.get(k)},
+                "name": name,
+                "namespace": meta["namespace"],
+            },
+            "spec": template.get("spec") or {},
+        }
+        server.create(CLAIM, claim)
+        mounted.append({"name": own.get("name", ""), "persistentVolumeClaim": {"claimName": name}})
+    names = {volume["name"] for volume in mounted}
+    return {**pod, "volumes": [*(v for v in pod.get("volumes") or () if v.get("name") not in names), *mounted]}
 
 
 def _owner(kind: Kind, raw: Json) -> Json:

@@ -62,6 +62,11 @@ class Ascend:
             session.malformed_field(problem)
         return ChipLedger(session, self._family, self._demand, rows, chips)
 
+    @property
+    def ledger(self) -> ChipLedger:
+        """The chips of the session."""
+        return self._ledger
+
     # --- which nodes are of the family ---
     @cached_property
     def _allocatable(self) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.queue import Queue
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, exceeded, is_empty, shares
+from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.tree import QueueTree
@@ -37,6 +38,8 @@ class QueueBook:
     allocated: Vector
     inqueue: Vector
     elastic: Vector
+    reserved: Vector
+    """What tasks that were let past the gate of queue admission will take, and do not hold yet."""
     path: tuple["QueueBook", ...] = ()
     """The books of the queue and of those above it, nearest first: the limits of all hold."""
     opening_share: float = field(default=0.0)
@@ -52,18 +55,30 @@ class QueueBook:
         return float(shares(self.allocated[asked], self.deserved[asked]).max())
 
     @property
+    def overused(self) -> bool:
+        """It holds more than it deserves of something."""
+        return self.share > 1
+
+    @property
     def best_effort(self) -> bool:
         """It deserves nothing (but ``pods``, perhaps)."""
         return is_empty(self.deserved)
 
-    def room(self, request: Vector) -> int:
-        """How many tasks of a request each still fit below the limit."""
+    def taken(self, cls: TaskClass) -> Vector:
+        """What is taken as far as tasks of a class are concerned: what is reserved is so for those that were let past
+        the gate; of these the first come first, so that none waits for another's reservation."""
+        let_past = cls.asks_admission and not cls.at_queue_gate
+        return self.allocated if let_past else self.allocated + self.reserved
+
+    def room(self, cls: TaskClass) -> int:
+        """How many tasks of a class still fit below the limit."""
+        request = cls.request
         asked = request > 0
         asked[PODS_INDEX] = False
         if not asked.any():
             return UNBOUNDED
         most = UNBOUNDED * request[asked]  # infinity cannot be floored
-        free = np.minimum(self.limit[asked] - self.allocated[asked], most)
+        free = np.minimum(self.limit[asked] - self.taken(cls)[asked], most)
         return max(int((free // request[asked]).min()), 0)
 
     def over(self, request: Vector) -> list[int]:
@@ -104,6 +119,7 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
             allocated=allocated[i],
             inqueue=inqueue[i],
             elastic=elastic[i],
+            reserved=session.dimensions.zeros(),
         )
     for book in books.values():
         book.path = (book,)
@@ -146,7 +162,9 @@ def _own_book(session: Session, name: str) -> QueueBook:
         guarantee, limit = queue.guarantee, queue.capability
         deserved = np.maximum(queue.deserved, guarantee)
         named = _named(session, queue, deserved)
-    return QueueBook(name, guarantee, deserved, limit, named, allocated=zeros, inqueue=zeros, elastic=zeros)
+    return QueueBook(
+        name, guarantee, deserved, limit, named, allocated=zeros, inqueue=zeros, elastic=zeros, reserved=zeros
+    )
 
 
 def _share_out(session: Session, tree: QueueTree, books: dict[str, QueueBook]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from scheduler.api.job import Job
-from scheduler.api.names import EVENT_UNSCHEDULABLE
+from scheduler.api.names import EVENT_UNSCHEDULABLE, SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import exceeded
@@ -18,34 +18,43 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ENABLE_HIERARCHY,
+    FIGURES,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
     JOB_VALID,
     PREEMPTIVE,
     QUEUE_ORDER,
     RECLAIMABLE,
+    UNIFIED_EVICTABLE,
     VICTIM_QUEUE_ORDER,
     Vote,
 )
+from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
 from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
+from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import Reclaim
+from scheduler.plugins.capacity.reservations import Reservations
 from scheduler.plugins.capacity.tree import QueueTree, queue_tree
 from scheduler.plugins.queues.columns import without_gated
-from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open
+from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
 
 
 @register_plugin
 class Capacity:
     """Flag ``enableHierarchy`` (default false): queues stand below their parents. Argument ``ancestorReclaimLevel``
-    (default 0; negative counts as 0): how many queues above a leaf have a say in reclaiming."""
+    (default 0; negative counts as 0): how many queues above a leaf have a say in reclaiming. Arguments
+    ``capacity.DynamicResourceAllocationEnable`` and ``capacity.DRAConsumableCapacityEnable`` (both true): whether
+    devices that Pods claim are limited, and amounts of their capacity."""
 
     name: ClassVar[str] = "capacity"
 
     def __init__(self, arguments: Arguments) -> None:
         self._level = max(arguments.integer("ancestorReclaimLevel", 0), 0)
+        self._devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", True)
+        self._device_capacity = arguments.boolean("capacity.DRAConsumableCapacityEnable", True)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -68,7 +77,20 @@ class Capacity:
         session.add(ALLOCATABLE, self._allocatable)
         session.add(PREEMPTIVE, self._preemptive)
         session.add(RECLAIMABLE, self._reclaim.victims, bound=self._losers)
+        session.add(UNIFIED_EVICTABLE, self._reclaim.evictable)
+        session.add(FIGURES, self._figures)
         session.add_handlers(self._allocated, self._deallocated)
+        if SCHEDULING_GATES_QUEUE_ADMISSION in session.configuration.features:
+            Reservations(session, self._books).register()
+        if self._devices and any(queue.device_limits for queue in session.queues.values()):
+            quota = DeviceQuota(session, self._path, by_capacity=self._device_capacity)
+            quota.register()
+
+    def _figures(self) -> Figures:
+        return Figures(queues=self._books)
+
+    def _path(self, name: str) -> list[str]:
+        return [book.name for book in self._books[name].path]
 
     def _tell_faults(self, tree: QueueTree) -> None:
         for name, fault in tree.faults.items():
@@ -137,6 +159,7 @@ class Capacity:
                     "insufficient",
                     over,
                     where=_place(book, queue),
+                    of=of_queue(book.name),
                     asked=asked,
                     used_or_promised=promised,
                     limit=book.limit,
@@ -154,14 +177,16 @@ class Capacity:
         if not queue.open:
             self._session.refuse(job, not_open(queue))
             return 0
-        room, full = min(((book.room(cls.request), book) for book in self._books[queue.name].path), key=_first)
+        room, full = min(((book.room(cls), book) for book in self._books[queue.name].path), key=_first)
         if room == 0:
+            taken = full.taken(cls)
             refusal = in_use(
                 self._session.dimensions,
                 f"{_place(full, queue)} has all it may have in use",
-                full.over(cls.request),
+                exceeded(taken + cls.request, full.limit, cls.request),
+                of_queue(full.name),
                 asked=cls.request,
-                used=full.allocated,
+                used=taken,
                 limit=full.limit,
             )
             self._session.refuse(job, refusal)

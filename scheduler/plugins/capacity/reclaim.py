@@ -13,6 +13,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, less_equal
 from scheduler.api.task import Task
+from scheduler.framework.extension import EvictionContext
 from scheduler.plugins.capacity.books import QueueBook
 
 
@@ -32,8 +33,14 @@ class Reclaim:
         return any(_deserves(at, request) for at in (book, *self._above(book)))
 
     def victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Those that may go, if all before them do."""
-        job = self._jobs.get(claimant.job)
+        """Those that may go for a task, if all before them do."""
+        return self._victims(self._jobs.get(claimant.job), claimant.cls.request, candidates)
+
+    def evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        """Those that may go for a gang; within a queue it has no say."""
+        return self._victims(context.job, context.request, candidates) if context.across_queues else list(candidates)
+
+    def _victims(self, job: Job | None, request: Vector, candidates: Sequence[Task]) -> list[Task]:
         book = self._books.get(job.queue) if job else None
         if book is None:
             return []
@@ -42,7 +49,7 @@ class Reclaim:
         for task in candidates:
             owner = self._jobs.get(task.job)
             loser = self._books.get(owner.queue) if owner else None
-            if loser is not None and self._may_go(task, loser, claimant, book, held):
+            if loser is not None and self._may_go(task, loser, request, book, held):
                 victims.append(task)
         return victims
 
@@ -57,10 +64,11 @@ class Reclaim:
         undeserved[PODS_INDEX] = False
         return bool(undeserved.any() and book.deserved[PODS_INDEX] < SMALLEST)
 
-    def _may_go(self, task: Task, loser: QueueBook, claimant: Task, book: QueueBook, held: dict[str, Vector]) -> bool:
-        """Whether a task may go now. ``held``: queue -> what it holds once those chosen before are gone."""
+    def _may_go(self, task: Task, loser: QueueBook, request: Vector, book: QueueBook, held: dict[str, Vector]) -> bool:
+        """Whether a task may go now for a request of a queue. ``held``: queue -> what it holds once those chosen before
+        are gone."""
         amount = task.cls.request
-        if not _common(amount, claimant.cls.request):
+        if not _common(amount, request):
             return False
         allocated = held.get(loser.name, loser.allocated)
         if not less_equal(loser.guarantee, allocated - amount):
@@ -68,7 +76,7 @@ class Reclaim:
         if not _undeserved(amount, loser):
             if not _exceeds(amount, loser, allocated):
                 return False
-        elif self._kin(book, loser) and _undeserved(claimant.cls.request, book):
+        elif self._kin(book, loser) and _undeserved(request, book):
             return False  # neither deserves it, and they share a parent: there is nothing to settle
         checked = list(self._to_check(book, loser))
         for above in checked:

@@ -14,7 +14,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.quantity import format_milli
 from scheduler.api.queue import Queue
-from scheduler.api.reasons import FitErrors, Malformed, Refusal
+from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
@@ -162,15 +162,16 @@ class CapacityCard:
             return [not_open(book.queue)]
         if account.conflict:
             return [Refusal(REASON_CARDS, account.conflict)]
-        messages = []
+        refusals = []
         for names, amount in sorted(account.minimum.items()):
             room = sum(max(book.room_for_promises(name), 0.0) for name in names)
             if len(names) == 1:
                 room = book.room_for_promises(names[0])
             if amount > room:
                 limit = sum(book.limit(name) for name in names)
-                messages.append(self._insufficient(book, joined(names), amount, amount + limit - room, limit))
-        return [Refusal(EVENT_UNSCHEDULABLE, message) for message in messages]
+                shortage = Shortage(joined(names), amount, limit - room, limit, "Queue", book.queue.name)
+                refusals.append(Refusal(EVENT_UNSCHEDULABLE, _insufficient(book, shortage), (shortage,)))
+        return refusals
 
     def _enqueued(self, job: Job) -> None:
         self._books[job.queue].promise(self._accounts[job.key].minimum)
@@ -183,46 +184,30 @@ class CapacityCard:
             return 0
         demand = self._demands.of(cls)
         room = UNBOUNDED
-        messages = []
+        shortages = []
         for name, amount in ((CPU, demand.cpu), (MEMORY, demand.memory)):
             if amount <= 0 or book.limit(name) == float("inf"):
                 continue
             fitting = _fitting(book, name, amount)
             room = min(room, fitting)
             if fitting <= 0:
-                messages.append(self._over(book, name, name, amount))
+                shortages.append(_over(book, name, name, amount))
         for part in demand.parts:
             usable = self._usable(book, part)
             fitting = sum(_fitting(book, card, part.amount) for card in usable)
             room = min(room, fitting)
             if fitting <= 0:
-                messages += self._over_part(book, part, usable)
-        if messages:
-            job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note="; ".join(messages))
+                shortages += _over_part(book, part, usable)
+        if shortages:
+            note = "; ".join(_insufficient(book, shortage) for shortage in shortages)
+            errors = FitErrors(len(self._session.nodes), note=note, note_shortages=tuple(shortages))
+            job.fit_errors[cls.id] = errors
         return max(room, 0)
 
     @staticmethod
     def _usable(book: QueueBook, part: Part) -> list[str]:
         """The cards of a part that the queue has any quota of."""
         return [card for card in part.cards if book.limit(card) > 0]
-
-    def _over_part(self, book: QueueBook, part: Part, usable: Sequence[str]) -> list[str]:
-        if not part.named and not usable:
-            taken = sum(book.allocated.get(card, 0.0) for card in part.cards)
-            return [self._insufficient(book, part.resource, part.amount, part.amount + taken, 0.0)]
-        written = dict(zip(part.cards, part.written, strict=True)) if part.named else {}
-        return [self._over(book, card, written.get(card, card), part.amount) for card in usable or part.cards]
-
-    def _over(self, book: QueueBook, name: str, written: str, amount: float) -> str:
-        return self._insufficient(book, written, amount, amount + book.allocated.get(name, 0.0), book.limit(name))
-
-    @staticmethod
-    def _insufficient(book: QueueBook, what: str, asked: float, total: float, limit: float) -> str:
-        note = "" if what in (CPU, MEMORY) else book.note
-        return (
-            f"Queue <{book.queue.name}> has insufficient <{what}> quota: requested <{asked:.0f}>, "
-            f"total would be <{total:.0f}>, but capability is <{limit:.0f}>{note}"
-        )
 
     # --- nodes ---
     def _own_view(self, job: Job) -> str:
@@ -288,6 +273,27 @@ class CapacityCard:
         add(book.allocated, ((CPU, demand.cpu), (MEMORY, demand.memory)), count)
         if demand.parts:
             add(book.allocated, self._demands.charge(demand, rows), sign)
+
+
+def _over_part(book: QueueBook, part: Part, usable: Sequence[str]) -> list[Shortage]:
+    if not part.named and not usable:
+        taken = sum(book.allocated.get(card, 0.0) for card in part.cards)
+        return [Shortage(part.resource, part.amount, taken, 0.0, "Queue", book.queue.name)]
+    written = dict(zip(part.cards, part.written, strict=True)) if part.named else {}
+    return [_over(book, card, written.get(card, card), part.amount) for card in usable or part.cards]
+
+
+def _over(book: QueueBook, name: str, written: str, amount: float) -> Shortage:
+    return Shortage(written, amount, book.allocated.get(name, 0.0), book.limit(name), "Queue", book.queue.name)
+
+
+def _insufficient(book: QueueBook, shortage: Shortage) -> str:
+    note = "" if shortage.resource in (CPU, MEMORY) else book.note
+    asked, total = shortage.asked, shortage.asked + shortage.used
+    return (
+        f"Queue <{book.queue.name}> has insufficient <{shortage.resource}> quota: requested <{asked:.0f}>, "
+        f"total would be <{total:.0f}>, but capability is <{shortage.limit:.0f}>{note}"
+    )
 
 
 def _fitting(book: QueueBook, name: str, amount: float) -> int:

@@ -14,6 +14,7 @@ from scheduler.api.objects import ResourceQuota
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Vector
+from scheduler.framework.figures import NamespaceFigures
 from scheduler.framework.session import Session
 from scheduler.plugins.drf.shares import Shares
 
@@ -40,6 +41,13 @@ class Namespaces:
     def share(self, namespace: str, held: Vector) -> float:
         """The namespace's share per weight, if it held so much."""
         return self._shares.of(held) / self._weights.get(namespace, 1.0)
+
+    def figures(self) -> dict[str, NamespaceFigures]:
+        """All namespaces with jobs."""
+        return {
+            name: NamespaceFigures(self._shares.of(held), self._weights.get(name, 1.0))
+            for name, held in self._held.items()
+        }
 
     def share_of(self, job: Job) -> float:
         """The share per weight of a job's namespace."""

@@ -14,17 +14,19 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
     ENABLE_HIERARCHY,
     ENABLE_NAMESPACE_ORDER,
+    FIGURES,
     JOB_ORDER,
     PREEMPTABLE,
     QUEUE_ORDER,
     RECLAIMABLE,
 )
+from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
 from scheduler.plugins.drf.hierarchy import Hierarchy
 from scheduler.plugins.drf.namespaces import Namespaces, weights
-from scheduler.plugins.drf.shares import CLOSE_ENOUGH, Shares, at_least
+from scheduler.plugins.drf.shares import CLOSE_ENOUGH, JobShares, Shares, at_least
 
 
 @register_plugin
@@ -47,6 +49,7 @@ class Drf:
             session.add(JOB_ORDER, self._namespaces.share_of, moving=True)
         session.add(JOB_ORDER, self.share)
         session.add(PREEMPTABLE, self._victims, bound=self._richer)
+        session.add(FIGURES, self._figures)
         if session.option(ENABLE_HIERARCHY):
             jobs = session.jobs.values()
             self._hierarchy = Hierarchy(self._shares, session.queues, jobs, self._complain)
@@ -62,6 +65,10 @@ class Drf:
     def _complain(self, queue: Queue, annotation: str, problem: str) -> None:
         field = f"metadata.annotations[{annotation}]"
         self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
+
+    def _figures(self) -> Figures:
+        namespaces = {} if self._namespaces is None else self._namespaces.figures()
+        return Figures(jobs=JobShares(self._shares, self._session.jobs.values()), namespaces=namespaces)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

@@ -1,8 +1,12 @@
 """The dominant share: the largest part that an amount is of any resource of the cluster (``pods`` included)."""
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.job import Job
+from scheduler.api.node import Column
 from scheduler.api.resource import SMALLEST, Vector
 
 CLOSE_ENOUGH = 1e-6
@@ -24,6 +28,28 @@ class Shares:
     def of_part(self, amount: Vector) -> float:
         """The same of an amount of ``dims`` alone."""
         return float((amount / self.total).max()) if len(self.dims) else 0.0
+
+    def of_each(self, amounts: Column) -> list[float]:
+        """The dominant shares of amounts of all resources; shape (amounts, resources)."""
+        if not len(self.dims):
+            return [0.0] * len(amounts)
+        shares: list[float] = (amounts[:, self.dims] / self.total).max(axis=1).tolist()
+        return shares
+
+
+class JobShares:
+    """Namespace, name and dominant share of jobs as they are now; worked out when somebody asks."""
+
+    def __init__(self, shares: Shares, jobs: Iterable[Job]) -> None:
+        self._shares = shares
+        self._held = [(job.namespace, job.name, job.allocated, job.pipelined) for job in jobs]
+
+    def __iter__(self) -> Iterator[tuple[str, str, float]]:
+        if not self._held:
+            return
+        namespaces, names, allocated, pipelined = zip(*self._held, strict=True)
+        amounts = (np.concatenate(allocated) + np.concatenate(pipelined)).reshape(len(names), -1)
+        yield from zip(namespaces, names, self._shares.of_each(amounts), strict=True)
 
 
 def at_least(share: float, other: float) -> bool:

@@ -18,6 +18,7 @@ class NormalisedScore:
     """Raw values scaled so that the largest among the candidates becomes 100 (``reverse``: so that it becomes 0)."""
 
     scope = Scope.CLUSTER
+    moves = False
 
     def __init__(self, raw: Column, weight: int, *, reverse: bool = False) -> None:
         self._raw = raw
@@ -31,12 +32,24 @@ class NormalisedScore:
         result: Column = (FULL - scaled if self._reverse else scaled) * self._weight
         return result
 
+    def of_groups(self, rows: Rows, sizes: Counts) -> Column:
+        return self.values(rows, None)
+
+    def traits(self, rows: Rows) -> list[Column]:
+        return [self._raw[rows]]
+
+    def place(self, row: int, number: int) -> None:
+        """Placements change nothing but the candidates."""
+
 
 def node_affinity(facts: NodeFacts, cls: TaskClass, weight: int, complain: Complain) -> list[Score]:
     """The sum of the weights of the preferred terms that a node meets."""
     affinity = cls.affinity.node_affinity if cls.affinity else None
+    preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
+    if not preferred:
+        return []
     raw = np.zeros(len(facts))
-    for term in (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ():
+    for term in preferred:
         raw += term.weight * nodes_of_term(facts, term.preference, complain)
     return _normalised(raw, weight)
 

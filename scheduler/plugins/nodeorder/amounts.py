@@ -32,20 +32,21 @@ class _Utilisation:
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         more = 1 if ahead is None else ahead + 1
-        total = np.zeros(len(rows), dtype=np.int64)
+        total = np.zeros(len(rows))
         for i, d in enumerate(_PAIR):
-            capacity = self._nodes.allocatable[d, rows].astype(np.int64)
-            wanted = (self._nodes.nonzero[i, rows] + self._cls.nonzero[i] * more).astype(np.int64)
+            capacity = self._nodes.allocatable[d].take(rows)
+            wanted = np.trunc(self._nodes.nonzero[i].take(rows) + self._cls.nonzero[i] * more)
             total += self._score(wanted, capacity)
-        result: Column = (total // len(_PAIR) * self._weight).astype(np.float64)
+        result: Column = np.floor(total / len(_PAIR)) * self._weight
         return result
 
-    def _score(self, wanted: NDArray[np.int64], capacity: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _score(self, wanted: Column, capacity: Column) -> Column:
+        # Amounts are whole numbers, so that rounding cannot lift a quotient to the next one.
         there = np.maximum(capacity, 1)
         if self.least:
-            score = (capacity - wanted) * FULL // there
-            return np.where((capacity <= 0) | (wanted > capacity), 0, score)
-        return np.where(capacity <= 0, 0, np.minimum(wanted, capacity) * FULL // there)
+            free = np.maximum(capacity - wanted, 0)
+            return np.where(capacity <= 0, 0, np.floor(free * FULL / there))
+        return np.where(capacity <= 0, 0, np.floor(np.minimum(wanted, capacity) * FULL / there))
 
 
 class LeastScore(_Utilisation):
@@ -74,26 +75,29 @@ class BalancedScore:
         self._dims = [*_PAIR] if cards is None or not cls.request[cards] else [*_PAIR, cards]
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        more = np.zeros(len(rows)) if ahead is None else ahead.astype(np.float64)
-        gain = self._evenness(rows, more + 1) - self._evenness(rows, more)
+        before = np.zeros((len(self._dims), len(rows)))
+        after, present = before.copy(), np.zeros((len(self._dims), len(rows)), dtype=bool)
+        for i, d in enumerate(self._dims):
+            capacity = self._nodes.allocatable[d].take(rows)
+            used, asked = self._nodes.used[d].take(rows), self._cls.request[d]
+            if ahead is not None:
+                used = used + asked * ahead
+            present[i] = capacity > 0
+            np.divide(used, capacity, out=before[i], where=present[i])
+            np.divide(used + asked, capacity, out=after[i], where=present[i])
+        gain = _evenness(after, present) - _evenness(before, present)
         result: Column = np.trunc(FULL / 2 + np.trunc((FULL / 2 + gain) / 2)) * self._weight
         return result
 
-    def _evenness(self, rows: Rows, number: Column) -> Column:
-        """100 less the spread of the fractions used, with ``number`` tasks of the class more on each node."""
-        fractions = np.zeros((len(self._dims), len(rows)))
-        present = np.zeros((len(self._dims), len(rows)), dtype=bool)
-        for i, d in enumerate(self._dims):
-            capacity = self._nodes.allocatable[d, rows]
-            present[i] = capacity > 0
-            used = self._nodes.used[d, rows] + self._cls.request[d] * number
-            np.divide(used, capacity, out=fractions[i], where=present[i])
-        np.minimum(fractions, 1, out=fractions)
-        if len(self._dims) == len(_PAIR):
-            spread = np.where(present.all(axis=0), np.abs(fractions[0] - fractions[1]) / 2, 0.0)
-        else:
-            known = np.maximum(present.sum(axis=0), 1)
-            mean = fractions.sum(axis=0) / known
-            spread = np.sqrt((np.where(present, fractions - mean, 0.0) ** 2).sum(axis=0) / known)
-        evenness: Column = np.trunc((1 - spread) * FULL)
-        return evenness
+
+def _evenness(fractions: Column, present: NDArray[np.bool_]) -> Column:
+    """100 less the spread of the fractions used; shape (resources, nodes)."""
+    np.minimum(fractions, 1, out=fractions)
+    if len(fractions) == len(_PAIR):
+        spread = np.where(present.all(axis=0), np.abs(fractions[0] - fractions[1]) / 2, 0.0)
+    else:
+        known = np.maximum(present.sum(axis=0), 1)
+        mean = fractions.sum(axis=0) / known
+        spread = np.sqrt((np.where(present, fractions - mean, 0.0) ** 2).sum(axis=0) / known)
+    evenness: Column = np.trunc((1 - spread) * FULL)
+    return evenness

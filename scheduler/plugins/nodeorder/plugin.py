@@ -1,8 +1,6 @@
 """The plugin: kube-scheduler's scores (1.36), each 0 to 100, times Volcano's weights.
 
-A score that would be the same on every node is left out: it decides nothing, and without it runs of equal tasks can be
-placed at once. Spreading by default constraints (those kube-scheduler makes up for Pods of a Service or ReplicaSet that
-name none) is not part of it: only constraints that a Pod writes count.
+A score that would be the same on every node is left out: it decides nothing, and costs.
 """
 
 from typing import ClassVar

@@ -2,7 +2,7 @@
 
 Three conditions: the domains of a node hold the Pods that the task wants to be with; they hold none that it wants to
 be away from; and none there wants to be away from it. They are of scope CLUSTER, but for keeping away from Pods on the
-same host: that is a matter of each node alone, so gangs of one Pod per node are still placed in runs.
+same host: that is a matter of each node alone.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ from scheduler.api.objects import PodAffinity, PodAffinityTerm
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects
+from scheduler.plugins.pod_counts import Counting, DomainCounts, PodCounts, Weight
 from scheduler.plugins.selectors import Complain, selector_of_term
 from scheduler.plugins.sociable import wishes
 
@@ -38,23 +38,24 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, comp
         if not all(selector.sound for selector in selectors):
             return [_nowhere(session, NO_COMPANY)]
 
-        def company(other: TaskClass) -> bool:
-            return all(selector.selects(other) for selector in selectors)
+        def company(other: TaskClass) -> float:
+            return float(all(selector.selects(other) for selector in selectors))
 
-        found = [counts.count(term.topology_key, company) for term in wanted]
-        filters.append(CompanyFilter(found, alone=company(cls)))
+        found = [counts.count(term.topology_key, company, clue=selectors[0].label) for term in wanted]
+        filters.append(CompanyFilter(found, cls))
     for term in required_terms(affinity.pod_anti_affinity if affinity else None):
         selector = selector_of_term(term, cls, namespaces, complain)
         if not selector.sound:
             return [_nowhere(session, UNWANTED_COMPANY)]
-        found_there = counts.count(term.topology_key, selector.selects)
-        filters.append(AwayFilter(found_there, UNWANTED_COMPANY, itself=selector.selects(cls)))
+        filters.append(
+            AwayFilter(counts.count(term.topology_key, selector.one, clue=selector.label), cls, UNWANTED_COMPANY)
+        )
     hostile: dict[str, set[int]] = {}
     for wish in wishes(session).about(cls):
         if not wish.weight:
             hostile.setdefault(wish.key, set()).add(wish.cls.id)
     for key, ids in hostile.items():
-        filters.append(AwayFilter(counts.count(key, _one_of(ids)), UNWELCOME, itself=cls.id in ids))
+        filters.append(AwayFilter(counts.count(key, _one_of(ids), clue=ids), cls, UNWELCOME))
     return filters
 
 
@@ -62,25 +63,25 @@ def _nowhere(session: Session, reason: str) -> Filter:
     return MaskFilter(np.zeros(len(session.nodes), dtype=bool), reason)
 
 
-def _one_of(ids: Collection[int]) -> Selects:
-    return lambda cls: cls.id in ids
+def _one_of(ids: Collection[int]) -> Weight:
+    return lambda cls: float(cls.id in ids)
 
 
-class CompanyFilter:
+class CompanyFilter(Counting):
     """Every term's domain of the node holds a Pod wanted. Where none exists anywhere, a task that would be such a Pod
     itself may be the first."""
 
     scope = Scope.CLUSTER
     unresolvable = True
 
-    def __init__(self, found: Sequence[DomainCounts], *, alone: bool) -> None:
-        self._found = found
-        self._alone = alone
+    def __init__(self, found: Sequence[DomainCounts], cls: TaskClass) -> None:
+        super().__init__(found, cls)
+        self._alone = bool(found[0].weight(cls))
 
     def room(self, rows: Rows) -> Counts:
-        first = self._alone and all(counts.nobody for counts in self._found)
+        first = self._alone and all(counts.nobody for counts in self.found)
         passes = np.ones(len(rows), dtype=bool)
-        for counts in self._found:
+        for counts in self.found:
             passes &= counts.codes[rows] >= 0 if first else counts.at_nodes(rows) > 0
         return np.where(passes, UNBOUNDED, 0)
 
@@ -88,17 +89,17 @@ class CompanyFilter:
         return ((NO_COMPANY, len(rows)),)
 
 
-class AwayFilter:
-    """The node's domain holds none of the Pods counted."""
+class AwayFilter(Counting):
+    """The node's domain holds none of the Pods counted, and takes one at most if the class is one of them."""
 
     unresolvable = False
 
-    def __init__(self, counts: DomainCounts, reason: str, *, itself: bool) -> None:
-        """``itself``: the class is one of those counted, so that a domain takes one of its Pods at most."""
+    def __init__(self, counts: DomainCounts, cls: TaskClass, reason: str) -> None:
+        super().__init__([counts], cls)
         self.scope = Scope.NODE if counts.apart else Scope.CLUSTER
         self._counts = counts
         self._reason = reason
-        self._itself = itself
+        self._itself = bool(counts.weight(cls))
 
     def room(self, rows: Rows) -> Counts:
         free: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)

@@ -59,7 +59,7 @@ class PortFilter:
 
     def __init__(self, ports: HostPorts, counts: PodCounts, cls: TaskClass) -> None:
         wanted = ports.of(cls)
-        self._holders = counts.count_per_node(lambda other: clash(wanted, ports.of(other)))
+        self._holders = counts.count_per_node(lambda other: float(clash(wanted, ports.of(other))))
 
     def room(self, rows: Rows) -> Counts:
         room: Counts = (self._holders.at_nodes(rows) == 0).astype(np.int64)

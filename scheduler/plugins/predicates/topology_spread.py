@@ -9,7 +9,7 @@ from scheduler.api.objects import TopologySpreadConstraint
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import DomainCounts, PodCounts, Selects
+from scheduler.plugins.pod_counts import Counting, DomainCounts, PodCounts, Weight
 from scheduler.plugins.predicates.node_conditions import required_nodes, tolerable
 from scheduler.plugins.selectors import Complain, Mask, PodSelector, same_labels
 
@@ -28,9 +28,9 @@ def pods_of(constraint: TopologySpreadConstraint, cls: TaskClass, complain: Comp
     return PodSelector(constraint.label_selector, frozenset({cls.namespace}), complain, extra)
 
 
-def counted(selector: PodSelector) -> Selects:
+def counted(selector: PodSelector) -> Weight:
     """The Pods there that count for spreading: a selector that looks at no label counts none (Kubernetes' rule)."""
-    return (lambda cls: False) if selector.everything else selector.selects
+    return (lambda cls: 0.0) if selector.everything else selector.one
 
 
 def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complain: Complain) -> list[Filter]:
@@ -46,9 +46,9 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complai
         selector = pods_of(constraint, cls, complain)
         if not selector.sound:
             return [MaskFilter(np.zeros(len(facts), dtype=bool), UNEVEN)]
-        found = counts.count(constraint.topology_key, counted(selector), eligible, staying=True)
-        domains: Rows = np.unique(found.codes[eligible]).astype(np.intp)
-        filters.append(SpreadFilter(constraint, found, domains, selector.selects(cls)))
+        found = counts.count(constraint.topology_key, counted(selector), eligible, clue=selector.label, staying=True)
+        domains: Rows = np.flatnonzero(np.bincount(found.codes[eligible]))
+        filters.append(SpreadFilter(constraint, found, domains, cls, selector.selects(cls)))
     return filters
 
 
@@ -76,15 +76,22 @@ def policy_nodes(session: Session, constraint: TopologySpreadConstraint, cls: Ta
     return mask
 
 
-class SpreadFilter:
+class SpreadFilter(Counting):
     """One more Pod in the node's domain does not exceed the emptiest domain by more than maxSkew."""
 
     scope = Scope.CLUSTER
     unresolvable = False
 
     def __init__(
-        self, constraint: TopologySpreadConstraint, counts: DomainCounts, domains: Rows, counts_itself: bool
+        self,
+        constraint: TopologySpreadConstraint,
+        counts: DomainCounts,
+        domains: Rows,
+        cls: TaskClass,
+        counts_itself: bool,
     ) -> None:
+        """``domains``: those that count. ``counts_itself``: the task to come is one of the Pods to be spread."""
+        super().__init__([counts], cls)
         self._skew = constraint.max_skew
         self._enough = len(domains) >= (constraint.min_domains or 1)
         self._counts = counts

@@ -26,6 +26,8 @@ class Bucket:
         self.roles: Counter[str] = Counter()
         self.size = 0.0
         """Sum of what the waiting tasks ask for, a core counting as much as 1000 MiB or a card."""
+        self.first = 0
+        """How many tasks waited when the session opened: its order is that of then."""
 
     def enter(self, task: Task) -> None:
         self.roles[task.role] += 1
@@ -33,6 +35,7 @@ class Bucket:
             self.bound[task.node] += 1
         else:
             self.waiting[task.uid] = task
+            self.first += 1
             self.size += _size(task.cls.request)
 
 
@@ -79,7 +82,7 @@ class JobBuckets:
         bucket = self._of.get(task.uid)
         if bucket is None:
             return (1,)
-        return (0, -len(bucket.waiting), bucket.index, *self.topology.precedence(task.role))
+        return (0, -bucket.first, bucket.index, *self.topology.precedence(task.role))
 
     # --- books ---
     def move(self, tasks: Iterable[Task], nodes: Iterable[str], sign: int) -> None:

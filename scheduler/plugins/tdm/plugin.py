@@ -12,12 +12,11 @@ import numpy as np
 from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.job import Job
 from scheduler.api.names import PREEMPTABLE as PREEMPTABLE_KEY
-from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.names import REVOCABLE_ZONE, TRUE
 from scheduler.api.node import Codes
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
-from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (
     JOB_ORDER,
     JOB_PIPELINED,
@@ -31,6 +30,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Mask, Tenants
+from scheduler.plugins.rounds import Rounds
 from scheduler.plugins.tdm.budget import most_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
@@ -39,25 +39,8 @@ PERIOD: Final = "tdm.evict.period"
 ANY: Final = "*"
 NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
 BEST: Final = 100.0
-TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
-
-class _LastRound:
-    """When Pods were last evicted from nodes whose hours are over, under one configuration."""
-
-    def __init__(self) -> None:
-        self._configuration: Configuration | None = None
-        self._moment = 0.0
-
-    def due(self, configuration: Configuration, now: float, period: float) -> bool:
-        """Whether a round is due now; it counts as made then."""
-        if configuration is self._configuration and self._moment <= now < self._moment + period:
-            return False
-        self._configuration, self._moment = configuration, now
-        return True
-
-
-_last_round = _LastRound()
+_rounds = Rounds(at_once=True)
 
 
 @register_plugin
@@ -130,7 +113,7 @@ class Tdm:
     def _overdue(self, candidates: Sequence[Task]) -> list[Task]:
         """What still runs on nodes whose hours are over; asked for in turn."""
         session = self._session
-        if not _last_round.due(session.configuration, session.now, self._period):
+        if not _rounds.due(session.configuration, session.now, self._period):
             return []
         over = [self._zones.inactive(zone) for zone in self._names]
         return self._within_budgets(

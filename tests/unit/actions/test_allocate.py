@@ -214,3 +214,24 @@ def test_a_nominated_node_is_taken_before_a_better_one() -> None:
     nominated = pod("p", "1c", "a")
     nominated["status"]["nominatedNodeName"] = "n2"
     assert World(node("n1"), node("n2"), group("a"), nominated).run(GANG_ONLY).bound == {"p": "n2"}
+
+
+def test_what_is_free_and_was_promised_is_not_given_to_another() -> None:
+    conf = configuration(["gang"], ["predicates"], actions="allocate")
+    old, big, small = group("old", minimum=0), group("big"), group("small")
+    members = [pod("old", "1c", "old", on="n", deleting=True), pod("big", "2c", "big"), pod("small", "1c", "small")]
+    assert World(node("n", "2c"), old, big, small, members).run(conf).bound == {}
+
+
+def test_without_the_action_enqueue_a_group_is_let_in_before_it_has_pods() -> None:
+    conf = configuration(["gang"], actions="allocate")
+    assert World(node("n"), group("g")).run(conf).phase("g") == "Inqueue"
+
+
+def test_of_what_terminates_a_job_is_promised_its_minimum_and_leaves_the_rest_to_others() -> None:
+    old, first, second = group("old", minimum=0), group("first"), group("second")
+    leaving = pods("old", 2, "1c", "old", on="n", deleting=True)
+    members = pods("f", 3, "1c", "first") + pods("s", 3, "1c", "second")
+    world = World(node("n", "2c"), old, leaving, first, second, members).run(GANG_ONLY)
+    jobs = world.outcome.session.jobs if world.outcome else {}
+    assert [job.waiting_count for job in (jobs["default/first"], jobs["default/second"])] == [1, 1]

@@ -191,6 +191,15 @@ def test_of_those_who_go_on_suspicion_the_innocent_stay() -> None:
     assert evicted(*objects, conf=CHART) == {"porter"}
 
 
+def test_a_pod_goes_that_another_may_not_be_near() -> None:
+    apart = {"labelSelector": {"matchLabels": {"app": "loud"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    victims = [running("plain", priority=1), running("loud", priority=5, labels={"app": "loud"})]
+    claimant = pod("p", "1c+1G", "high", affinity=affinity)
+    objects = [node("n1"), low(0, queue="default"), high(queue="default"), victims, claimant]
+    assert evicted(*objects, conf=CHART) == {"loud"}
+
+
 def test_nobody_goes_for_a_gang_that_cannot_be_completed() -> None:
     objects = [*SMALL, low(0), high(3), running("v1"), running("v2"), pods("p", 3, "1c+1G", "high")]
     world = World(CLASSES, *objects).run(PREEMPT)

@@ -242,13 +242,12 @@ def test_what_a_session_does_to_its_nodes_stays_in_the_session() -> None:
 def test_a_job_that_nothing_changed_is_handed_out_again_without_the_notes_of_the_last_session() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
-    first["default/a"].failed_roles.add("x")
     first["default/a"].new_conditions.append(("Unschedulable", "True", "", ""))
     first["default/a"].transaction["u"] = (TaskStatus.ALLOCATED, "n1")
     second = cache.snapshot(0).jobs
     assert second["default/a"] is first["default/a"]
     again = second["default/a"]
-    assert not (again.failed_roles or again.new_conditions or again.transaction or again.refusals or again.fit_errors)
+    assert not (again.new_conditions or again.transaction or again.refusals or again.fit_errors)
 
 
 def test_a_job_that_a_session_changed_is_built_anew_and_others_are_kept() -> None:

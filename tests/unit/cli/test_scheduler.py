@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
 from scheduler.cli.main import main
 
@@ -71,3 +72,49 @@ def test_lease_times_that_would_allow_two_leaders_are_refused() -> None:
     result = CliRunner().invoke(main, ["scheduler", "--leader-elect-renew-deadline=20s"])
     assert result.exit_code == 2
     assert "--leader-elect-lease-duration must be longer" in result.stderr
+
+
+def test_flags_about_storage_are_taken_and_one_of_them_has_no_effect(tmp_path: Path) -> None:
+    storage = ["--csi-storage=false", "--ignored-provisioners=example.com/a,example.com/b"]
+    arguments = ["scheduler", f"--kubeconfig={tmp_path / 'none'}", "--leader-elect=false", *storage]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "--ignored-provisioners has no effect here" in result.stderr
+    assert "--csi-storage" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "on"),
+    [
+        ((), False),
+        (("--feature-gates=SchedulingGatesQueueAdmission=true",), True),
+        (("--feature-gates", "PriorityClass=false, SchedulingGatesQueueAdmission=T"), True),
+        (
+            ("--feature-gates=SchedulingGatesQueueAdmission=true", "--feature-gates=SchedulingGatesQueueAdmission=0"),
+            False,
+        ),
+        (("--feature-gates=AllAlpha=true",), True),
+        (("--feature-gates=AllAlpha=true,SchedulingGatesQueueAdmission=false",), False),
+    ],
+)
+def test_feature_gates_are_read_as_volcano_reads_them(arguments: tuple[str, ...], on: bool) -> None:
+    found: list[frozenset[str]] = []
+
+    def command(features: frozenset[str]) -> None:
+        found.append(features)
+
+    assert CliRunner().invoke(click.command()(feature_gates(command)), arguments).exit_code == 0
+    assert found == [frozenset({"SchedulingGatesQueueAdmission"} if on else ())]
+
+
+def test_a_feature_gate_that_means_nothing_here_is_said_to_have_no_effect() -> None:
+    command = click.command("scheduler")(feature_gates(lambda features: None))
+    result = CliRunner().invoke(command, ["--feature-gates=PriorityClass=true"])
+    assert result.output == "scheduler: feature gate PriorityClass has no effect here\n"
+
+
+@pytest.mark.parametrize("text", ["SchedulingGatesQueueAdmission", "SchedulingGatesQueueAdmission=on"])
+def test_a_feature_gate_is_on_or_off(text: str) -> None:
+    result = CliRunner().invoke(click.command()(feature_gates(lambda features: None)), [f"--feature-gates={text}"])
+    assert result.exit_code == 2
+    assert f"'{text}' is not like SchedulingGatesQueueAdmission=true" in result.output

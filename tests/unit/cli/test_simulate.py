@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from scheduler.api.names import QUEUE_ALLOCATION_GATE
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pod, pods, queue
 
@@ -470,3 +471,27 @@ def test_a_vcjob_that_admission_refuses_is_bad_input(conf: str, tmp_path: Path) 
     }
     path = written(tmp_path / "input.yaml", node("n1"), job)
     refused(run("-f", path, "--scheduler-conf", conf), "Job default/train", "unable to find job queue")
+
+
+def test_with_the_feature_gate_pods_are_gated_as_they_are_made_and_let_past_as_their_queue_has_room(
+    conf: str, tmp_path: Path
+) -> None:
+    Path(conf).write_text(PLAIN.replace("{name: gang}", "{name: gang}, {name: capacity}"))
+    template = pod("", "1c", annotations={QUEUE_ALLOCATION_GATE: "true"})
+    template["spec"]["containers"][0]["image"] = "work"
+    tasks = [
+        {"name": "worker", "replicas": 3, "template": {"metadata": template["metadata"], "spec": template["spec"]}}
+    ]
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"queue": "q", "minAvailable": 1, "schedulerName": "volcano-py", "tasks": tasks},
+    }
+    objects = [node("n1"), queue("q", capability="2c"), job]
+    for options, gated in (((), []), (("--feature-gates=SchedulingGatesQueueAdmission=true",), ["train-worker-2"])):
+        items = simulated(objects, conf, tmp_path, *options)
+        assert [
+            o["metadata"]["name"] for o in items if o["kind"] == "Pod" and o["spec"].get("schedulingGates")
+        ] == gated
+        assert nodes_of(items) == {"train-worker-0": "n1", "train-worker-1": "n1", "train-worker-2": None}

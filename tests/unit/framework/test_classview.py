@@ -11,9 +11,9 @@ from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework import classview
+from scheduler.framework import runs
 from scheduler.framework.classview import ClassView
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
+from scheduler.framework.columns import GRAIN, UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
 
 
 # --- a small world ---
@@ -96,6 +96,20 @@ class Apart:
         return (("too near", len(rows)),)
 
 
+class ApartForAPrice(Apart):
+    """The same, each answer at a price."""
+
+    costly = True
+
+    def __init__(self, nodes: Nodes) -> None:
+        super().__init__(nodes)
+        self.asked: list[int] = []
+
+    def room(self, rows: Rows) -> Counts:
+        self.asked += rows.tolist()
+        return super().room(rows)
+
+
 def one_at_a_time(
     nodes: Nodes, cls: TaskClass, filters: list[Filter], scores: list[Score], count: int, limit: int = 0
 ) -> list[int]:
@@ -117,7 +131,7 @@ def one_at_a_time(
         rows = np.array(passing)
         fixed = sum((s.values(rows, None) for s in scores if s.scope is Scope.STATIC), np.zeros(len(rows)))
         total = fixed + sum((s.values(rows, None) for s in scores if s.scope is Scope.NODE), np.zeros(len(rows)))
-        best = passing[int(np.argmax(total))]
+        best = passing[int(np.argmax(np.rint(total / GRAIN)))]
         nodes.hold(best, cls)
         chosen.append(best)
     return chosen
@@ -201,18 +215,39 @@ def test_with_a_filter_that_depends_on_other_nodes(world: World, count: int) -> 
 
 
 @settings(max_examples=40, deadline=None)
+@given(worlds(), st.integers(1, 6))
+def test_with_a_filter_of_which_each_answer_has_a_price(world: World, count: int) -> None:
+    fast, slow = build(world), build(world)
+    fast[2].insert(0, ApartForAPrice(fast[0]))
+    slow[2].append(Apart(slow[0]))
+    for limit in (0, 1):
+        view = ClassView(*fast, limit=limit)
+        assert placed_by(view, fast[0], fast[1], count) == one_at_a_time(*slow, count, limit)
+
+
+def test_a_filter_of_which_each_answer_has_a_price_is_asked_about_the_best_nodes_until_one_passes() -> None:
+    nodes, cls = nodes_of([9] * 20), task_class(1)
+    nodes.hold(19, cls)  # the fullest, which is best, and too near to its neighbours, which come next
+    nodes.hold(18, cls)
+    price = ApartForAPrice(nodes)
+    view = ClassView(nodes, cls, [price, MaskFilter(np.arange(20) > 9, "no")], [Used(nodes, cls, 1, 1)])
+    assert view.choose(1) == [10]
+    assert price.asked == [18, 19, 10, 11]
+
+
+@settings(max_examples=40, deadline=None)
 @given(worlds(), st.integers(1, 5))
 def test_runs_longer_than_a_chunk_come_to_the_same(world: World, chunk: int) -> None:
     whole, parts = build(world), build(world)
-    longest = classview.LONGEST_RUN
+    longest = runs.LONGEST
     expected = placed_by(ClassView(*whole), whole[0], whole[1], 25)
     try:
-        classview.LONGEST_RUN = chunk
+        runs.LONGEST = chunk
         view = ClassView(*parts)
         assert len(view.choose(25)) <= chunk
         assert placed_by(view, parts[0], parts[1], 25) == expected
     finally:
-        classview.LONGEST_RUN = longest
+        runs.LONGEST = longest
 
 
 # --- examples ---

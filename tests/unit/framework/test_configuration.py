@@ -12,6 +12,7 @@ from scheduler.framework.configuration import (
     ConfigurationError,
     parse_configuration,
 )
+from scheduler.framework.usage_source import SourceType, UsageSource
 
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"
 
@@ -34,14 +35,14 @@ def test_flags_arguments_and_action_arguments_are_kept() -> None:
         "tiers:\n- plugins:\n  - {name: gang, enablePreemptable: false}\n  - name: binpack\n"
         "    arguments: {binpack.weight: 3, 7: x}\n"
         "configurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: false}\n"
-        "metrics: {type: prometheus}\nsomething: else\n"
+        "metrics: {type: prometheus, address: 'http://p:9090'}\nsomething: else\n"
     )
     gang, binpack = configuration.tiers[0]
     assert configuration.actions == ("allocate", "backfill")
     assert gang.enabled("enableJobOrder") and not gang.enabled("enablePreemptable")
     assert binpack.arguments == {"binpack.weight": 3, "7": "x"}
     assert configuration.action_arguments == {"allocate": {"predicateErrorCacheEnable": False}}
-    assert configuration.metrics == {"type": "prometheus"}
+    assert configuration.metrics == UsageSource(SourceType.PROMETHEUS, "http://p:9090")
 
 
 def test_every_flag_is_on_unless_said_otherwise_but_two() -> None:

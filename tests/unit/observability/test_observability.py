@@ -38,6 +38,7 @@ def test_a_session_leaves_the_figures_of_queues_and_jobs_in_the_metrics() -> Non
     assert value("queue_request_milli_cpu", queue_name="research") == 66_000
     assert value("queue_capacity_milli_cpu", queue_name="research") == 8000
     assert value("queue_weight", queue_name="research") == 3
+    assert value("unschedule_task_count", job_id="waits") == 1
     labels = {"job_name": "fits", "queue": "research", "job_namespace": "default"}
     duration = value("e2e_job_scheduling_duration", **labels)
     assert duration is not None

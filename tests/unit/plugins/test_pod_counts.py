@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.task import TaskClass
 from scheduler.plugins.pod_counts import pod_counts
 from tests.builders import World, configuration, group, node, pod, pods
 
@@ -30,7 +31,7 @@ def test_counts_kept_up_to_date_are_those_counted_afresh(
 
     for step, (which, place, back) in enumerate(moves):
         if step == asked_after:
-            kept = counts.count("zone", lambda cls: True)
+            kept = counts.count("zone", lambda cls: 1.0)
         row = place % len(zones)
         if back and rows[row]:
             session.notify_deallocate(session.jobs["default/g"], (tasks[which],), (row,))
@@ -38,11 +39,11 @@ def test_counts_kept_up_to_date_are_those_counted_afresh(
         else:
             session.notify_allocate(session.jobs["default/g"], (tasks[which],), (row,), False)
             rows[row] += 1
-    kept = kept or counts.count("zone", lambda cls: True)
+    kept = kept or counts.count("zone", lambda cls: 1.0)
 
     expected = [sum(rows[i] for i, z in enumerate(zones) if z == zone) if zone else 0 for zone in zones]
     assert kept.at_nodes(np.arange(len(zones))).tolist() == expected
-    assert counts.count_per_node(lambda cls: True).at_nodes(np.arange(len(zones))).tolist() == rows.tolist()
+    assert counts.count_per_node(lambda cls: 1.0).at_nodes(np.arange(len(zones))).tolist() == rows.tolist()
 
 
 def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> None:
@@ -55,5 +56,39 @@ def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> No
     counts = pod_counts(world.session(CONF))
     row = np.array([0])
 
-    assert counts.count_per_node(lambda cls: True).at_nodes(row) == [2.0]
-    assert counts.count_per_node(lambda cls: True, staying=True).at_nodes(row) == [1.0]
+    assert counts.count_per_node(lambda cls: 1.0).at_nodes(row) == [2.0]
+    assert counts.count_per_node(lambda cls: 1.0, staying=True).at_nodes(row) == [1.0]
+
+
+def test_a_clue_spares_asking_other_classes_and_changes_nothing() -> None:
+    """Pods of two apps, told apart by a Service; some stand, some are placed before and some after counting began."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}}
+    service["spec"] = {"selector": {"app": "x"}}
+    apps = [pod(f"p-{i}", "1c", "g", labels={"app": "xy"[i % 2]}) for i in range(4)]
+    there = [pod("r1", on="n0", labels={"app": "x"}), pod("r2", on="n1", labels={"app": "y"})]
+    nodes = [node("n0", labels={"zone": "a"}), node("n1", labels={"zone": "b"})]
+    session = World(service, nodes, there, group("g"), apps).session(CONF)
+    job = session.jobs["default/g"]
+    tasks = sorted(job.tasks(), key=lambda task: task.name)
+    counts = pod_counts(session)
+    mine = tasks[0].cls
+    asked: list[TaskClass] = []
+
+    def weight(cls: TaskClass) -> float:
+        asked.append(cls)
+        return float(cls.labels == {"app": "x"})
+
+    session.notify_allocate(job, (tasks[0],), (1,), False)
+    session.notify_allocate(job, (tasks[1],), (1,), False)
+    plain = counts.count("zone", weight)
+    everybody = len(asked)
+    by_label = counts.count("zone", weight, clue=("app", "x"))
+    by_id = counts.count("zone", weight, clue={mine.id})
+    assert len(asked) < 3 * everybody
+    session.notify_allocate(job, (tasks[2],), (0,), False)
+    session.notify_allocate(job, (tasks[3],), (0,), False)
+
+    rows = np.array([0, 1])
+    assert plain.at_nodes(rows).tolist() == by_label.at_nodes(rows).tolist() == [2.0, 1.0]
+    placed = by_id.at_nodes(rows).tolist()
+    assert placed == [1.0, 1.0], "the Pod that stands asks for nothing, and so is of another class"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import POD
-from scheduler.api.names import CARD_NAME
+from scheduler.api.names import CARD_NAME, QUEUE_ALLOCATION_GATE
 from scheduler.webhooks.contract import Json
 from scheduler.webhooks.resource_groups import parse_resource_groups
 from tests.unit.webhooks.clusters import VOLCANO, created
@@ -41,6 +41,7 @@ resourceGroups:
 """
 SETTINGS = replace(VOLCANO, resource_groups=parse_resource_groups(GROUPS, "admission.conf"))
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+GATE = {"name": QUEUE_ALLOCATION_GATE}
 TOLERATION = {"effect": "NoSchedule", "key": "taint", "operator": "Exists"}
 
 
@@ -84,6 +85,32 @@ def test_what_a_pod_has_already_is_added_to_and_its_affinity_stays() -> None:
     }
     own = pod({"volcano.sh/resource-group": "gpu"}, affinity={"podAffinity": {}})
     assert "affinity" not in given(own)
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "gates"),
+    [
+        ("true", {}, [GATE]),
+        ("true", {"schedulingGates": [{"name": "other"}]}, [{"name": "other"}, GATE]),
+        ("true", {"schedulingGates": [GATE]}, [GATE]),
+        ("true", {"nodeName": "n1"}, None),
+        ("yes", {}, None),
+        (None, {}, None),
+    ],
+)
+def test_a_pod_that_asks_for_the_gate_of_queue_admission_gets_it_once(
+    asked: str | None, own: Json, gates: list[Json] | None
+) -> None:
+    asks = pod(None if asked is None else {QUEUE_ALLOCATION_GATE: asked}, **own)
+    spec = created(POD, asks, settings=replace(VOLCANO, queue_gates=True)).object["spec"]
+    assert spec.get("schedulingGates") == gates
+    assert "schedulingGates" not in created(POD, pod({QUEUE_ALLOCATION_GATE: "true"}), settings=VOLCANO).object["spec"]
+
+
+def test_a_gate_comes_on_top_of_what_a_resource_group_gives() -> None:
+    asks = pod({QUEUE_ALLOCATION_GATE: "true"})
+    spec = created(POD, asks, settings=replace(SETTINGS, queue_gates=True), namespace="mng-ns-1").object["spec"]
+    assert (spec["schedulerName"], spec["schedulingGates"]) == ("default-scheduler", [GATE])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+import pytest
 from aiohttp import web
 
 from scheduler.api.decisions import ObjectRef
@@ -12,7 +14,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient
-from scheduler.cluster.kube.informer import Informer
+from scheduler.cluster.kube.informer import Informer, Keeper
 from scheduler.cluster.kube.sources import Source, sources
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
@@ -40,7 +42,9 @@ class Cache:
 
 
 class World:
-    def __init__(self, api: FakeApi, client: ApiClient, kind: str = "PodGroup", page: int = 100) -> None:
+    def __init__(
+        self, api: FakeApi, client: ApiClient, kind: str = "PodGroup", page: int = 100, keeper: Keeper | None = None
+    ) -> None:
         self.api = api
         self.cache = Cache()
         self.complaints: list[tuple[Malformed, ObjectRef]] = []
@@ -53,6 +57,7 @@ class World:
             Metrics(),
             page=page,
             backoff=Backoff(0.01, 0.02),
+            keeper=keeper,
         )
 
 
@@ -267,3 +272,35 @@ def test_every_source_has_a_path() -> None:
         "queues": "/apis/scheduling.volcano.sh/v1beta1/queues",
         "configmaps in kube-system": "/api/v1/namespaces/kube-system/configmaps",
     }.items()
+
+
+class Cupboard:
+    """Keeps what it wants."""
+
+    def __init__(self, wants: bool) -> None:
+        self.wants = wants
+        self.kept: dict[str, object] = {}
+
+    def wants_original(self, kind: str) -> bool:
+        return self.wants
+
+    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
+        self.kept[f"{kind} {namespace}/{name}"] = original
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_objects_are_kept_as_they_were_written_if_that_is_wanted(wanted: bool) -> None:
+    async def scenario() -> None:
+        feed = WatchFeed([event("ADDED", group("b", 11, unknown=[1])), event("MODIFIED", group("a", 12, unknown=2))])
+        keeper = Cupboard(wanted)
+        listed = a_list(10, group("a"), group("c"))
+        async with watching(lists_then_watches(listed, feed=feed), keeper=keeper) as world:
+            await until(lambda: world.cache.names == {"a", "b", "c"})
+            await until(lambda: world.cache.objects["PodGroup ns/a"].metadata.resource_version == "12")
+        kept = {key: msgspec.json.decode(raw) for key, raw in keeper.kept.items() if isinstance(raw, msgspec.Raw)}
+        assert set(kept) == ({f"PodGroup ns/{name}" for name in "abc"} if wanted else set())
+        if wanted:
+            assert kept["PodGroup ns/b"] == group("b", 11, unknown=[1])
+            assert kept["PodGroup ns/a"]["spec"]["unknown"] == 2
+
+    asyncio.run(scenario())

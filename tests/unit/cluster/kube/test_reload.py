@@ -64,3 +64,13 @@ def test_the_swapped_symlink_of_a_mounted_config_map_is_noticed(tmp_path: Path) 
 )
 def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, expected: int) -> None:
     assert nodes_to_find(nodes, percentage, 100) == expected
+
+
+def test_feature_gates_outlive_a_change_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text('actions: "allocate"', encoding="utf-8")
+    file = ConfigurationFile(str(path), frozenset({"SchedulingGatesQueueAdmission"}))
+    path.write_text('actions: "allocate, backfill"', encoding="utf-8")
+    assert file.poll(Metrics())
+    assert file.current.has_action("backfill")
+    assert file.current.features == {"SchedulingGatesQueueAdmission"}

@@ -17,7 +17,10 @@ from scheduler.api.decisions import (
     PodGroupStatusUpdate,
     PodUnschedulable,
     QueueAllocated,
+    Ungate,
 )
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, clock
@@ -50,6 +53,18 @@ class World:
 
     def evict_failed(self, eviction: Evict) -> None:
         self.not_evicted.append(eviction)
+
+    def keeps(self, kind: Kind) -> bool:
+        return False
+
+    def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
+        raise AssertionError("nothing is kept")
+
+    def confirm(self, kind: Kind, obj: KubeObject) -> None:
+        pass
+
+    def awaits(self, bind: Bind) -> bool:
+        return True
 
     def bind(self, name: str = "p", node: str = "n1", **annotations: str) -> Bind:
         return Bind(a_task(name), node, annotations)
@@ -259,6 +274,18 @@ def test_an_eviction_explains_itself_then_deletes_that_very_pod() -> None:
         await until(lambda: len(world.reasons()) == 2)
         about = [call.body["involvedObject"]["kind"] for call in world.api.to("POST", EVENTS)]
         assert about == ["Pod", "PodGroup"]
+
+    run(scenario)
+
+
+def test_a_gate_is_taken_off_that_very_pod_and_others_are_left() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", f"{PODS}/p")
+        world.writer.submit(Decisions(ungates=[Ungate(a_task("p"))]))
+        assert await world.writer.flush(2)
+        (call,) = world.api.to("PATCH", f"{PODS}/p")
+        gone = {"$patch": "delete", "name": "scheduling.volcano.sh/queue-allocation-gate"}
+        assert call.body == {"metadata": {"uid": "uid-p"}, "spec": {"schedulingGates": [gone]}}
 
     run(scenario)
 

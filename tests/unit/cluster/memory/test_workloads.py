@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.api.kinds import BATCH_JOB, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
+from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.cluster.memory.server import MemoryServer
 from scheduler.cluster.memory.workloads import make_pods
 
@@ -49,6 +49,19 @@ def test_a_stateful_set_numbers_its_pods():
     make_pods(server)
 
     assert pod_names(server) == ["w-0", "w-1", "w-2"]
+
+
+def test_each_pod_of_a_stateful_set_gets_claims_of_its_own_that_stay_when_it_goes():
+    template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    server = with_workload(STATEFUL_SET, replicas=2, volumeClaimTemplates=[template, "odd"])
+
+    make_pods(server)
+    make_pods(server)
+    server.delete(POD, "ns", "w-0")
+
+    assert [claim["metadata"]["name"] for claim in server.of(CLAIM)] == ["data-w-0", "data-w-1"]
+    (pod,) = server.of(POD)
+    assert pod["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-1"}}]
 
 
 def test_a_job_has_as_many_pods_as_run_at_once():

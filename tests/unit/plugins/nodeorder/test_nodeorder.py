@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.api.task import TaskClass
+from scheduler.framework.columns import GroupedScore
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 
@@ -177,3 +178,33 @@ def test_an_image_that_is_there_counts_by_its_size_and_spread() -> None:
     world = World(nodes, group("g"), pod("p", "", "g", containers=body))
 
     assert scores(world, imagelocality=1) == {"n1": 0.0, "n2": float(100 * (500 - 23) // (1000 - 23))}
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "zone"])
+def test_one_node_of_each_group_scores_as_all_its_nodes_do(key: str) -> None:
+    """Of six nodes in two zones, one has Pods of the kind; a second constraint makes the number of domains matter."""
+    constraints = [
+        {
+            "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+            "topologyKey": k,
+        }
+        for k, labels in ((key, {"app": "x"}), ("rack", {"app": "y"}))
+    ]
+    nodes = [node(f"n{i}", labels={"zone": "ab"[i % 2], "rack": "r" if i < 3 else "s"}) for i in range(6)]
+    there = [pod("x1", on="n0", labels={"app": "x"}), pod("x2", on="n0", labels={"app": "x"})]
+    others = [pod(f"y{i}", on="n5", labels={"app": "y"}) for i in range(3)]
+    world = World(nodes, there, others, group("g"), pod("p", "", "g", topologySpreadConstraints=constraints))
+    session = world.session(conf(podtopologyspread=1))
+    job, cls = _class_of(session, "p")
+    (score,) = session.scores(cls, job)
+    assert isinstance(score, GroupedScore)
+    rows = np.arange(6)
+    traits = np.array(score.traits(rows))
+    _, first, inverse, sizes = np.unique(traits, axis=1, return_index=True, return_inverse=True, return_counts=True)
+
+    assert len(first) < len(rows)
+    by_group = score.of_groups(rows[first], sizes)
+    assert by_group[inverse].tolist() == score.values(rows, None).tolist()
+    assert len(set(by_group.tolist())) > 1

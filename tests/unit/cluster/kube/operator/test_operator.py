@@ -348,7 +348,7 @@ def test_what_only_informs_waits_for_what_is_urgent():
             w.queue("busy", Plan().then(Create(POD_GROUP, group("g0"))))
             w.queue("first", Plan().then(informs))
             w.queue("second", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(1, 6))))
-            await until(lambda: {"busy", "first", "second"} <= set(w.toy.finished))
+            await until(lambda: {"busy", "first", "second"} <= set(w.toy.finished) and len(w.api.calls) == 7)
 
             assert [call.method for call in w.api.calls] == ["POST"] * 6 + ["PATCH"]
 

@@ -1,0 +1,138 @@
+"""What the benchmarks on a real API server share: a client that fills it and watches Pods get their nodes, our programs
+as child processes, and what a process has used.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+import msgspec
+
+from controlplane.run import ControlPlane
+
+IN_FLIGHT = 64
+LINE_LIMIT = 2**22
+PATIENCE = 900.0
+"""Seconds after which a contender is given up."""
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+class Api:
+    """As much of a client as a benchmark needs."""
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
+        connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
+        self._session = aiohttp.ClientSession(
+            url, connector=connector, headers={"Authorization": f"Bearer {token}"}, read_bufsize=LINE_LIMIT
+        )
+
+    @classmethod
+    def of(cls, plane: ControlPlane) -> Self:
+        """As the administrator of a control plane."""
+        user = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]
+        return cls(plane.url, user["token"], plane.authority.client_context())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def post(self, path: str, body: bytes) -> None:
+        async with self._session.post(path, data=body, headers={"Content-Type": "application/json"}) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"POST {path}: {answer.status} {(await answer.text())[:300]}")
+            await answer.read()
+
+    async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
+        """Post with IN_FLIGHT requests under way."""
+        source = iter(requests)
+
+        async def work() -> None:
+            for path, body in source:
+                await self.post(path, body)
+
+        await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+
+    async def delete(self, path: str) -> None:
+        async with self._session.delete(path) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"DELETE {path}: {answer.status} {(await answer.text())[:300]}")
+
+    async def watch_bindings(
+        self, path: str, counts: Callable[[str], bool], expected: int, times: list[float], ready: asyncio.Event
+    ) -> None:
+        """Note when each Pod whose name counts is first seen with a node, until ``expected`` are."""
+        decoder = msgspec.json.Decoder(_Event)
+        seen: set[tuple[str, str]] = set()
+        query = {"watch": "true", "resourceVersion": "0"}
+        timeout = aiohttp.ClientTimeout(total=None)
+        while len(seen) < expected:  # the server may end a watch whenever it likes
+            async with self._session.get(path, params=query, timeout=timeout) as answer:
+                ready.set()
+                async for line in answer.content:
+                    pod = decoder.decode(line).object
+                    key = pod.metadata.namespace, pod.metadata.name
+                    if pod.spec.node_name and counts(pod.metadata.name) and key not in seen:
+                        seen.add(key)
+                        times.append(time.perf_counter())
+                        if len(seen) >= expected:
+                            break
+
+
+def start_role(role: str, plane: ControlPlane, folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start one of our programs (``scheduler``, ``controllers``) without rate limits; its log goes to ``folder``."""
+    command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
+    command += ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false", "--enable-healthz=false"]
+    command += options or ["--leader-elect=false"]
+    with (folder / f"{role}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and make it if it does not."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(pid: int) -> float:
+    """The most memory a process has had, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024

@@ -1,0 +1,175 @@
+"""Bundles: which tasks of a gang go together when others need their nodes.
+
+What a gang has beyond its minimum can go task by task, and the gang runs on. The rest can only go as a whole: what
+would be left of the gang could do nothing with its nodes. So a job falls apart into bundles of one spare task each and
+at most one bundle of all others (as Volcano's, whose bundles of spare tasks are not divided further).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
+from scheduler.api.resource import Vector
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
+from scheduler.framework.session import Session
+from scheduler.framework.tenants import Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Tasks of one job that are evicted together or not at all."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+    whole: bool = False
+    """The gang is broken without them."""
+
+    def yields(self, need: Vector) -> float:
+        """What the bundle gives of a need, by what its whole job holds or asks for: sums of parts of each resource."""
+        dims = np.flatnonzero(need > 0)
+        gained = np.minimum(_total(self.tasks)[dims], need[dims])
+        lost = _total(self.job.tasks())[dims]
+        return float((gained / need[dims]).sum() / (lost / need[dims]).sum())
+
+
+def _total(tasks: Iterable[Task]) -> Vector:
+    total: Vector = np.sum([task.cls.request for task in tasks], axis=0)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """What the tasks in question of one job (those of one domain) fall apart into."""
+
+    spare: list[Bundle] = field(default_factory=list)
+    """One task each. The least important goes first, of equal ones the one that is placed last."""
+    whole: list[Bundle] = field(default_factory=list)
+    """The rest: one bundle, or none."""
+
+
+def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
+    """See ``Bundles``."""
+    ordered = sorted(tasks, key=session.task_key, reverse=True)
+    ordered.sort(key=lambda task: task.priority)
+    spare = _Spare(job)
+    if spare.broken:
+        return Bundles([Bundle(job, (task,)) for task in ordered])
+    result = Bundles()
+    rest = []
+    for task in ordered:
+        if spare.take(task):
+            result.spare.append(Bundle(job, (task,)))
+        else:
+            rest.append(task)
+    if rest:
+        result.whole.append(Bundle(job, tuple(rest), whole=True))
+    return result
+
+
+def can_spare(job: Job, tasks: Iterable[Task]) -> bool:
+    """Whether the job keeps its minimum without some of its tasks (or has not got it anyway)."""
+    spare = _Spare(job)
+    return spare.broken or all(map(spare.take, tasks))
+
+
+class _Spare:
+    """What a gang can still lose, while its tasks are taken one by one."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._tasks = job.ready_count - job.min_member
+        self._roles: dict[str, int] = {}
+        if job.roles_binding:
+            ready = job.role_counts(*READY_STATUSES)
+            waiting = Counter(t.role for t in job.of(TaskStatus.PENDING).values() if t.cls.best_effort)
+            self._roles = {role: ready.get(role, 0) + waiting[role] - n for role, n in job.role_minimum.items()}
+        self._incomplete: set[str] = set()
+        """Keys of sub-jobs that lack a task: to lose more of them costs nothing more."""
+        self._sub_jobs: Counter[str | None] = Counter()
+        """Policy -> sub-jobs that it can still lose."""
+        if job.sub_group_minimum:
+            for sub_job in job.sub_jobs.values():
+                if sub_job.ready:
+                    self._sub_jobs[sub_job.policy] += 1
+                else:
+                    self._incomplete.add(sub_job.key)
+            self._sub_jobs.subtract(job.sub_group_minimum)
+
+    @property
+    def broken(self) -> bool:
+        """The gang is below its minimum already."""
+        return self._tasks < 0
+
+    def take(self, task: Task) -> bool:
+        """Whether the gang can do without the task, too, which is then gone."""
+        if self._tasks <= 0 or self._roles.get(task.role, 1) <= 0:
+            return False
+        sub_job = self._job.sub_job_of.get(task.uid) if self._job.sub_group_minimum else None
+        if sub_job is not None and sub_job.key not in self._incomplete:
+            if self._sub_jobs[sub_job.policy] <= 0:
+                return False
+            self._incomplete.add(sub_job.key)
+            self._sub_jobs[sub_job.policy] -= 1
+        self._tasks -= 1
+        if task.role in self._roles:
+            self._roles[task.role] -= 1
+        return True
+
+
+class BundlesByJob:
+    """The bundles of the tenants of a mask, worked out job by job when they are asked for."""
+
+    def __init__(self, session: Session, going: Mask) -> None:
+        self._session = session
+        tenants = session.tenants
+        positions = np.flatnonzero(going)
+        owners = tenants.owner[positions]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        parts = np.split(positions, starts[1:])
+        self._positions = {tenants.jobs[owners[i]]: part for i, part in zip(starts.tolist(), parts, strict=False)}
+        self._bundles: dict[Job, Bundles] = {}
+
+    @property
+    def jobs(self) -> Iterable[Job]:
+        return self._positions
+
+    def of(self, job: Job) -> Bundles:
+        if job not in self._bundles:
+            tasks = self._session.tenants.tasks
+            mine = [tasks[position] for position in self._positions[job].tolist()]
+            self._bundles[job] = bundles_of(self._session, job, mine)
+        return self._bundles[job]
+
+
+# --- orders ---
+def worst_job_first(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
+    """Spare tasks before whole gangs, therein the job that is scheduled last (as Volcano's gangpreempt)."""
+    jobs = sorted(bundles.jobs, key=session.job_key, reverse=True)
+    for job in jobs:
+        yield from bundles.of(job).spare
+    for job in jobs:
+        yield from bundles.of(job).whole
+
+
+def worst_queue_first(session: Session, claimant: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
+    """Spare tasks before whole gangs, therein the queue that is to lose first, therein the gang that gives the most of
+    the need for what it loses, then by name (as Volcano's gangreclaim)."""
+    jobs = sorted(bundles.jobs, key=lambda job: job.key)
+    queues = {job.queue: session.queues[job.queue] for job in jobs}
+    keys = {name: session.queue_key(queue) for name, queue in queues.items()}
+    victim_keys = {name: session.victim_queue_key(queue, claimant) for name, queue in queues.items()}
+
+    def by_queue(jobs: list[Job]) -> list[Job]:
+        jobs.sort(key=lambda job: keys[job.queue], reverse=True)
+        return sorted(jobs, key=lambda job: victim_keys[job.queue])
+
+    for job in by_queue(list(jobs)):
+        yield from bundles.of(job).spare
+    broken = [job for job in jobs if bundles.of(job).whole]
+    broken.sort(key=lambda job: -bundles.of(job).whole[0].yields(need))
+    for job in by_queue(broken):
+        yield from bundles.of(job).whole

@@ -1,0 +1,163 @@
+"""What comes of trying HyperNodes for the tasks of a job: which need not be tried, and why none would do in the end."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.api.hypernode import HyperNode, sums
+from scheduler.api.job import Job
+from scheduler.api.node import Column, Rows
+from scheduler.api.reasons import FitErrors, Shortage
+from scheduler.api.resource import Vector, format_amount
+from scheduler.api.subjob import SubJob
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
+from scheduler.framework.columns import UNBOUNDED, Counts
+from scheduler.framework.session import Session
+
+_FREE = "what HyperNodes have free, for explanations"
+
+
+@dataclass(slots=True)
+class _Try:
+    """One that failed."""
+
+    hyper_node: HyperNode
+    placed: int
+    """Tasks that found a node there, at most."""
+    fit_errors: dict[int, FitErrors]
+    transaction: dict[str, tuple[TaskStatus, str]]
+
+
+class Tries:
+    """The tries of one search. The job is told of the one that came closest, as if there had been no other."""
+
+    def __init__(self, session: Session, job: Job, sub_job: SubJob | None = None) -> None:
+        """``sub_job``: it is the places of its tasks that are looked for; None: those of all."""
+        self._session = session
+        self._job = job
+        self._sub_job = sub_job
+        self._errors, self._given = job.fit_errors, job.transaction
+        self._closest: _Try | None = None
+
+    def hopeful(self, hyper_nodes: Sequence[HyperNode], tasks: Sequence[Task], need: int) -> list[HyperNode]:
+        """Those on which ``need`` of the tasks find room by amounts, now or once terminating tasks are gone."""
+        filled = [hn for hn in hyper_nodes if len(hn.rows)]
+        if len(filled) < 2:
+            return filled
+        room = np.zeros(len(filled))
+        for cls, number in Counter(task.cls for task in tasks).items():
+            at_nodes = np.minimum(_room(self._session, cls), number)
+            room += np.minimum(sums(at_nodes[np.newaxis], filled)[0], number)
+        best = int(room.argmax())
+        if room[best] < need:
+            self.begin()
+            self.failed(filled[best], int(room[best]))
+        return [hn for hn, enough in zip(filled, (room >= need).tolist(), strict=True) if enough]
+
+    def begin(self) -> None:
+        """Forget what earlier tries noted on the job."""
+        self._job.fit_errors, self._job.transaction = dict(self._errors), dict(self._given)
+
+    def failed(self, hyper_node: HyperNode, placed: int) -> None:
+        """The try is taken back."""
+        if self._closest is None or placed > self._closest.placed:
+            self._closest = _Try(hyper_node, placed, self._job.fit_errors, self._job.transaction)
+
+    def give_up(self, tasks: Sequence[Task], hyper_nodes: Sequence[HyperNode], limit: int | None, need: int) -> None:
+        """None of the HyperNodes will do for the tasks, of which ``need`` have to be placed together, up to the tier
+        ``limit``. None at all: plugins have ruled them all out."""
+        job, closest = self._job, self._closest
+        if closest is not None:
+            job.fit_errors, job.transaction = closest.fit_errors, closest.transaction
+        if limit is None:
+            return
+        short = _shortages(self._session, self._asked(tasks), hyper_nodes, limit)
+        if job.refusals and not short:
+            return  # it is not for want of room
+        whom = "the Pod that waits" if len(tasks) == 1 else f"the {len(tasks)} Pods that wait"
+        text = f"no HyperNode up to tier {limit} has room for {whom}"
+        around = self._around()
+        if around is not None and around.tier > limit:
+            text += f": the others are in HyperNode {around.name} of tier {around.tier} already"
+        elif short:
+            text += f" ({'; '.join(map(_most_free, short))})"
+        elif closest is not None:
+            hn = closest.hyper_node
+            text += f": {need} have to find a node together, {closest.placed} would in HyperNode {hn.name}"
+        for cls in dict.fromkeys(task.cls for task in tasks):
+            known = job.fit_errors.get(cls.id) or FitErrors(len(self._session.nodes))
+            if not known.note:
+                job.fit_errors[cls.id] = replace(known, note=text, note_shortages=tuple(short))
+
+    def _asked(self, tasks: Sequence[Task]) -> Vector:
+        """What the tasks ask for together; of a job as a whole, what it announces, if that is more."""
+        asked: Vector = self._session.dimensions.zeros()
+        for cls, number in Counter(task.cls for task in tasks).items():
+            asked += cls.request * number
+        announced = self._job.min_resources
+        return asked if announced is None or self._job.grouped else np.maximum(asked, announced)
+
+    def _around(self) -> HyperNode | None:
+        """Where the tasks are that have a node."""
+        index = self._session.nodes.index
+        placed = (task for status in ALLOCATED_STATUSES for task in self._job.of(status).values())
+        mates = self._sub_job.tasks if self._sub_job is not None else None
+        rows = [index[task.node] for task in placed if task.node in index and (mates is None or task.uid in mates)]
+        return self._session.hyper_nodes.covering(np.array(rows)) if rows else None
+
+
+def _room(session: Session, cls: TaskClass) -> Counts:
+    """How many tasks of a class each node has room for."""
+    nodes = session.nodes
+    room: Counts = np.full(len(nodes), UNBOUNDED, dtype=np.int64)
+    for d in np.flatnonzero(cls.request > 0).tolist():
+        free = nodes.idle[d] + np.maximum(nodes.releasing[d] - nodes.pipelined[d], 0.0)
+        np.minimum(room, (free // cls.request[d]).astype(np.int64), out=room)
+    return np.maximum(room, 0, out=room)
+
+
+# --- numbers for people ---
+def _shortages(session: Session, asked: Vector, hyper_nodes: Sequence[HyperNode], limit: int) -> list[Shortage]:
+    """For each resource of which every HyperNode has less than is asked for, what that one has that has most."""
+    dims = np.flatnonzero(asked)
+    if hyper_nodes:
+        candidates, free = list(hyper_nodes), _free(session, dims, hyper_nodes)
+    else:
+        candidates, free = _free_up_to(session, dims, limit)
+    if not candidates:
+        return []
+    most = free.argmax(axis=1)
+    result = []
+    for d, at, available in zip(dims.tolist(), most.tolist(), free.max(axis=1).tolist(), strict=True):
+        if asked[d] > available:
+            name, hn = session.dimensions.names[d], candidates[at]
+            total = float(session.nodes.allocatable[d, hn.rows].sum())
+            result.append(Shortage(name, float(asked[d]), total - available, total, "HyperNode", hn.name))
+    return result
+
+
+def _free(session: Session, dims: Rows, hyper_nodes: Sequence[HyperNode]) -> Column:
+    """What each HyperNode has, or will have once terminating tasks are gone; shape (dims, HyperNodes)."""
+    nodes = session.nodes
+    return sums(nodes.idle[dims] + nodes.releasing[dims] - nodes.pipelined[dims], hyper_nodes)
+
+
+def _free_up_to(session: Session, dims: Rows, limit: int) -> tuple[list[HyperNode], Column]:
+    """All HyperNodes up to a tier and what they have; kept for jobs that ask while nothing is placed."""
+    seen, kept = session.shared.get(_FREE, (-1, {}))
+    if seen != len(session.nodes.log):
+        kept = {}
+        session.shared[_FREE] = (len(session.nodes.log), kept)
+    key = (limit, dims.tobytes())
+    if key not in kept:
+        found = [hn for hn in session.hyper_nodes.ordered if hn.tier <= limit]
+        kept[key] = (found, _free(session, dims, found))
+    result: tuple[list[HyperNode], Column] = kept[key]
+    return result
+
+
+def _most_free(shortage: Shortage) -> str:
+    asked, free = (format_amount(shortage.resource, amount) for amount in (shortage.asked, shortage.free))
+    return f"{shortage.resource}: asked {asked}, most free {free}, in HyperNode {shortage.name}"

@@ -1,0 +1,154 @@
+"""The tree of HyperNodes: which nodes are close to each other in the network, and how close.
+
+A HyperNode of a low tier holds nodes behind one switch, one of a higher tier holds HyperNodes of lower ones. Above all
+stands a virtual top that holds every node, so that a search always has a root and two HyperNodes always have one in
+common. A tree is immutable and shared by snapshots; nodes are rows of the session's table.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.node import Codes, Column, Rows
+
+CLUSTER_TOP: Final = "<cluster-top-hypernode>"
+"""Name of the virtual HyperNode that holds all nodes (Volcano's name for it)."""
+
+
+@dataclass(slots=True, eq=False)
+class HyperNode:
+    """One HyperNode in the tree. Identity is equality."""
+
+    name: str
+    tier: int
+    rows: Rows
+    """Rows of all nodes below it, ascending."""
+    parent: "HyperNode | None" = None
+    children: "tuple[HyperNode, ...]" = ()
+    """By name."""
+    index: int = 0
+    """Its place in ``HyperNodes.ordered``."""
+
+    @property
+    def lineage(self) -> "list[HyperNode]":
+        """Itself, then what it is in, up to the top."""
+        result = [self]
+        while result[-1].parent is not None:
+            result.append(result[-1].parent)
+        return result
+
+    def holds(self, rows: Rows) -> bool:
+        """Whether all the rows are among its own."""
+        positions = np.searchsorted(self.rows, rows)
+        return bool((positions < len(self.rows)).all() and (self.rows[positions] == rows).all())
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNodeSeed:
+    """What a tree is built from: one HyperNode with its members resolved."""
+
+    name: str
+    tier: int
+    rows: Rows
+    """Rows of nodes that are its own members, ascending."""
+    parent: str
+    """Name of the HyperNode it is a member of, or ""."""
+
+
+class HyperNodes:
+    """All HyperNodes of a cluster."""
+
+    def __init__(
+        self, nodes: int, seeds: Iterable[HyperNodeSeed] = (), tier_names: Mapping[str, int] | None = None
+    ) -> None:
+        """``nodes``: how many there are. Parents must be among the seeds and have no cycles. ``tier_names``: tierName
+        -> tier."""
+        listed = sorted(seeds, key=lambda seed: seed.name)
+        self.top = HyperNode(CLUSTER_TOP, max([0, *(seed.tier for seed in listed)]) + 1, np.arange(nodes))
+        self.tier_names: Mapping[str, int] = tier_names or {}
+        self._by_name = {seed.name: HyperNode(seed.name, seed.tier, seed.rows) for seed in listed}
+        self._by_name[CLUSTER_TOP] = self.top
+        children: dict[str, list[HyperNode]] = {}
+        for seed in listed:
+            child = self._by_name[seed.name]
+            child.parent = self._by_name[seed.parent or CLUSTER_TOP]
+            children.setdefault(child.parent.name, []).append(child)
+        for name, members in children.items():
+            self._by_name[name].children = tuple(members)
+        for hn in reversed(self.below(self.top)):
+            if hn.children and hn is not self.top:
+                hn.rows = np.unique(np.concatenate([hn.rows, *(child.rows for child in hn.children)]))
+        self.ordered = sorted(self._by_name.values(), key=lambda hn: (hn.tier, hn.name))
+        """All of them, the top included, by tier, then name."""
+        for index, hn in enumerate(self.ordered):
+            hn.index = index
+
+    def get(self, name: str) -> HyperNode | None:
+        return self._by_name.get(name)
+
+    @cached_property
+    def tiers(self) -> list[int]:
+        """The tiers there are, the top's included, ascending."""
+        return sorted({hn.tier for hn in self._by_name.values()})
+
+    @staticmethod
+    def common(one: HyperNode, other: HyperNode) -> HyperNode:
+        """The lowest HyperNode that both are or are in."""
+        if one is other:
+            return one
+        above = {id(hn) for hn in one.lineage}
+        return next(hn for hn in other.lineage if id(hn) in above)
+
+    @staticmethod
+    def below(root: HyperNode) -> list[HyperNode]:
+        """The HyperNode and all that are in it."""
+        result = [root]
+        for hn in result:
+            result.extend(hn.children)
+        return result
+
+    def covering(self, rows: Rows) -> HyperNode:
+        """The lowest HyperNode that holds all the rows (at least one), the first by name of several."""
+        distinct = np.unique(rows)
+        return next(hn for hn in self.holding[int(distinct[0])] if hn.holds(distinct))
+
+    @cached_property
+    def holding(self) -> list[list[HyperNode]]:
+        """Per node the HyperNodes it is in, as in ``ordered``."""
+        result: list[list[HyperNode]] = [[] for _ in self.top.rows]
+        for hn in self.ordered:
+            for row in hn.rows.tolist():
+                result[row].append(hn)
+        return result
+
+    @cached_property
+    def leaf_codes(self) -> Codes:
+        """Shape (nodes,): the index of the lowest HyperNode each node is in, the first by name of several; -1 where it
+        is in none but the top."""
+        return self._codes(self.ordered)
+
+    def codes_of(self, tier: int) -> Codes:
+        """Shape (nodes,): the index of the HyperNode of one tier that each node is in, the first by name of several; -1
+        where it is in none."""
+        return self._codes([hn for hn in self.ordered if hn.tier == tier])
+
+    def _codes(self, hyper_nodes: Sequence[HyperNode]) -> Codes:
+        codes = np.full(len(self.top.rows), -1, dtype=np.int32)
+        for hn in reversed(hyper_nodes):
+            if hn is not self.top:
+                codes[hn.rows] = hn.index
+        return codes
+
+
+def sums(column: Column, hyper_nodes: Sequence[HyperNode]) -> Column:
+    """A column of shape (resources, nodes), summed over the nodes of each HyperNode: shape (resources, HyperNodes)."""
+    result: Column = np.zeros((len(column), len(hyper_nodes)))
+    filled = [i for i, hn in enumerate(hyper_nodes) if len(hn.rows)]
+    if filled:
+        rows = [hyper_nodes[i].rows for i in filled]
+        starts = np.cumsum([0, *map(len, rows[:-1])])
+        result[:, filled] = np.add.reduceat(column[:, np.concatenate(rows)], starts, axis=1)
+    return result

@@ -1,0 +1,222 @@
+"""The HyperNodes' side of the cache: objects in, the tree of HyperNodes out.
+
+The tree is built when a HyperNode, or a Node in a field that matters, has changed, and shared until then. A HyperNode
+that does not fit into the tree as it says is fitted in as far as it can be, and told of: a member that is in another
+HyperNode already, or that would close a circle, is left out of this one. Members that do not exist (yet) are passed
+over.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import re2
+from numpy.typing import NDArray
+
+from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
+from scheduler.api.node import NodeFacts, Rows
+from scheduler.api.objects import HyperNode, HyperNodeMember, LabelSelector, NodeSelectorTerm
+from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels
+
+NODE: Final = "Node"
+HYPER_NODE: Final = "HyperNode"
+HIGHEST_TIER: Final = 2**31 - 1
+LONGEST_PATTERN: Final = 4096
+"""Characters; names of nodes are much shorter."""
+Faults = dict[str, str]
+"""Field -> what is wrong with it."""
+News = list[tuple[str, str, str]]
+"""(HyperNode, field, problem)."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One HyperNode object, and its members as far as they make sense."""
+
+    obj: HyperNode
+    nodes: set[str] = field(default_factory=set)
+    """Nodes it names."""
+    patterns: list[str] = field(default_factory=list)
+    """Nodes whose names they match are members."""
+    selectors: list[LabelSelector] = field(default_factory=list)
+    """Nodes whose labels meet them are members."""
+    children: list[str] = field(default_factory=list)
+    """HyperNodes it names."""
+    faults: Faults = field(default_factory=dict)
+
+
+class HyperNodeTable:
+    """All HyperNode objects, and the tree they make."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._tree: HyperNodes | None = None
+        self._facts: NodeFacts | None = None
+        """The nodes that the tree is about."""
+        self._misfits: dict[str, Faults] = {}
+        """HyperNode -> what of it did not fit into the tree when it was last built."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    # --- objects in ---
+    def upsert(self, obj: HyperNode) -> tuple[bool, Faults]:
+        """Take in an object: whether anything changed, and what of it cannot be used."""
+        name = obj.metadata.name
+        old = self._entries.get(name)
+        if old is not None and old.obj.spec == obj.spec:
+            return False, old.faults
+        if name == CLUSTER_TOP:
+            return False, {"metadata.name": "this is the name of the virtual HyperNode above all others"}
+        if not 0 <= obj.spec.tier <= HIGHEST_TIER:
+            return False, {"spec.tier": f"{str(obj.spec.tier)[:32]} is not between 0 and {HIGHEST_TIER}"}
+        entry = _Entry(obj)
+        for i, member in enumerate(obj.spec.members or ()):
+            _read_member(entry, f"spec.members[{i}]", member)
+        self._entries[name] = entry
+        self._tree = None
+        return True, entry.faults
+
+    def delete(self, name: str) -> bool:
+        if self._entries.pop(name, None) is None:
+            return False
+        self._tree = None
+        return True
+
+    # --- the tree out ---
+    def tree(self, facts: NodeFacts) -> tuple[HyperNodes, News]:
+        """The tree over the nodes given, and what did not fit into it and was not told before."""
+        if self._tree is not None and self._facts is facts:
+            return self._tree, []
+        misfits: dict[str, Faults] = {}
+        parents = self._parents(misfits)
+        by_pattern = self._matched(facts)
+        seeds = [
+            HyperNodeSeed(name, entry.obj.spec.tier, _rows(facts, entry, by_pattern), parents.get(name, ""))
+            for name, entry in self._entries.items()
+        ]
+        self._tree, self._facts = HyperNodes(len(facts), seeds, self._tier_names(misfits)), facts
+        before, self._misfits = self._misfits, misfits
+        told = {(name, place, problem) for name, faults in before.items() for place, problem in faults.items()}
+        now = [(name, place, problem) for name, faults in misfits.items() for place, problem in faults.items()]
+        return self._tree, [one for one in now if one not in told]
+
+    def _matched(self, facts: NodeFacts) -> dict[str, list[int]]:
+        """Pattern -> rows of the nodes whose names it matches anywhere. All patterns are tried on a name at once."""
+        patterns = list(dict.fromkeys(pattern for entry in self._entries.values() for pattern in entry.patterns))
+        rows: dict[str, list[int]] = {pattern: [] for pattern in patterns}
+        if patterns:
+            options = _options()
+            options.max_mem = 1 << 34  # an upper bound, not what is taken; a set short of memory would miss matches
+            together = re2.Set.SearchSet(options)
+            for pattern in patterns:
+                together.Add(pattern)
+            together.Compile()
+            for row, name in enumerate(facts.names):
+                for number in together.Match(name.encode(errors="replace")) or ():
+                    rows[patterns[number]].append(row)
+        return rows
+
+    def _parents(self, misfits: dict[str, Faults]) -> dict[str, str]:
+        """HyperNode -> the one it is a member of. Of several that claim it the lowest has it, the first by name of
+        equals."""
+        parents: dict[str, str] = {}
+        for name, entry in sorted(self._entries.items(), key=lambda item: (item[1].obj.spec.tier, item[0])):
+            for child in entry.children:
+                if child not in self._entries or parents.get(child) == name:
+                    continue
+                if child in parents:
+                    problem = f"HyperNode {child} is a member of {parents[child]} already; left out of this one"
+                elif _is_above(parents, child, name):
+                    problem = f"HyperNode {child} is or contains this one; left out of it"
+                else:
+                    parents[child] = name
+                    continue
+                misfits.setdefault(name, {})[f"spec.members[{child}]"] = problem
+        return parents
+
+    def _tier_names(self, misfits: dict[str, Faults]) -> dict[str, int]:
+        tiers: dict[str, int] = {}
+        for name, entry in sorted(self._entries.items()):
+            spec = entry.obj.spec
+            tier = tiers.setdefault(spec.tier_name, spec.tier) if spec.tier_name else spec.tier
+            if tier != spec.tier:
+                lower = tiers[spec.tier_name] = min(tier, spec.tier)
+                misfits.setdefault(name, {})["spec.tierName"] = (
+                    f"{spec.tier_name[:64]!r} is the name of tier {tier} as well as of {spec.tier}; taken for {lower}"
+                )
+        return tiers
+
+
+def _is_above(parents: dict[str, str], upper: str, name: str) -> bool:
+    """Whether ``upper`` is ``name`` or contains it."""
+    while name and name != upper:
+        name = parents.get(name, "")
+    return name == upper
+
+
+def _rows(facts: NodeFacts, entry: _Entry, by_pattern: dict[str, list[int]]) -> Rows:
+    members: NDArray[np.bool_] = np.zeros(len(facts), dtype=bool)
+    for name in entry.nodes:
+        row = facts.index.get(name)
+        if row is not None:
+            members[row] = True
+    for pattern in entry.patterns:
+        members[by_pattern[pattern]] = True
+    for selector in entry.selectors:
+        meant = nodes_with_labels(facts, selector.match_labels or {})
+        if selector.match_expressions:
+            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), _silent)
+        members |= meant
+    return np.flatnonzero(members)
+
+
+def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
+    selector = member.selector
+    if member.type == HYPER_NODE:
+        if selector.exact_match is None or not selector.exact_match.name:
+            entry.faults[f"{place}.selector"] = "a HyperNode is a member by exactMatch only"
+        elif selector.exact_match.name not in entry.children:
+            entry.children.append(selector.exact_match.name)
+        return
+    if member.type != NODE:
+        entry.faults[f"{place}.type"] = f"{member.type[:32]!r} is neither {NODE} nor {HYPER_NODE}"
+        return
+    if selector.exact_match is not None:
+        entry.nodes.add(selector.exact_match.name)
+    if selector.regex_match is not None:
+        problem = _pattern_problem(selector.regex_match.pattern)
+        if problem:
+            entry.faults[f"{place}.selector.regexMatch.pattern"] = problem
+        else:
+            entry.patterns.append(selector.regex_match.pattern)
+    labels = selector.label_match
+    if labels is not None and (labels.match_labels or labels.match_expressions):  # an empty one selects nothing
+        problems: list[str] = []
+        if is_sound(labels, lambda key, problem: problems.append(f"{key}: {problem}")):
+            entry.selectors.append(labels)
+        else:
+            entry.faults[f"{place}.selector.labelMatch"] = "; ".join(problems)
+
+
+def _pattern_problem(pattern: str) -> str:
+    if len(pattern) > LONGEST_PATTERN:
+        return f"it has {len(pattern)} characters, more than {LONGEST_PATTERN}"
+    try:
+        re2.compile(pattern, _options())
+    except UnicodeError as error:
+        return f"not a regular expression: {error}"
+    except re2.error as error:
+        return f"not a regular expression: {error.args[0].decode(errors='replace')}"
+    return ""
+
+
+def _options() -> "re2.Options":
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def _silent(field: str, problem: str) -> None:
+    """Problems of selectors are told once, when the HyperNode is taken in."""

@@ -1,0 +1,102 @@
+"""The selectors of Services and workloads, as watched; the rest changes all the time and is dropped."""
+
+from collections.abc import Mapping
+
+from scheduler.api.batch import Workload
+from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
+from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
+from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
+from scheduler.cache.node_table import Shared
+
+SELECTING = frozenset(kind.name for kind in (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET))
+_MAKERS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}
+
+
+class SelectionTable:
+    """By namespace; snapshots share what has not changed."""
+
+    def __init__(self) -> None:
+        self._selectors: dict[str, dict[tuple[str, str], LabelSelector]] = {}
+        """Namespace -> (kind, name) -> selector."""
+        self._read: Shared[Selections] = Shared()
+        self._changed: dict[str, set[Label] | None] = {}
+
+    def upsert(self, kind: str, obj: KubeObject) -> bool:
+        """Take an object; whether whom it selects has changed."""
+        namespace, name = obj.metadata.namespace, obj.metadata.name
+        selector = _selector(obj)
+        if selector is None:
+            return self.delete(kind, namespace, name)
+        selectors = self._selectors.setdefault(namespace, {})
+        if selectors.get((kind, name)) == selector:
+            return False
+        self._note(namespace, selectors.get((kind, name)), selector)
+        selectors[kind, name] = selector
+        self._build(namespace)
+        return True
+
+    def delete(self, kind: str, namespace: str, name: str) -> bool:
+        selectors = self._selectors.get(namespace, {})
+        old = selectors.pop((kind, name), None)
+        if old is None:
+            return False
+        self._note(namespace, old)
+        self._build(namespace)
+        return True
+
+    def keys(self, kind: str) -> list[str]:
+        """``namespace/name`` of the objects of a kind."""
+        return [
+            f"{namespace}/{name}"
+            for namespace, selectors in self._selectors.items()
+            for of, name in selectors
+            if of == kind
+        ]
+
+    def of(self, namespace: str) -> Selections:
+        return self._read.get(namespace) or NOTHING_SELECTED
+
+    def read(self) -> Mapping[str, Selections]:
+        """By namespace; those of which nothing is known are left out."""
+        return self._read.read()
+
+    def take_changes(self) -> dict[str, set[Label] | None]:
+        """Namespace -> labels of which every Pod has one that somebody else selects since the last call; None: it could
+        be any Pod."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def _note(self, namespace: str, *selectors: LabelSelector | None) -> None:
+        for selector in selectors:
+            changed = self._changed.setdefault(namespace, set())
+            if selector is None or changed is None:
+                continue
+            if selector.match_expressions or not selector.match_labels:
+                self._changed[namespace] = None
+            else:
+                changed.add(next(iter(selector.match_labels.items())))
+
+    def _build(self, namespace: str) -> None:
+        selectors = self._selectors[namespace]
+        if not selectors:
+            del self._selectors[namespace]
+            self._read.pop(namespace)
+            return
+        services = {name: s.match_labels or {} for (kind, name), s in selectors.items() if kind == SERVICE.name}
+        makers = {f"{kind}/{name}": s for (kind, name), s in selectors.items() if kind != SERVICE.name}
+        self._read[namespace] = Selections(services, makers)
+
+
+def maker_of(owners: list[OwnerReference] | None) -> str:
+    """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages a Pod; "" if none does."""
+    for owner in owners or ():
+        if owner.controller and (owner.kind, owner.api_version) in _MAKERS:
+            return f"{owner.kind}/{owner.name}"
+    return ""
+
+
+def _selector(obj: KubeObject) -> LabelSelector | None:
+    """None: nobody is selected."""
+    if isinstance(obj, Service):
+        return LabelSelector(match_labels=obj.spec.selector) if obj.spec.selector else None
+    return obj.spec.selector if isinstance(obj, Workload) else None

@@ -1,0 +1,124 @@
+"""``volcano-py explain``: why a Pod, PodGroup or job waits, and the smallest change that would let it run."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
+from scheduler.cli.complete import names_of
+from scheduler.cli.connection import Connection, connected
+from scheduler.cli.failure import Failed
+from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
+from scheduler.cli.plugins import with_plugins
+
+if TYPE_CHECKING:
+    from scheduler.cluster.memory import Simulation
+    from scheduler.framework.outside import Outside
+
+_KINDS = {"pod": "POD", "podgroup": "POD_GROUP", "job": "VCJOB"}
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return names_of(_KINDS.get(str(ctx.params.get("kind")), "POD"))(ctx, param, incomplete)
+
+
+@click.command("explain")
+@click.argument("kind", type=click.Choice(list(_KINDS)))
+@click.argument("name", shell_complete=_names)
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="File, directory or - with manifests, in place of the cluster. Repeatable.",
+)
+@click.option(
+    "--scheduler-conf",
+    "conf",
+    metavar="FILE",
+    type=click.Path(),
+    help="Scheduler configuration; by default that of the scheduler in the cluster if it can be read, else built in.",
+)
+@click.option("--scheduler-name", "names", multiple=True, help="schedulerName that is answered to (repeatable).")
+@click.option("--changes/--no-changes", "search", default=True, help="Whether to look for changes that would help.")
+@with_plugins
+@output_option(TABLE, JSON, YAML)
+@connected(namespaced=True)
+def explain_command(
+    connection: Connection, kind: str, name: str, paths: tuple[str, ...], conf: str | None, names: tuple[str, ...],
+    search: bool, output: str,
+) -> None:  # fmt: skip
+    """Explain why a pod, podgroup or job waits or is where it is.
+
+    \b
+    volcano-py explain job train -n research
+    volcano-py explain pod train-worker-0 -f cluster.yaml -o json
+    """
+    from scheduler.cli.explain_text import lines
+    from scheduler.cluster.outside import HttpOutside
+    from scheduler.explain import NotThereError, explain
+    from scheduler.explain.document import explanation_document
+
+    with _without_garbage_collection(), closing(HttpOutside()) as outside:
+        namespace, simulation = _simulation(connection, paths, conf, names, outside)
+        try:
+            found = explain(simulation, kind, namespace, name, search=search)
+        except NotThereError as error:
+            raise Failed(str(error)) from None
+    if output == TABLE:
+        for line in lines(found):
+            click.echo(line)
+    else:
+        print_object(explanation_document(found), output)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A great many objects are made here, and hardly any is dropped before the process ends."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _simulation(
+    connection: Connection, paths: tuple[str, ...], conf: str | None, names: tuple[str, ...], outside: "Outside"
+) -> "tuple[str, Simulation]":
+    """The namespace meant, and the cluster in memory. Raises Failed."""
+    from scheduler.cli.explain_live import read_cluster
+    from scheduler.cli.node_usage import ask_usage
+    from scheduler.cluster.memory import ManifestError, Simulation, read_manifests
+    from scheduler.framework.configuration import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
+
+    settings: dict[str, Any] = {}
+    try:
+        if paths:
+            namespace = connection.namespace or DEFAULT_NAMESPACE
+            manifests, text, source = read_manifests(paths), DEFAULT_CONFIGURATION, "built-in configuration"
+        else:
+            live = read_cluster(connection, configured=conf is not None, named=bool(names))
+            namespace, manifests, text, source = live.namespace, live.manifests, live.text, live.source
+            names = names or live.scheduler_names
+            settings = {"start": live.now, "lenient": True}
+        if conf is not None:
+            text, source = Path(conf).read_text(encoding="utf-8"), conf
+        configuration = parse_configuration(text, source)
+        for warning in configuration.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        simulation = Simulation(
+            manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), outside=outside, **settings
+        )
+    except (ManifestError, ConfigurationError) as error:
+        raise Failed(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{conf}: {error}") from None
+    simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+    return namespace, simulation

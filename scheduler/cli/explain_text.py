@@ -1,0 +1,179 @@
+"""An explanation for people: what it is, what holds it, why nodes refuse it, and what would let it run."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import click
+
+from scheduler.api.reasons import Shortage
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import coloured, printable
+from scheduler.explain.amounts import quantity
+from scheduler.explain.explanation import (
+    Explanation,
+    Gate,
+    NodeGroup,
+    Outlook,
+    QueueNumbers,
+    Ranked,
+    Ranking,
+    Turn,
+)
+
+_COLOURS: Final = {
+    Outlook.PLACED: "green",
+    Outlook.STARTS: "yellow",
+    Outlook.WAITS: "red",
+}
+_TITLES: Final = {"pod": "Pod", "podgroup": "PodGroup", "job": "Job"}
+_SHOWN: Final = 3
+
+
+def lines(it: Explanation) -> Iterator[str]:
+    """What is printed."""
+    outlook = it.outlook.value
+    colour = _COLOURS.get(it.outlook)
+    shown = click.style(outlook, fg=colour, bold=True) if colour and coloured() else outlook
+    yield f"{_TITLES[it.kind]} {printable(f'{it.namespace}/{it.name}')}: {shown}"
+    yield f"  {printable(it.state)}"
+    yield from _about(it)
+    yield from _held(it.gates)
+    yield from _nodes(it.nodes)
+    yield from _queues(it.queues)
+    if it.ranking is not None:
+        yield from _ranking(it.ranking)
+    yield from _changes(it)
+
+
+def _about(it: Explanation) -> Iterator[str]:
+    fields: list[tuple[str, str]] = []
+    if it.group and it.kind != "podgroup":
+        fields.append(("PodGroup", it.group))
+    if it.queue:
+        fields.append(("Queue", it.queue + (f", {_turn(it.turn)}" if it.turn is not None else "")))
+        fields.append(("Phase", f"{it.phase}, priority {it.priority}"))
+        pods = f"{it.size}, of which {it.needed} are needed at once; {it.placed} have a node"
+        fields.append(("Pods", pods + (f", {it.placeable} more would find one" if it.placeable else "")))
+    for key, text in fields:
+        yield f"  {key + ':':<10} {printable(text)}"
+
+
+def _turn(turn: Turn) -> str:
+    text = f"number {turn.position} of {turn.waiting} that wait"
+    before = turn.before
+    if not before:
+        return text
+    more = f" and {len(before) - _SHOWN} more" if len(before) > _SHOWN else ""
+    return f"{text}; before it {', '.join(before[:_SHOWN])}{more}"
+
+
+def _heading(text: str) -> str:
+    return click.style(text, bold=True) if coloured() else text
+
+
+# --- what holds it ----------------------------------------------------------------------------------------------------
+def _held(gates: Sequence[Gate]) -> Iterator[str]:
+    if not gates:
+        return
+    yield ""
+    yield _heading("Held by")
+    for line in Table(_GATES).lines(gates)[1:]:
+        yield f"  {line}"
+
+
+_GATES: tuple[Column[Gate], ...] = (
+    Column("", lambda gate: gate.held.value + (f" ({gate.plugin})" if gate.plugin else "")),
+    Column("", lambda gate: gate.message),
+)
+
+
+def _nodes(groups: Sequence[NodeGroup]) -> Iterator[str]:
+    if groups:
+        yield ""
+        yield _heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
+        for line in Table(_NODES).lines(groups):
+            yield f"  {line}"
+
+
+def _names(group: NodeGroup) -> str:
+    names = group.names
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+
+
+def _amounts(shortage: Shortage) -> str:
+    asked, free = (quantity(shortage.resource, amount) for amount in (shortage.asked, shortage.free))
+    return f"{shortage.resource}: asked {asked}, most free {free} on {shortage.name}"
+
+
+_NODES: tuple[Column[NodeGroup], ...] = (
+    Column("NODES", lambda group: len(group.names)),
+    Column("NAMES", _names),
+    Column("WHY", lambda group: "; ".join(group.reasons)),
+    Column("NUMBERS", lambda group: "; ".join(map(_amounts, group.shortages))),
+)
+
+
+def _queues(numbers: Sequence[QueueNumbers]) -> Iterator[str]:
+    if numbers:
+        yield ""
+        yield _heading("Queue and those above it")
+        for line in Table(_QUEUES).lines(numbers):
+            yield f"  {line}"
+
+
+def _quantity(numbers: QueueNumbers, amount: float | None) -> str:
+    return "" if amount is None else quantity(numbers.resource, amount)
+
+
+_QUEUES: tuple[Column[QueueNumbers], ...] = (
+    Column("QUEUE", lambda numbers: numbers.queue),
+    Column("RESOURCE", lambda numbers: numbers.resource),
+    Column("USED", lambda numbers: _quantity(numbers, numbers.used)),
+    Column("DESERVED", lambda numbers: _quantity(numbers, numbers.deserved)),
+    Column("CAPABILITY", lambda numbers: _quantity(numbers, numbers.capability)),
+)
+
+
+# --- where it would be, or is -----------------------------------------------------------------------------------------
+def _ranking(ranking: Ranking) -> Iterator[str]:
+    if not ranking.best:
+        return
+    plugins = list(dict.fromkeys(plugin for node in ranking.best for plugin in node.by_plugin))
+    columns: list[Column[Ranked]] = [
+        Column("NODE", lambda node: node.name + (" *" if node.name == ranking.chosen else "")),
+        Column("SCORE", lambda node: _score(node.total)),
+    ]
+    columns += [Column(plugin, partial(_of_plugin, plugin)) for plugin in plugins]
+    what = f"best nodes of the {ranking.nodes} that take it"
+    yield ""
+    if ranking.chosen:
+        yield _heading(f"Why node {ranking.chosen}: {what} (Pod {ranking.pod})")
+    else:
+        yield _heading(f"Pod {ranking.pod}, if nothing else held it: {what}")
+    for line in Table(columns).lines(ranking.best):
+        yield f"  {line}"
+
+
+def _of_plugin(plugin: str, node: Ranked) -> str:
+    return _score(node.by_plugin.get(plugin, 0.0))
+
+
+def _score(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+# --- what would help --------------------------------------------------------------------------------------------------
+def _changes(it: Explanation) -> Iterator[str]:
+    if not it.searched:
+        return
+    yield ""
+    if not it.changes:
+        yield _heading("No change was found that would let it run")
+        yield "  (tried: queues, quotas, taints, labels, gates, amounts on nodes, more nodes, deleting jobs)"
+        return
+    yield _heading("Smallest change found that would let it run")
+    for i, change in enumerate(it.changes):
+        text = printable(change.text)
+        shown = click.style(text, fg="green") if coloured() else text
+        yield f"  {shown}" if i == 0 else f"  or {shown}"

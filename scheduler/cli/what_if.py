@@ -1,0 +1,106 @@
+"""What a change comes to, for people: jobs that start or stop, Pods that go or move, and the numbers of queues."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from scheduler.cli.output import Column, Table
+from scheduler.cli.text import coloured
+from scheduler.explain.difference import Difference, JobPicture, QueuePicture
+
+
+class _Row(NamedTuple):
+    """One thing that differs."""
+
+    what: str
+    name: str
+    before: str
+    after: str
+    note: str = ""
+
+
+def difference_lines(difference: Difference) -> Iterator[str]:
+    """What is printed."""
+    if not difference:
+        yield "It makes no difference."
+        return
+    sections: tuple[tuple[str, str, list[_Row]], ...] = (
+        ("Jobs", "PODGROUP", _jobs(difference)),
+        ("Pods", "POD", _pods(difference)),
+        ("Queues", "QUEUE", _queues(difference)),
+    )
+    first = True
+    for title, subject, rows in sections:
+        if rows:
+            if not first:
+                yield ""
+            first = False
+            yield click.style(title, bold=True) if coloured() else title
+            yield from _table(subject, rows)
+
+
+def _table(subject: str, rows: Sequence[_Row]) -> list[str]:
+    columns: list[Column[_Row]] = [
+        Column("WHAT", lambda row: row.what),
+        Column(subject, lambda row: row.name),
+        Column("BEFORE", lambda row: row.before),
+        Column("AFTER", lambda row: row.after),
+    ]
+    if any(row.note for row in rows):
+        columns.append(Column("NOTE", lambda row: row.note))
+    return Table(columns).lines(rows)
+
+
+def _jobs(difference: Difference) -> list[_Row]:
+    rows = [_Row("starts", key, "", _job(job), f"queue {job.queue}") for key, job in difference.starts.items()]
+    rows += [
+        _Row("stops", key, _job(old), _job(new) if new else "gone", f"queue {old.queue}")
+        for key, (old, new) in difference.stops.items()
+    ]
+    rows += [
+        _Row("gets more" if new.placed > old.placed else "loses some", key, _job(old), _job(new), f"queue {new.queue}")
+        for key, (old, new) in difference.counts.items()
+    ]
+    return rows
+
+
+def _job(job: JobPicture) -> str:
+    return f"{job.placed}/{job.size}, needs {job.needed}"
+
+
+def _pods(difference: Difference) -> list[_Row]:
+    rows = []
+    for key, (old, new) in difference.moved.items():
+        why = difference.evicted.get(key, "")
+        what = "moves" if new else "evicted" if why else "loses its node"
+        rows.append(_Row(what, key, old, new, why))
+    moved = set(difference.moved)
+    return rows + [_Row("evicted", key, "", "", why) for key, why in difference.evicted.items() if key not in moved]
+
+
+def _queues(difference: Difference) -> list[_Row]:
+    rows = []
+    for name, (old, new) in difference.queues.items():
+        for what, before, after in _numbers(old, new):
+            rows.append(_Row(what, name, before, after))
+    return rows
+
+
+def _numbers(old: QueuePicture | None, new: QueuePicture | None) -> Iterator[tuple[str, str, str]]:
+    """What differs between two pictures of a queue."""
+    if old is None or new is None:
+        yield "queue", "" if old is None else "there", "" if new is None else "there"
+    before, after = _flat(old), _flat(new)
+    for what in dict.fromkeys([*before, *after]):
+        pair = before.get(what, ""), after.get(what, "")
+        if pair[0] != pair[1]:
+            yield what, *pair
+
+
+def _flat(queue: QueuePicture | None) -> dict[str, str]:
+    if queue is None:
+        return {}
+    amounts = {f"{kind} {name}": text for kind, those in queue.amounts.items() for name, text in those.items()}
+    numbers = {"jobs running": queue.running, "jobs waiting": queue.waiting, "weight": queue.weight}
+    return {"state": queue.state, **{what: str(number) for what, number in numbers.items()}, **amounts}

@@ -1,0 +1,235 @@
+"""What the volume controllers and provisioners of a cluster do, for a simulation.
+
+Claims and volumes find each other, ephemeral volumes get their claims, and volumes are made where a class has a
+provisioner. Nothing is resized, reclaimed or deleted.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from scheduler.api.kinds import CLAIM, CSI_NODE, NODE, POD, STORAGE_CLASS, VOLUME
+from scheduler.api.names import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    CLAIM_LOST,
+    NO_PROVISIONER,
+    PROVISIONED_BY,
+    VOLUME_AVAILABLE,
+    WAIT_FOR_FIRST_CONSUMER,
+)
+from scheduler.api.objects import CsiNode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.api.quantity import QuantityError
+from scheduler.cluster.manifests import ManifestError
+from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.plugins.predicates.volumes.claims import (
+    capacity,
+    class_of,
+    fits,
+    is_bound,
+    is_free,
+    is_reserved,
+    selected_node,
+    wanted_by,
+)
+
+BOUND, PENDING, RELEASED = "Bound", "Pending", "Released"
+
+
+def keep_volumes(server: MemoryServer) -> bool:
+    """Make the claims of ephemeral volumes, and bind claims and volumes that belong together; whether any did."""
+    changed = _make_ephemeral_claims(server)
+    for volume in _volumes(server):
+        changed |= _volume_phase(server, volume)
+    shelf = _Shelf(server)
+    for claim in _claims(server):
+        if is_bound(claim):
+            if server.find(VOLUME, "", claim.spec.volume_name) is None:
+                changed |= _claim_phase(server, claim, CLAIM_LOST)
+        elif (found := shelf.take_for(claim)) is not None:
+            _bind(server, claim, found)
+            changed = True
+        else:
+            changed |= _claim_phase(server, claim, claim.status.phase or PENDING)
+    return changed
+
+
+def provision(server: MemoryServer) -> bool:
+    """Make the volumes that are asked for; whether there were any."""
+    made = False
+    for claim in _claims(server):
+        storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
+        if is_bound(claim) or not isinstance(storage, StorageClass) or storage.provisioner in ("", NO_PROVISIONER):
+            continue
+        if _waits(server, claim) and not selected_node(claim):
+            continue
+        if not claim.spec.volume_name:
+            made |= server.create(VOLUME, _made_for(server, claim, storage))
+    return made
+
+
+class _Shelf:
+    """The volumes that claims may be bound to now."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+        self._kept: dict[tuple[str, str], list[PersistentVolume]] = {}
+        self._free: dict[str, list[tuple[int, str, PersistentVolume]]] = {}
+        for volume in _volumes(server):
+            held = volume.spec.claim_ref
+            if held is not None:
+                self._kept.setdefault((held.namespace, held.name), []).append(volume)
+            elif is_free(volume):
+                try:
+                    size = capacity(volume)
+                except QuantityError:
+                    continue  # told of when Pods are placed by it
+                self._free.setdefault(class_of(volume), []).append((size, volume.metadata.name, volume))
+        for entries in self._free.values():
+            entries.sort(key=lambda entry: entry[:2])
+
+    def take_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that a claim is to be bound to, which is nobody else's from then on; None: there is none."""
+        if claim.spec.volume_name:
+            named = self._server.decoded(VOLUME, "", claim.spec.volume_name)
+            free = isinstance(named, PersistentVolume) and (named.spec.claim_ref is None or is_reserved(named, claim))
+            return named if isinstance(named, PersistentVolume) and free else None
+        for volume in self._kept.get((claim.metadata.namespace, claim.metadata.name), ()):
+            if is_reserved(volume, claim):
+                return volume
+        if _waits(self._server, claim):
+            return None
+        try:
+            wanted = wanted_by(claim)
+        except QuantityError:
+            return None
+        entries = self._free.get(wanted.storage_class, [])
+        for position, (size, _, volume) in enumerate(entries):
+            if size >= wanted.size and fits(volume, wanted):
+                del entries[position]
+                return volume
+        return None
+
+
+def _claims(server: MemoryServer) -> Iterator[PersistentVolumeClaim]:
+    return (claim for claim in server.structs(CLAIM) if isinstance(claim, PersistentVolumeClaim))
+
+
+def _volumes(server: MemoryServer) -> Iterator[PersistentVolume]:
+    return (volume for volume in server.structs(VOLUME) if isinstance(volume, PersistentVolume))
+
+
+def _waits(server: MemoryServer, claim: PersistentVolumeClaim) -> bool:
+    storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
+    return isinstance(storage, StorageClass) and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _bind(server: MemoryServer, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+    meta = claim.metadata
+    reference = {
+        "apiVersion": CLAIM.api_version,
+        "kind": CLAIM.name,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+    }
+    server.patch(VOLUME, "", volume.metadata.name, {"spec": {"claimRef": reference}, "status": {"phase": BOUND}})
+    chosen = {} if claim.spec.volume_name else {BOUND_BY_CONTROLLER: "yes"}
+    server.patch(
+        CLAIM,
+        meta.namespace,
+        meta.name,
+        {
+            "metadata": {"annotations": {BIND_COMPLETED: "yes", **chosen}},
+            "spec": {"volumeName": volume.metadata.name},
+            "status": {
+                "phase": BOUND,
+                "accessModes": volume.spec.access_modes or [],
+                "capacity": volume.spec.capacity or {},
+            },
+        },
+    )
+
+
+def _claim_phase(server: MemoryServer, claim: PersistentVolumeClaim, phase: str) -> bool:
+    if claim.status.phase == phase:
+        return False
+    return server.patch(CLAIM, claim.metadata.namespace, claim.metadata.name, {"status": {"phase": phase}})
+
+
+def _volume_phase(server: MemoryServer, volume: PersistentVolume) -> bool:
+    held = volume.spec.claim_ref
+    phase = VOLUME_AVAILABLE
+    if held is not None and held.uid:
+        claim = server.find(CLAIM, held.namespace, held.name)
+        phase = BOUND if claim is not None and claim["metadata"]["uid"] == held.uid else RELEASED
+    if volume.status.phase == phase:
+        return False
+    return server.patch(VOLUME, "", volume.metadata.name, {"status": {"phase": phase}})
+
+
+def _made_for(server: MemoryServer, claim: PersistentVolumeClaim, storage: StorageClass) -> Json:
+    meta, spec = claim.metadata, claim.spec
+    name = f"pvc-{meta.uid}"
+    requests = (spec.resources.requests if spec.resources else None) or {}
+    affinity = _topology(server, selected_node(claim), storage.provisioner)
+    return {
+        "apiVersion": VOLUME.api_version,
+        "kind": VOLUME.name,
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage.provisioner}},
+        "spec": {
+            "capacity": dict(requests),
+            "accessModes": list(spec.access_modes or []),
+            "storageClassName": class_of(claim),
+            "volumeMode": spec.volume_mode or "Filesystem",
+            "csi": {"driver": storage.provisioner, "volumeHandle": name},
+            "claimRef": {
+                "apiVersion": CLAIM.api_version,
+                "kind": CLAIM.name,
+                "namespace": meta.namespace,
+                "name": meta.name,
+                "uid": meta.uid,
+            },
+            **({"nodeAffinity": affinity} if affinity else {}),
+        },
+    }
+
+
+def _topology(server: MemoryServer, node_name: str, driver: str) -> Json | None:
+    """The node affinity of what a driver makes for a node: its labels, of the keys that the driver names there."""
+    node, csi_node = server.decoded(NODE, "", node_name), server.decoded(CSI_NODE, "", node_name)
+    if not isinstance(node, Node) or not isinstance(csi_node, CsiNode):
+        return None
+    entry = next((d for d in csi_node.spec.drivers or () if d.name == driver), None)
+    labels = node.metadata.labels or {}
+    expressions = [
+        {"key": key, "operator": "In", "values": [labels[key]]}
+        for key in (entry.topology_keys if entry else None) or ()
+        if key in labels
+    ]
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if expressions else None
+
+
+def _make_ephemeral_claims(server: MemoryServer) -> bool:
+    made = False
+    for pod in server.of(POD):
+        meta = pod["metadata"]
+        for volume in pod["spec"].get("volumes") or ():
+            template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+            if not isinstance(template, dict) or meta.get("deletionTimestamp"):
+                continue
+            owner = {"apiVersion": POD.api_version, "kind": POD.name, "name": meta["name"], "uid": meta["uid"]}
+            given = template.get("metadata") or {}
+            claim = {
+                "apiVersion": CLAIM.api_version,
+                "kind": CLAIM.name,
+                "metadata": {
+                    **{key: given[key] for key in ("labels", "annotations") if given.get(key)},
+                    "name": f"{meta['name']}-{volume['name']}",
+                    "namespace": meta["namespace"],
+                    "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+                },
+                "spec": template.get("spec") or {},
+            }
+            with suppress(ManifestError):  # what cannot be read is not made: the Pod waits for it, and says so
+                made |= server.create(CLAIM, claim)
+    return made

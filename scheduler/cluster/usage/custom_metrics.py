@@ -1,0 +1,78 @@
+"""The API server's custom metrics of nodes, as the Prometheus adapter serves them by rules of these names."""
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.api.moment import parse_moment
+from scheduler.api.objects import Quantity
+from scheduler.api.quantity import QuantityError, split_quantity
+from scheduler.api.usage import NodeUsage
+from scheduler.cluster.usage.web import NotSupportedError, SourceError, decode
+
+Get = Callable[[str], Awaitable[bytes]]
+"""The API server's answer to a GET of a path. Raises SourceError, and NotSupportedError where there is no such path."""
+CPU: Final = "node_cpu_usage_avg"
+MEMORY: Final = "node_memory_usage_avg"
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+
+
+class _Described(msgspec.Struct):
+    name: str = ""
+
+
+class _Item(msgspec.Struct, rename="camel"):
+    described_object: _Described
+    value: Quantity
+    timestamp: str | None = None
+
+
+class _Values(msgspec.Struct):
+    items: list[_Item] | None = None
+
+
+class CustomMetrics:
+    """Fractions of 1, by node."""
+
+    def __init__(self, get: Get) -> None:
+        self._get = get
+
+    async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
+        """The usage of those nodes that something is known of. Raises SourceError."""
+        cpu, memory = await self._values(CPU), await self._values(MEMORY)
+        wanted = set(nodes)
+        result: dict[str, NodeUsage] = {}
+        for name in (cpu.keys() | memory.keys()) & wanted:
+            pairs = [values.get(name, (0.0, 0.0)) for values in (cpu, memory)]
+            result[name] = NodeUsage(pairs[0][0], pairs[1][0], max(moment for _, moment in pairs))
+        return result
+
+    async def _values(self, metric: str) -> dict[str, tuple[float, float]]:
+        """Per cent and time by node. Raises SourceError."""
+        for version in _VERSIONS:
+            path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{metric}"
+            try:
+                answer = decode(await self._get(path), _Values, path)
+            except NotSupportedError:
+                continue
+            return {
+                item.described_object.name: (percent, parse_moment(item.timestamp) or time.time())
+                for item in answer.items or ()
+                if (percent := _percent(item.value)) is not None
+            }
+        raise SourceError(
+            f"the API server has no custom metric {metric} of nodes: is the Prometheus adapter installed?"
+        )
+
+
+def _percent(value: Quantity) -> float | None:
+    """None: it is no amount."""
+    try:
+        number, factor, _ = split_quantity(value)
+    except QuantityError:
+        return None
+    percent = float(number * factor) * 100.0
+    return max(percent, 0.0) if math.isfinite(percent) else None

@@ -1,0 +1,37 @@
+"""Amounts as people write them, and the units in which a change of one makes sense."""
+
+from scheduler.api.resource import format_amount, scale_of
+
+
+def unit_of(resource: str) -> float:
+    """The smallest amount, in the units of vectors, that is worth a change: a milli-core, a mebibyte, a whole one."""
+    if resource == "cpu":
+        return 1.0
+    if resource == "memory" or resource.endswith((".memory", "ephemeral-storage")) or resource.startswith("hugepages-"):
+        return float(2**20 * scale_of(resource))
+    return float(scale_of(resource)) if not resource.endswith(".cpu") else 1.0
+
+
+def grain_of(resource: str) -> int:
+    """How many units make a core or a gibibyte; 1 of what is counted in whole ones."""
+    smallest = unit_of(resource)
+    if smallest >= 2**20:
+        return 1024
+    return 1000 if smallest == 1 and scale_of(resource) != 1 else 1
+
+
+def units(resource: str, amount: float) -> int:
+    """An amount in units, rounded up."""
+    return int(-(-amount // unit_of(resource)))
+
+
+def quantity(resource: str, amount: float) -> str:
+    """An amount as people write it: ``2500m``, ``4Gi``, ``3``."""
+    text = format_amount(resource, amount)
+    if unit_of(resource) < 2**20 or not text.isdecimal():
+        return text
+    number = int(text)
+    for power, suffix in ((40, "Ti"), (30, "Gi"), (20, "Mi")):
+        if number and number % 2**power == 0:
+            return f"{number >> power}{suffix}"
+    return text

@@ -1,0 +1,174 @@
+"""Free chips of one HCCS ring, for Pods that find none: as if those that hold them held fewer."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.names import (
+    ASCEND_910,
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_KEY,
+    DEVICE_INFO_NAMESPACE,
+    NETWORK_UNHEALTHY_SUFFIX,
+    RECOVERING_SUFFIX,
+    TASK_ANNOTATIONS,
+    UNHEALTHY_SUFFIX,
+)
+from scheduler.api.quantity import parse_quantity
+from scheduler.api.task import Task
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed
+from scheduler.explain.changes.nodes import amounts_on
+from scheduler.explain.nodes import compared, passing
+from scheduler.plugins.ascend.columns import RingFilter
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.rings import ALL, CHIPS, LEFT, RIGHT, ids_of, lowest
+
+_MILLI: Final = 1000
+_BAD: Final = (UNHEALTHY_SUFFIX, RECOVERING_SUFFIX, NETWORK_UNHEALTHY_SUFFIX)
+_PREFIX: Final = "Ascend910-"
+Chip = tuple[int, int]
+"""Row of the node, number of the chip."""
+
+
+def free_chips(evidence: Evidence) -> Iterator[Plan]:
+    session = evidence.session
+    plugin = next((plugin for plugin in session.plugins if isinstance(plugin, Ascend)), None)
+    position = session.dimensions.find(ASCEND_910)
+    if plugin is None or position is None:
+        return
+    with evidence.crowded() as left:
+        asking = [task for task in left if task.cls.request[position] > 0]
+        if not asking or len(asking) < len(left):
+            return
+        free = plugin.ledger.free.astype(np.int64)
+        chips: list[Chip] = []
+        for task in asking:
+            place = _nearest(evidence, task, free, position)
+            if place is None:
+                return
+            row, mask = place
+            chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
+            free[row] = -1  # taken: the next Pod goes elsewhere
+        besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else ()
+    if chips:
+        whole = int(asking[0].cls.request[position]) // _MILLI
+        yield (Lever(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)), *besides)
+
+
+def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[int, int] | None:
+    """The node and the chips that the task would take where fewest of these would have to be freed."""
+    session = evidence.session
+    filters = [f for f in session.filters(task.cls, evidence.job) if not isinstance(f, RingFilter)]
+    fits = passing(session, filters) & (free >= 0)
+    others = [d for d in compared(task.cls) if d != position]
+    short = (session.nodes.idle[others] < task.cls.request[others][:, np.newaxis]).sum(axis=0)
+    number = int(task.cls.request[position]) // _MILLI
+    best: tuple[int, int, int, int] | None = None
+    for row in np.intersect1d(np.flatnonzero(fits), evidence.rows).tolist():
+        for ring in (ALL,) if number == CHIPS else (LEFT, RIGHT):
+            here = int(free[row]) & ring
+            mask = here | lowest(ring & ~here, number - here.bit_count())
+            missing = max(number - here.bit_count(), 0)
+            if number <= ring.bit_count() and (best is None or (short[row], missing) < best[:2]):
+                best = (int(short[row]), missing, row, mask)
+    return None if best is None else best[2:]
+
+
+def _freed(evidence: Evidence, chips: list[Chip], asked: int, degree: int) -> Step:
+    names = evidence.session.nodes.names
+    by_node: dict[str, list[int]] = {}
+    for row, chip in chips[:degree]:
+        by_node.setdefault(names[row], []).append(chip)
+    edits: list[Edit] = []
+    texts = []
+    where = "" if asked == CHIPS else " in one HCCS ring"
+    for node, those in by_node.items():
+        holders = _holders(evidence, node)
+        edits += _edits(node, those, holders)
+        held = dict.fromkeys(pod for chip, pod in holders.items() if chip in those)
+        by = f" (held by {listed([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
+        number = len(those)
+        texts.append(f"{number} more free chip{'s' * (number > 1)}{where} on node {node}{by}")
+    return Step(" and ".join(texts), tuple(edits))
+
+
+def _holders(evidence: Evidence, node: str) -> dict[int, tuple[str, str]]:
+    """Chip -> namespace and name of the Pod whose annotation has it."""
+    holders = {}
+    for task in evidence.session.snapshot.chips.get(node, ()):
+        for name in task.annotations.get(ASCEND_910, "").split(","):
+            number = name.removeprefix(_PREFIX)
+            if number.isdecimal():
+                holders[int(number)] = (task.namespace, task.name)
+    return holders
+
+
+def _edits(node: str, chips: list[int], holders: dict[int, tuple[str, str]]) -> Iterator[Edit]:
+    for chip in chips:
+        if chip in holders:
+            yield Edit(POD, *holders[chip], partial(_given_up, chip))
+    freed = partial(_listed_as_free, chips)
+    yield Edit(CONFIG_MAP, DEVICE_INFO_NAMESPACE, f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}", freed)
+    yield Edit(NODE, "", node, freed)
+
+
+def _given_up(chip: int, pod: Raw) -> Raw:
+    """The Pod without one of its chips."""
+    annotations = pod["metadata"].get("annotations") or {}
+    for key in TASK_ANNOTATIONS:
+        names = annotations.get(key, "").split(",")
+        if f"{_PREFIX}{chip}" in names:
+            names.remove(f"{_PREFIX}{chip}")
+            annotations = {**annotations, key: ",".join(names)}
+    pod["metadata"]["annotations"] = annotations
+    for container in pod["spec"].get("containers") or ():
+        resources = container.get("resources") or {}
+        having = [part for part in ("requests", "limits") if _chips(resources.get(part))]
+        for part in having:
+            resources[part] = {**resources[part], ASCEND_910: str(_chips(resources[part]) - 1)}
+        if having:
+            break
+    return pod
+
+
+def _chips(amounts: Raw | None) -> int:
+    """Chips among amounts that the API server has taken."""
+    return parse_quantity((amounts or {}).get(ASCEND_910, 0))
+
+
+def _listed_as_free(chips: list[int], raw: Raw) -> Raw:
+    """The object that lists a node's chips, with these among the free and the sound ones; any other as it is."""
+    annotations = raw["metadata"].get("annotations") or {}
+    if ASCEND_910 in annotations:
+        raw["metadata"]["annotations"] = {**annotations, **_relisted(annotations, chips)}
+    text = (raw.get("data") or {}).get(DEVICE_INFO_KEY)
+    if text:
+        raw["data"] = {**raw["data"], DEVICE_INFO_KEY: _relisted_document(text, chips)}
+    return raw
+
+
+def _relisted_document(text: str, chips: list[int]) -> str:
+    """The same of a device plugin's document; one that cannot be read stays as it is, since nobody else reads it."""
+    try:
+        root = json.loads(text)
+        lists = root.get("DeviceInfo", root)
+        lists["DeviceList"] = {**lists["DeviceList"], **_relisted(lists["DeviceList"], chips)}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return text
+    return json.dumps(root)
+
+
+def _relisted(lists: dict[str, str], chips: list[int]) -> dict[str, str]:
+    names = [f"{_PREFIX}{chip}" for chip in chips]
+    free = [name for name in lists.get(ASCEND_910, "").split(",") if name]
+    result = {ASCEND_910: ",".join(sorted({*free, *names}))}
+    for suffix in _BAD:
+        key = ASCEND_910 + suffix
+        if key in lists:
+            result[key] = ",".join(name for name in lists[key].split(",") if name and name not in names)
+    return result

@@ -1,0 +1,60 @@
+"""Edits of objects as the documents of a what-if file: whole manifests, merge patches, deletions."""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler.api.kinds import Kind
+from scheduler.api.names import WHAT_IF
+from scheduler.cluster.memory import MemoryCluster
+from scheduler.cluster.memory.what_if import DELETE, MERGE
+from scheduler.explain.changes.lever import Edit, Raw
+
+
+def documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw]:
+    """What the edits, made one after the other, come to."""
+    before: dict[tuple[str, str, str], tuple[Kind, Raw | None]] = {}
+    after: dict[tuple[str, str, str], Raw | None] = {}
+    for edit in edits:
+        key = (str(edit.kind), edit.namespace, edit.name)
+        if key not in before:
+            before[key] = (edit.kind, cluster.server.find(edit.kind, edit.namespace, edit.name))
+            after[key] = before[key][1]
+        now = after[key]
+        if now is not None or edit.creates:
+            blank = {"metadata": {"name": edit.name, **({"namespace": edit.namespace} if edit.namespace else {})}}
+            after[key] = edit.transform(copy.deepcopy(now or blank))
+    found = []
+    for (_, namespace, name), (kind, old) in before.items():
+        new = after[str(kind), namespace, name]
+        if new != old:
+            found.append(_document(kind, namespace, name, old, new))
+    return found
+
+
+def _document(kind: Kind, namespace: str, name: str, old: Raw | None, new: Raw | None) -> Raw:
+    head: Raw = {"apiVersion": kind.api_version, "kind": kind.name}
+    meta: Raw = {"name": name, **({"namespace": namespace} if namespace else {})}
+    if old is None:
+        whole = new or {}
+        return {**head, **whole, "metadata": {**whole["metadata"], **meta}}
+    if new is None:
+        return {**head, "metadata": {**meta, "annotations": {WHAT_IF: DELETE}}}
+    patch = _patch(old, new)
+    patched = patch.pop("metadata", {})
+    annotations = {**patched.pop("annotations", {}), WHAT_IF: MERGE}
+    return {**head, "metadata": {**meta, **patched, "annotations": annotations}, **patch}
+
+
+def _patch(old: Raw, new: Raw) -> Raw:
+    """What a JSON merge patch has to say to make the new of the old. Edits take nothing away but items of lists."""
+    result: dict[str, Any] = {}
+    for key, value in new.items():
+        was = old.get(key)
+        if isinstance(value, dict) and isinstance(was, dict):
+            inner = _patch(was, value)
+            if inner:
+                result[key] = inner
+        elif key not in old or value != was:
+            result[key] = value
+    return result

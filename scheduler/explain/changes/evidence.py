@@ -1,0 +1,88 @@
+"""What a session showed about a job that waits: the Pods it would take to reach its goal, and which of them find no
+node even if no queue stands in the way."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import NODE
+from scheduler.api.node import Rows
+from scheduler.api.reasons import Shortage
+from scheduler.api.resource import Vector
+from scheduler.api.task import Task
+from scheduler.cluster.memory import MemoryCluster
+from scheduler.explain.explanation import Gate, Held
+from scheduler.explain.target import Goal
+from scheduler.explain.witness import Witness
+from scheduler.framework.statement import AllocationError, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that plans are made from."""
+
+    cluster: MemoryCluster
+    """As it is without any change."""
+    session: Witness
+    """Closed; its books are those of the end of the session."""
+    job: Job
+    goal: Goal
+    gates: Sequence[Gate]
+
+    @property
+    def wanted(self) -> list[Task]:
+        return self.goal.wanted(self.job, self.session)
+
+    @property
+    def need(self) -> Vector:
+        """What the job would take of its queue to reach its goal."""
+        need: Vector = self.session.dimensions.zeros()
+        for task in self.wanted:
+            need = need + task.cls.request
+        if self.job.min_resources is not None and self.job.waiting_for_queue:
+            need = np.maximum(need, self.job.min_resources)
+        return need
+
+    @property
+    def rows(self) -> Rows:
+        """The nodes of the session that are there without any change."""
+        names, server = self.session.nodes.names, self.cluster.server
+        there = (row for row, name in enumerate(names) if server.find(NODE, "", name) is not None)
+        return np.fromiter(there, dtype=np.intp)
+
+    def held(self, *gates: Held) -> bool:
+        return any(gate.held in gates for gate in self.gates)
+
+    def shortages(self, kind: str) -> list[Shortage]:
+        """Of queues, quotas or the cluster, each once."""
+        return list(dict.fromkeys(s for gate in self.gates for s in gate.shortages if s.kind == kind))
+
+    def plugins(self) -> set[str]:
+        """The plugins that are configured."""
+        return {option.name for tier in self.session.configuration.tiers for option in tier}
+
+    @contextmanager
+    def crowded(self) -> Iterator[list[Task]]:
+        """With as many of the wanted tasks placed as find a node, one after the other: those that find none."""
+        session, job = self.session, self.job
+        given = dict(job.transaction)
+        statement = Statement(session)
+        left = []
+        for task in self.wanted:
+            rows = session.view(task.cls, job).choose(1)
+            try:
+                if rows:
+                    statement.allocate(job, (task,), rows)
+                    continue
+            except AllocationError:
+                pass
+            left.append(task)
+        try:
+            yield left
+        finally:
+            statement.discard()
+            job.transaction.clear()
+            job.transaction.update(given)

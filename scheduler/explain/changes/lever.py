@@ -1,0 +1,96 @@
+"""A lever is something that can be changed by degrees; a plan is what has to be changed together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from scheduler.api.kinds import Kind
+
+Raw = dict[str, Any]
+Transform = Callable[[Raw], Raw | None]
+
+
+class ChangeKind(Enum):
+    """What kinds of changes there are, in the order in which they are preferred: first what only the owner of the job
+    or the queue has to write, then what needs labels and taints, then free amounts, then new machines, and last what
+    others would lose."""
+
+    GATES = "scheduling gates"
+    MINIMUM = "minMember"
+    TOPOLOGY = "network topology"
+    QUEUE_OF_JOB = "queue of the job"
+    QUEUE = "queue"
+    QUEUE_STATE = "queue state"
+    RESOURCE_QUOTA = "ResourceQuota"
+    CARD_QUOTA = "card quota"
+    CAPABILITY = "queue capability"
+    DESERVED = "queue deserved"
+    WEIGHT = "queue weight"
+    OVERCOMMIT = "overcommit"
+    NODES_MADE_FIT = "nodes made fit"
+    CHIPS = "chips"
+    AMOUNT = "amount on one node"
+    NODES = "nodes"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What becomes of one object: ``transform`` is given a copy of it, and gives the object as it should be, None for
+    gone. Of an object that is not there nothing becomes, unless the edit ``creates`` it (of a name alone)."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    transform: Transform
+    creates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A lever at one degree."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Plugin -> arguments of the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """Something that can be changed by 1, 2, 3 ... units. More of it never does harm, as far as one can tell."""
+
+    kind: ChangeKind
+    guess: int
+    """The degree that should do."""
+    most: int
+    """The highest degree that makes sense."""
+    at: Callable[[int], Step]
+    """The change of a degree from 1 on."""
+    what: str = ""
+    """What is changed, where there may be several levers of a kind."""
+    grain: int = 1
+    """Units in what people count by, a core or a gibibyte: such amounts are tried first."""
+    apart: "Callable[[int], Plan] | None" = None
+    """The same at a degree as levers of one unit each, where some may do without those before them; None: all units are
+    alike."""
+
+    @property
+    def key(self) -> tuple[ChangeKind, str]:
+        """What tells levers apart."""
+        return (self.kind, self.what)
+
+    @property
+    def welcome(self) -> int:
+        """The place among all kinds: the higher, the less welcome."""
+        return list(ChangeKind).index(self.kind)
+
+
+Plan = tuple[Lever, ...]
+
+
+# --- words ---
+def listed(names: list[str], most: int = 4) -> str:
+    """``a, b, c and 3 more``"""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

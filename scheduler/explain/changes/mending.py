@@ -1,0 +1,164 @@
+"""What would have to change about a node so that its taints, its cordon and its labels let a Pod in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
+from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
+from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
+from scheduler.explain.changes.lever import Raw, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """Changes to one node."""
+
+    node: str
+    taints: tuple[tuple[str, str, str], ...]
+    """Key, value and effect of those to be removed."""
+    uncordon: bool
+    labels: tuple[tuple[str, str], ...]
+    """Those to be set."""
+
+    @property
+    def size(self) -> int:
+        return len(self.taints) + self.uncordon + len(self.labels)
+
+    @property
+    def needed(self) -> bool:
+        return self.size > 0
+
+
+def mends(node: Node, spec: PodSpec) -> Mend | None:
+    """What it takes for a Pod of that spec; None: labels cannot do it."""
+    labels = _labels(node, spec)
+    if labels is None:
+        return None
+    tolerations = spec.tolerations or ()
+    taints = tuple(
+        (taint.key, taint.value, taint.effect)
+        for taint in node.spec.taints or ()
+        if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(tolerations, taint)
+    )
+    cordoned = node.spec.unschedulable and not tolerates(
+        tolerations, Taint(key=UNSCHEDULABLE_TAINT, effect=NO_SCHEDULE)
+    )
+    return Mend(node.metadata.name, taints, cordoned, tuple(sorted(labels.items())))
+
+
+def mended(mend: Mend, raw: Raw) -> Raw:
+    """The node with its changes."""
+    spec = raw.setdefault("spec", {})
+    if mend.taints:
+        spec["taints"] = [t for t in spec.get("taints") or () if _key(t) not in mend.taints]
+    if mend.uncordon:
+        spec["unschedulable"] = False
+    if mend.labels:
+        raw["metadata"]["labels"] = {**(raw["metadata"].get("labels") or {}), **dict(mend.labels)}
+    return raw
+
+
+def _key(taint: dict[str, Any]) -> tuple[str, str, str]:
+    return (str(taint.get("key", "")), str(taint.get("value", "")), str(taint.get("effect", "")))
+
+
+def words(chosen: Sequence[Mend]) -> str:
+    """The changes to several nodes; those that take the same together."""
+    alike: dict[str, list[str]] = {}
+    for mend in chosen:
+        alike.setdefault(_words(mend), []).append(mend.node)
+    return "; ".join(text.format(nodes=_nodes(names)) for text, names in alike.items())
+
+
+def _words(mend: Mend) -> str:
+    parts = [f"remove taint {_shown(taint)} from {{nodes}}" for taint in mend.taints]
+    if mend.uncordon:
+        parts.append("uncordon {nodes}")
+    if mend.labels:
+        parts.append(f"label {{nodes}} with {', '.join(_braced(f'{key}={value}') for key, value in mend.labels)}")
+    return " and ".join(parts)
+
+
+def _shown(taint: tuple[str, str, str]) -> str:
+    key, value, effect = taint
+    return _braced(f"{key}={value}:{effect}" if value else f"{key}:{effect}")
+
+
+def _braced(text: str) -> str:
+    """Braces are no placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _nodes(names: list[str]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({listed(names)})"
+
+
+# --- labels ---
+def _labels(node: Node, spec: PodSpec) -> dict[str, str] | None:
+    """The labels that the node lacks for the Pod's selector and required affinity; None: labels cannot do it. One that
+    says something else is left as it is: what it says is so."""
+    have = node.metadata.labels or {}
+    lacking = {key: value for key, value in (spec.node_selector or {}).items() if have.get(key) != value}
+    if HOSTNAME_LABEL in lacking or lacking.keys() & have.keys():
+        return None
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if required is None:
+        return lacking
+    answers = [_of_term(term, {**have, **lacking}, node.metadata.name) for term in required.node_selector_terms]
+    fewest = min((answer for answer in answers if answer is not None), key=len, default=None)
+    return None if fewest is None else {**lacking, **fewest}
+
+
+def _of_term(term: NodeSelectorTerm, have: dict[str, str], name: str) -> dict[str, str] | None:
+    if not term.match_expressions and not term.match_fields:
+        return None
+    for requirement in term.match_fields or ():
+        if requirement.operator != "In" or name not in (requirement.values or ()):
+            return None
+    lacking: dict[str, str] = {}
+    for requirement in term.match_expressions or ():
+        value = have.get(requirement.key)
+        if not _met(requirement, value):
+            wanted = _value(requirement)
+            if wanted is None or value is not None or requirement.key == HOSTNAME_LABEL:
+                return None
+            lacking[requirement.key] = wanted
+    return lacking
+
+
+def _met(requirement: Requirement, value: str | None) -> bool:
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            try:
+                number, bound = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return number > bound if requirement.operator == "Gt" else number < bound
+    return False
+
+
+def _value(requirement: Requirement) -> str | None:
+    """A value that meets the requirement; None: only the want of the label would, or nothing does."""
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return values[0] if values else None
+        case "Exists":
+            return "true"
+        case "Gt" | "Lt":
+            try:
+                return str(int(values[0]) + (1 if requirement.operator == "Gt" else -1))
+            except (ValueError, IndexError):
+                return None
+    return None

@@ -1,0 +1,180 @@
+"""More nodes: as many as it takes like the smallest of those there that would do, or else made to measure."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.kinds import NODE, NUMATOPOLOGY
+from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL
+from scheduler.api.objects import Node
+from scheduler.api.resource import PODS_INDEX, format_amount
+from scheduler.api.task import Task
+from scheduler.cluster.manifests import decode
+from scheduler.explain.amounts import quantity
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.changes.mending import mended, mends
+from scheduler.explain.changes.nodes import room
+from scheduler.explain.explanation import Held
+from scheduler.explain.nodes import compared, passing
+from scheduler.framework.columns import Filter, Scope
+
+_MOST_NODES: Final = 256
+_SPARE: Final = 4
+_LEFT_OUT: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "ownerReferences")
+_BARE: Final[Raw] = {"metadata": {"labels": {HOSTNAME_LABEL: ""}}, "spec": {}, "status": {"allocatable": {}}}
+"""What a node is made from where there is none."""
+_ROOM_FOR_PODS: Final = {"pods": "110"}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What the new nodes look like."""
+
+    original: Raw
+    """A node that is there, or a bare one."""
+    name: str
+    """Its name; "" for the bare one."""
+    fits: int
+    """How many of the Pods each would take."""
+    amounts: dict[str, float] = field(default_factory=dict)
+    """Amounts it has to offer besides, or more of."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Labels that name the cards it has to have."""
+    task: Task | None = None
+    """A Pod whose taints and labels the node has to suit; None: it does."""
+
+
+def more_nodes(evidence: Evidence) -> Iterator[Plan]:
+    held = (Held.QUEUE, Held.NODES, Held.GANG, Held.ENQUEUE, Held.OVERUSED, Held.QUOTA, Held.PREEMPT, Held.RECLAIM)
+    if not evidence.held(*held):
+        return
+    with evidence.crowded() as left:
+        asking = left or evidence.wanted
+        there = _one_there(evidence, asking)
+        models = [there] if there is not None else []
+        if not models and asking:
+            forms = (False, True) if len(evidence.rows) else (True,)
+            models = [_made_to_measure(evidence, asking[0], bare=bare) for bare in forms]
+        number = len(left)
+    for model in models:
+        guess = max(-(-number // model.fits), 1) if model.fits else 1
+        change = partial(_with_nodes, evidence, model)
+        yield (Lever(ChangeKind.NODES, guess, max(guess * _SPARE, _MOST_NODES), change, model.name or "bare"),)
+
+
+def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:
+    """The smallest node that would take one of the Pods if it were empty."""
+    session = evidence.session
+    nodes, fits = session.nodes, np.zeros(len(session.nodes), dtype=bool)
+    fits[evidence.rows] = True
+    fits &= ~nodes.facts.unschedulable
+    if asking:
+        cls = asking[0].cls
+        static: list[Filter] = [f for f in session.filters(cls, evidence.job) if f.scope is Scope.STATIC]
+        fits &= passing(session, static)
+        for d in compared(cls):
+            fits &= nodes.allocatable[d] >= cls.request[d]
+    rows = np.flatnonzero(fits)
+    if not len(rows):
+        return None
+    weighed = (nodes.allocatable[:, rows] / np.maximum(session.total, 1)[:, np.newaxis]).sum(axis=0)
+    row = int(rows[weighed.argmin()])
+    original = evidence.cluster.server.find(NODE, "", nodes.names[row]) or _BARE
+    return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0]) if asking else 0)
+
+
+def _made_to_measure(evidence: Evidence, task: Task, *, bare: bool) -> Model:
+    """A node for one such Pod, like the one that comes nearest; ``bare``: with nothing but what the Pod asks for."""
+    session, nodes = evidence.session, evidence.session.nodes
+    dims = [d for d in compared(task.cls) if d != PODS_INDEX]
+    rows = evidence.rows
+    short = np.maximum(task.cls.request[dims][:, np.newaxis] - nodes.allocatable[dims][:, rows], 0)
+    original, name = _BARE, ""
+    if len(rows) and not bare:
+        best = int((short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0).argmin())
+        name, short = nodes.names[int(rows[best])], short[:, best : best + 1]
+        original = evidence.cluster.server.find(NODE, "", name) or _BARE
+    else:
+        short = task.cls.request[dims][:, np.newaxis]
+    names = session.dimensions.names
+    amounts = {names[d]: float(task.cls.request[d]) for d, missing in zip(dims, short[:, 0], strict=True) if missing}
+    return Model(original, name, 1, amounts, _card_labels(task, names), task)
+
+
+def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
+    """The labels of a node with the card that a Pod would like best, where it names whole cards."""
+    card = task.cls.annotations.get(CARD_NAME, "").split("|")[0].strip()
+    if not card or "/" in card:
+        return {}
+    asked = [names[d] for d in np.flatnonzero(task.cls.request).tolist() if "/" in names[d]]
+    return {f"{resource}.{key}": text for resource in asked for key, text in (("product", card), ("count", "1"))}
+
+
+def _with_nodes(evidence: Evidence, model: Model, degree: int) -> Step:
+    edits = []
+    for name in _names(evidence, model.name or "node", degree):
+        edits.append(Edit(NODE, "", name, partial(_new_node, model, name), creates=True))
+        topology = evidence.cluster.server.find(NUMATOPOLOGY, "", model.name) if model.name else None
+        if topology is not None:
+            edits.append(Edit(NUMATOPOLOGY, "", name, partial(_renamed, topology, name), creates=True))
+    like = f" like {model.name}" if model.name else ""
+    return Step(f"{degree} {'node' if degree == 1 else 'nodes'}{like} more{_besides(model)}", tuple(edits))
+
+
+def _besides(model: Model) -> str:
+    """How the new nodes differ from their model."""
+    parts = [f"{quantity(resource, amount)} {resource}" for resource, amount in model.amounts.items()]
+    parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product")]
+    if model.task is not None:
+        mend = mends(_decoded(model.original), model.task.cls.spec)
+        parts += [f"label {key}={value}" for key, value in (mend.labels if mend else ())]
+        bare = ", without taints" if mend and (mend.taints or mend.uncordon) else ""
+    else:
+        bare = ""
+    return (f", with {', '.join(parts)}" if parts else "") + bare
+
+
+def _names(evidence: Evidence, stem: str, number: int) -> Iterator[str]:
+    suffix = 2
+    while number:
+        name = f"{stem}-{suffix}"
+        if evidence.cluster.server.find(NODE, "", name) is None:
+            number -= 1
+            yield name
+        suffix += 1
+
+
+def _new_node(model: Model, name: str, blank: Raw) -> Raw:
+    """A node like the model, empty."""
+    made = _renamed(model.original, name, blank)
+    labels, annotations = made["metadata"].get("labels") or {}, made["metadata"].get("annotations") or {}
+    if HOSTNAME_LABEL in labels:
+        labels = {**labels, HOSTNAME_LABEL: name}
+    made["metadata"]["labels"] = {**labels, **model.labels}
+    made["spec"] = {"taints": taints} if (taints := (made.get("spec") or {}).get("taints")) else {}
+    # What a device plugin says of the chips that are free is said of the other node.
+    made["metadata"]["annotations"] = {k: v for k, v in annotations.items() if not k.startswith(ASCEND_910)}
+    if model.task is not None:
+        status = made.setdefault("status", {})
+        more = {resource: format_amount(resource, amount) for resource, amount in model.amounts.items()}
+        status["allocatable"] = {**_ROOM_FOR_PODS, **(status.get("allocatable") or {}), **more}
+        mend = mends(_decoded(made), model.task.cls.spec)
+        made = made if mend is None else mended(mend, made)
+    return made
+
+
+def _renamed(original: Raw, name: str, blank: Raw) -> Raw:
+    made = copy.deepcopy(original)
+    meta = {key: value for key, value in made["metadata"].items() if key not in _LEFT_OUT}
+    return {**made, "metadata": {**meta, "name": name}}
+
+
+def _decoded(raw: Raw) -> Node:
+    node = decode(NODE, {"apiVersion": NODE.api_version, "kind": NODE.name, **raw}, "a node")
+    assert isinstance(node, Node)
+    return node

@@ -1,0 +1,166 @@
+"""Changes to nodes that are there: make them fit for the Pods, free amounts on one of them."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.kinds import NODE
+from scheduler.api.node import Rows
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector, format_amount
+from scheduler.api.task import Task
+from scheduler.explain.amounts import grain_of, quantity, unit_of, units
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.changes.mending import Mend, mended, mends, words
+from scheduler.explain.nodes import compared, passing
+from scheduler.plugins.predicates.node_conditions import PodCountFilter
+
+_MOST_NODES: Final = 256
+_SPARE: Final = 4
+
+
+# --- nodes that are there ---
+def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
+    """Take away the taints, the cordon or the want of labels that keep the Pods off nodes with room."""
+    with evidence.crowded() as left:
+        if not left:
+            return
+        idle = evidence.session.nodes.idle
+        found = [
+            (mend.size, -fitting, row, mend)
+            for row, mend in _mendable(evidence, left[0]).items()
+            if (fitting := room(idle[:, row], left[0])) > 0
+        ]
+        number = len(left)
+    found.sort(key=lambda entry: entry[:3])
+    if found:
+        guess = int(np.searchsorted(np.cumsum([-fitting for _, fitting, _, _ in found]), number)) + 1
+        chosen = [mend for _, _, _, mend in found[:_MOST_NODES]]
+        yield (_mend_lever(chosen, min(guess, len(chosen))),)
+
+
+def _mend_lever(chosen: Sequence[Mend], guess: int, what: str = "") -> Lever:
+    def at(degree: int) -> Step:
+        return Step(words(chosen[:degree]), tuple(_mend_edit(mend) for mend in chosen[:degree]))
+
+    def apart(degree: int) -> Plan:
+        return tuple(_mend_lever([mend], 1, mend.node) for mend in chosen[:degree])
+
+    return Lever(ChangeKind.NODES_MADE_FIT, guess, len(chosen), at, what, apart=apart)
+
+
+def _mend_edit(mend: Mend) -> Edit:
+    return Edit(NODE, "", mend.node, partial(mended, mend))
+
+
+def free_amounts(evidence: Evidence) -> Iterator[Plan]:
+    """More of what is short on the one node where that is least; on one that has to be made fit first only if there is
+    no other."""
+    session = evidence.session
+    with evidence.crowded() as left:
+        if not left:
+            yield from _in_hyper_node(evidence)
+            return
+        classes = {task.cls.id: task.cls for task in left}.values()
+        fits = np.zeros(len(session.nodes), dtype=bool)
+        fits[evidence.rows] = True
+        for cls in classes:
+            filters = [f for f in session.filters(cls, evidence.job) if not isinstance(f, PodCountFilter)]
+            fits &= passing(session, filters)
+        fits &= _offering(evidence, left)
+        mend_of = {} if fits.any() else _mendable(evidence, left[0])
+        rows: Rows = np.flatnonzero(fits if fits.any() else _offering(evidence, left))
+        rows = rows if fits.any() else np.intersect1d(rows, np.array(list(mend_of), dtype=np.intp))
+        if not len(rows):
+            return
+        dims = sorted({d for cls in classes for d in compared(cls)} | {PODS_INDEX})
+        need = session.dimensions.zeros()
+        for task in left:
+            need += task.cls.request
+        short = np.maximum(need[dims][:, np.newaxis] - session.nodes.idle[dims][:, rows], 0)
+        weighed = (short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0)
+        row = int(rows[int(weighed.argmin())])
+        levers = amounts_on(evidence, row, left)
+    if levers and row in mend_of:
+        levers.insert(0, _mend_lever([mend_of[row]], 1, session.nodes.names[row]))
+    if levers:
+        yield tuple(levers)
+
+
+def _in_hyper_node(evidence: Evidence) -> Iterator[Plan]:
+    """The Pods find nodes, though not close enough to each other: more on the emptiest node of the HyperNode that comes
+    nearest."""
+    session = evidence.session
+    levers = []
+    for shortage in evidence.shortages("HyperNode"):
+        hyper_node, d = session.hyper_nodes.get(shortage.name), session.dimensions.find(shortage.resource)
+        rows = np.intersect1d(hyper_node.rows, evidence.rows) if hyper_node is not None else ()
+        guess = units(shortage.resource, shortage.missing)
+        if d is not None and len(rows) and guess > 0:
+            row = int(rows[session.nodes.idle[d, rows].argmax()])
+            levers.append(_amount_lever(evidence, row, d, guess))
+    if levers:
+        yield tuple(levers)
+
+
+def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Lever]:
+    """What a node lacks for all the tasks, ``without`` one resource."""
+    session, levers = evidence.session, []
+    for d in sorted({d for task in tasks for d in compared(task.cls)} | {PODS_INDEX}):
+        resource, need = session.dimensions.names[d], sum(float(task.cls.request[d]) for task in tasks)
+        guess = units(resource, need - float(session.nodes.idle[d, row]))
+        if guess > 0 and d != without:
+            levers.append(_amount_lever(evidence, row, d, guess))
+    return levers
+
+
+def _amount_lever(evidence: Evidence, row: int, d: int, guess: int) -> Lever:
+    nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
+    change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
+    return Lever(ChangeKind.AMOUNT, guess, guess * _SPARE, change, resource, grain_of(resource))
+
+
+def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
+    """Shape (nodes,): nodes that have some of every device that is asked for; a machine does not grow one."""
+    nodes = evidence.session.nodes
+    offers = np.ones(len(nodes), dtype=bool)
+    for task in left:
+        for d in np.flatnonzero(task.cls.request).tolist():
+            if d not in (CPU_INDEX, MEMORY_INDEX, PODS_INDEX):
+                offers &= nodes.allocatable[d] > 0
+    return offers
+
+
+def _mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
+    """Row -> what has to change about its taints, cordon and labels."""
+    nodes = evidence.session.nodes.facts.objects
+    return {
+        row: mend
+        for row in evidence.rows.tolist()
+        if (mend := mends(nodes[row], task.cls.spec)) is not None and mend.needed
+    }
+
+
+def _with_more(node: str, resource: str, now: float, degree: int) -> Step:
+    more = degree * unit_of(resource)
+
+    def enlarged(raw: Raw) -> Raw:
+        status = raw.setdefault("status", {})
+        for field in ("allocatable", "capacity"):
+            if field == "allocatable" or resource in (status.get(field) or {}):
+                status[field] = {**(status.get(field) or {}), resource: format_amount(resource, now + more)}
+        return raw
+
+    text = f"{quantity(resource, more)} {resource} more on node {node}"
+    return Step(text, (Edit(NODE, "", node, enlarged),))
+
+
+def room(amounts: Vector, task: Task) -> int:
+    """How many Pods like the task the amounts would do for."""
+    asked = task.cls.request > 0
+    if not asked.any():
+        return 1
+    return max(int((amounts[asked] // task.cls.request[asked]).min()), 0)

@@ -1,0 +1,231 @@
+"""Changes to queues and quotas: whether there is one, whether it is open, and how much it may have."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
+from scheduler.api.names import CARD_QUOTA, CLOSED_BY_PARENT, CPU, MEMORY
+from scheduler.api.queue import OPEN
+from scheduler.api.reasons import Shortage
+from scheduler.api.resource import PODS_INDEX
+from scheduler.explain.amounts import grain_of, quantity, unit_of, units
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.explanation import Held
+from scheduler.explain.turn import used_by
+from scheduler.framework.status import ancestors
+from scheduler.plugins.overcommit import DEFAULT_FACTOR
+
+_LIMITING: Final = frozenset({"proportion", "capacity", "capacity-card"})
+_RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
+_HUNDREDTHS: Final = 100
+_SPARE: Final = 4
+"""How many times the amount that should do is tried before a limit is given up as not the cause."""
+
+
+# --- being there, being open ---
+def create_queue(evidence: Evidence) -> Iterator[Plan]:
+    name = evidence.job.queue
+    if name not in evidence.session.queues:
+        edit = Edit(QUEUE, "", name, _new_queue, creates=True)
+        yield (Lever(ChangeKind.QUEUE, 1, 1, lambda degree: Step(f"create queue {name}", (edit,))),)
+
+
+def _new_queue(blank: Raw) -> Raw:
+    return {**blank, "spec": {"weight": 1}, "status": {"state": OPEN}}
+
+
+def open_queue(evidence: Evidence) -> Iterator[Plan]:
+    """Open the job's queue, and those above it that are not open either."""
+    queues, name = evidence.session.queues, evidence.job.queue
+    if name not in queues:
+        return
+    shut = [above for above in (*reversed(ancestors(queues, name)), name) if not queues[above].open]
+    if shut:
+        yield tuple(Lever(ChangeKind.QUEUE_STATE, 1, 1, partial(_opening, queue), queue) for queue in shut)
+
+
+def _opening(queue: str, degree: int) -> Step:
+    return Step(f"open queue {queue}", (Edit(QUEUE, "", queue, _opened),))
+
+
+def _opened(queue: Raw) -> Raw:
+    queue["status"] = {**(queue.get("status") or {}), "state": OPEN}
+    annotations = queue["metadata"].get("annotations") or {}
+    if CLOSED_BY_PARENT in annotations:
+        queue["metadata"]["annotations"] = {**annotations, CLOSED_BY_PARENT: "false"}
+    return queue
+
+
+# --- amounts ---
+def raise_limits(evidence: Evidence) -> Iterator[Plan]:
+    """Raise the capability of the queue, and of those above it where they are in the way too."""
+    if evidence.plugins() & _LIMITING and evidence.held(Held.ENQUEUE, Held.QUOTA, Held.OVERUSED):
+        yield from _raised(evidence, "capability")
+
+
+def raise_deserved(evidence: Evidence) -> Iterator[Plan]:
+    """Let the queue deserve more, so that it may take it from others."""
+    if "capacity" in evidence.plugins() and evidence.session.configuration.has_action("reclaim"):
+        yield from _raised(evidence, "deserved")
+
+
+def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
+    session, name = evidence.session, evidence.job.queue
+    if name not in session.queues:
+        return
+    need = evidence.need
+    known = {(s.name, s.resource): s.used for s in evidence.shortages("Queue")}
+    levers = []
+    for at in (name, *(ancestors(session.queues, name) if field == "capability" else ())):
+        amounts = getattr(session.queues[at], field)
+        used = used_by(session, at)
+        for d in np.flatnonzero(need).tolist():
+            resource, now = session.dimensions.names[d], float(amounts[d])
+            if d == PODS_INDEX or np.isinf(now):
+                continue
+            missing = units(resource, float(need[d]) + max(known.get((at, resource), 0.0), float(used[d])) - now)
+            if missing > 0:
+                change = partial(_with_amount, at, field, resource, now)
+                what, grain = f"{at} {resource}", grain_of(resource)
+                levers.append(Lever(_RAISED[field], missing, missing * _SPARE, change, what, grain))
+    if levers:
+        yield tuple(levers)
+
+
+def _with_amount(queue: str, field: str, resource: str, now: float, degree: int) -> Step:
+    then = quantity(resource, now + degree * unit_of(resource))
+    text = f"raise queue {queue}'s {field} {resource} from {quantity(resource, now)} to {then}"
+
+    def raised(raw: Raw) -> Raw:
+        spec = raw.setdefault("spec", {})
+        spec[field] = {**(spec.get(field) or {}), resource: then}
+        return raw
+
+    return Step(text, (Edit(QUEUE, "", queue, raised),))
+
+
+def raise_weight(evidence: Evidence) -> Iterator[Plan]:
+    """Give the queue more weight, where shares go by weight."""
+    session, name = evidence.session, evidence.job.queue
+    if "proportion" not in evidence.plugins() or name not in session.queues or len(session.queues) < 2:
+        return
+    if not (evidence.held(Held.OVERUSED, Held.QUOTA) or session.configuration.has_action("reclaim")):
+        return
+    weight = session.queues[name].weight
+    most = 100 * sum(queue.weight for queue in session.queues.values())
+
+    def at(degree: int) -> Step:
+        def heavier(raw: Raw) -> Raw:
+            raw["spec"]["weight"] = weight + degree
+            return raw
+
+        text = f"raise queue {name}'s weight from {weight} to {weight + degree}"
+        return Step(text, (Edit(QUEUE, "", name, heavier),))
+
+    yield (Lever(ChangeKind.WEIGHT, 1, most, at),)
+
+
+# --- quotas ---
+def raise_resource_quota(evidence: Evidence) -> Iterator[Plan]:
+    levers = []
+    for shortage in evidence.shortages("ResourceQuota"):
+        guess = units(shortage.resource, shortage.missing)
+        if guess > 0:
+            what = f"{shortage.name} {shortage.resource}"
+            change, grain = partial(_with_hard, shortage), grain_of(shortage.resource)
+            levers.append(Lever(ChangeKind.RESOURCE_QUOTA, guess, guess * _SPARE, change, what, grain))
+    if levers:
+        yield tuple(levers)
+
+
+def _with_hard(shortage: Shortage, degree: int) -> Step:
+    resource = shortage.resource
+    then = quantity(resource, shortage.limit + degree * unit_of(resource))
+    text = f"raise ResourceQuota {shortage.name}'s {resource} from {quantity(resource, shortage.limit)} to {then}"
+    namespace, _, name = shortage.name.partition("/")
+
+    def raised(raw: Raw) -> Raw:
+        for part in ("spec", "status"):
+            fields = raw.setdefault(part, {})
+            fields["hard"] = {**(fields.get("hard") or {}), resource: then}
+        return raw
+
+    return Step(text, (Edit(RESOURCE_QUOTA, namespace, name, raised),))
+
+
+def raise_card_quota(evidence: Evidence) -> Iterator[Plan]:
+    if "capacity-card" not in evidence.plugins():
+        return
+    others = {CPU, MEMORY, *evidence.session.dimensions.names}
+    levers = []
+    for shortage in evidence.shortages("Queue"):
+        if shortage.resource not in others:
+            asking = 1 if evidence.job.waiting_for_queue else max(len(evidence.wanted), 1)
+            guess = units(shortage.resource, shortage.asked * asking - shortage.free)
+            change = partial(_with_cards, evidence, shortage)
+            what = f"{shortage.name} {shortage.resource}"
+            levers.append(Lever(ChangeKind.CARD_QUOTA, guess, guess * _SPARE, change, what))
+    if levers:
+        yield tuple(levers)
+
+
+def _with_cards(evidence: Evidence, shortage: Shortage, degree: int) -> Step:
+    queue = evidence.session.queues[shortage.name]
+    names = shortage.resource.split("|")
+    card = next((name for name in names if name in _cards(queue.annotations)), names[0])
+    before = _cards(queue.annotations).get(card, 0)
+
+    def raised(raw: Raw) -> Raw:
+        annotations = raw["metadata"].get("annotations") or {}
+        quota = {**_cards(annotations), card: before + degree}
+        raw["metadata"]["annotations"] = {**annotations, CARD_QUOTA: json.dumps(quota)}
+        return raw
+
+    text = f"queue {shortage.name} needs {degree} {card} more in its card quota ({before + degree} in all)"
+    return Step(text, (Edit(QUEUE, "", shortage.name, raised),))
+
+
+def _cards(annotations: dict[str, str]) -> dict[str, Any]:
+    """The card quota as it is written; nothing of one that cannot be read."""
+    try:
+        quota = json.loads(annotations.get(CARD_QUOTA, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return quota if isinstance(quota, dict) else {}
+
+
+def raise_overcommit(evidence: Evidence) -> Iterator[Plan]:
+    """Let more be promised than the cluster has."""
+    shortages = [s for gate in evidence.gates if gate.plugin == "overcommit" for s in gate.shortages]
+    if not shortages:
+        return
+    session = evidence.session
+    factor = _factor(evidence)
+    total = {name: float(session.total[d]) for d, name in enumerate(session.dimensions.names)}
+    parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
+    guess = max([1, *(int(-(-part * _HUNDREDTHS // 1)) for part in parts)])
+
+    def at(degree: int) -> Step:
+        then = round(factor + degree / _HUNDREDTHS, 2)
+        text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
+        return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
+
+    yield (Lever(ChangeKind.OVERCOMMIT, guess, guess * _SPARE + _HUNDREDTHS, at),)
+
+
+def _factor(evidence: Evidence) -> float:
+    """The factor in force."""
+    for tier in evidence.session.configuration.tiers:
+        for option in tier:
+            given = option.arguments.get("overcommit-factor")
+            if option.name == "overcommit" and isinstance(given, int | float | str):
+                try:
+                    return float(given) if float(given) >= 1 else DEFAULT_FACTOR
+                except ValueError:
+                    return DEFAULT_FACTOR
+    return DEFAULT_FACTOR

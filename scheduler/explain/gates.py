@@ -1,0 +1,148 @@
+"""What holds a job, read from a session that has closed over it: the gates, in the order of the road to a node.
+
+The words are those of whoever refused; here they are put under the gate they belong to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from scheduler.api.job import Job
+from scheduler.api.reasons import FitErrors, Refusal
+from scheduler.api.task import TaskStatus
+from scheduler.explain.evictions import evictions
+from scheduler.explain.explanation import Gate, Held
+from scheduler.explain.target import Goal, lacking_roles
+from scheduler.explain.witness import Witness
+from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ExtensionPoint
+
+_HELD_AT: Final = {
+    JOB_ENQUEUEABLE: Held.ENQUEUE,
+    JOB_VALID: Held.VALIDITY,
+    OVERUSED: Held.OVERUSED,
+    ALLOCATABLE: Held.QUOTA,
+}
+_SHOWN: Final = 5
+
+
+def gates(session: Witness, job: Job, goal: Goal) -> list[Gate]:
+    """All that holds the job, in the order of ``Held``."""
+    found = [*_queue(session, job), *_refusals(session, job), *_silent(session, job), *_scheduling_gates(job, goal)]
+    if job.queue in session.queues and not job.waiting_for_queue:
+        found += [*_places(session, job), *_gang(job, goal), *_pipelined(session, job)]
+        found += evictions(session, job, goal)
+    order = list(Held)
+    return sorted(dict.fromkeys(found), key=lambda gate: order.index(gate.held))
+
+
+def _queue(session: Witness, job: Job) -> Iterator[Gate]:
+    if job.queue not in session.queues:
+        yield Gate(Held.QUEUE, f"queue {job.queue} does not exist")
+
+
+def _refusals(session: Witness, job: Job) -> Iterator[Gate]:
+    """What plugins refused with words."""
+    queue = session.queues.get(job.queue)
+    for refusal in job.refusals:
+        author = session.author_of(refusal)
+        if author is None:
+            continue  # it is told of where it comes from
+        held = _HELD_AT[author.point]
+        if queue is not None and not queue.open and _is_about_the_queue(refusal):
+            held = Held.QUEUE
+        yield Gate(held, refusal.message, author.plugin, refusal.shortages)
+
+
+def _is_about_the_queue(refusal: Refusal) -> bool:
+    return not refusal.shortages
+
+
+def _silent(session: Witness, job: Job) -> Iterator[Gate]:
+    """Plugins that said no, and nothing else."""
+    spoken = {
+        (author.point, author.plugin) for refusal in job.refusals if (author := session.author_of(refusal)) is not None
+    }
+    questions: dict[ExtensionPoint, str] = {JOB_ENQUEUEABLE: "does not let it into its queue"}
+    if not any(errors.note for errors in job.fit_errors.values()):
+        questions[ALLOCATABLE] = "gives its queue nothing more"
+    for point, words in questions.items():
+        if point is JOB_ENQUEUEABLE and not job.waiting_for_queue:
+            continue
+        for plugin in dict.fromkeys(session.refusers.get(point, ())):
+            if (point, plugin) not in spoken:
+                yield Gate(_HELD_AT[point], f"plugin {plugin} {words}, and does not say why", plugin)
+
+
+def _scheduling_gates(job: Job, goal: Goal) -> Iterator[Gate]:
+    gated = [task for task in job.of(TaskStatus.PENDING).values() if task.gated]
+    if not gated:
+        return
+    free = job.count(TaskStatus.PENDING) - len(gated) + job.ready_count + job.waiting_count
+    if goal.pod and any(task.key == goal.pod for task in gated):
+        yield Gate(Held.GATES, f"Pod {goal.pod} has scheduling gates")
+    elif free < goal.least(job):
+        leaves = f"which leaves {free} of the {goal.least(job)} needed"
+        yield Gate(Held.GATES, f"{len(gated)} of {job.size} Pods have scheduling gates, {leaves}")
+
+
+def _places(session: Witness, job: Job) -> Iterator[Gate]:
+    """Why Pods found no node: a quota that a plugin noted on a class, or the nodes themselves."""
+    for cls, errors in job.fit_errors.items():
+        task = next((t for t in job.of(TaskStatus.PENDING).values() if t.cls.id == cls), None)
+        if task is None or task.uid in job.transaction:
+            continue
+        if errors.note:
+            plugins = session.refusers.get(ALLOCATABLE, [])
+            held = _held_by_note(session, job, errors)
+            plugin = plugins[-1] if plugins and held is not Held.NODES else ""
+            yield Gate(held, f"{task.name}: {errors.note}", plugin, errors.note_shortages)
+        if errors.reasons or not errors.note:
+            without_note = replace(errors, note="")
+            yield Gate(Held.NODES, f"{task.name}: {without_note.message()}", shortages=tuple(errors.shortages))
+
+
+def _held_by_note(session: Witness, job: Job, errors: FitErrors) -> Held:
+    if any(shortage.kind in ("Node", "HyperNode") for shortage in errors.note_shortages):
+        return Held.NODES
+    queue = session.queues.get(job.queue)
+    if queue is not None and not queue.open and not errors.note_shortages:
+        return Held.QUEUE
+    return Held.QUOTA if errors.note_shortages or ALLOCATABLE in session.refusers else Held.NODES
+
+
+def _gang(job: Job, goal: Goal) -> Iterator[Gate]:
+    needed = goal.least(job)
+    have = job.ready_count + job.waiting_count
+    if have >= needed and not lacking_roles(job):
+        return
+    there = have + job.count(TaskStatus.PENDING)
+    if there < needed:
+        yield Gate(Held.GANG, f"there are {there} Pods, and {needed} are needed")
+    could = placeable(job)
+    if goal.pod or needed > 1 or lacking_roles(job):
+        roles = "".join(f", {number} more of task {role}" for role, number in sorted(lacking_roles(job).items()))
+        yield Gate(Held.GANG, f"{job.ready_count} of {needed} Pods have a node, {could} more find one{roles}")
+
+
+def placeable(job: Job) -> int:
+    """Pods that were given a node and had to give it back because their gang did not come about."""
+    pending = job.of(TaskStatus.PENDING)
+    return sum(1 for uid in pending if job.transaction.get(uid, (None,))[0] is TaskStatus.ALLOCATED)
+
+
+def _pipelined(session: Witness, job: Job) -> Iterator[Gate]:
+    """Promised places, each with who is still there."""
+    leaving: dict[str, list[str]] = {}
+    for other in session.jobs.values():
+        for task in other.of(TaskStatus.RELEASING).values():
+            leaving.setdefault(task.node, []).append(task.key)
+    for task in job.of(TaskStatus.PIPELINED).values():
+        node = session.nodes.names[job.placed[task.uid]]
+        yield Gate(Held.PIPELINED, f"{task.name} is promised node {node}{_until(sorted(leaving.get(node, ())))}")
+
+
+def _until(pods: list[str]) -> str:
+    if not pods:
+        return ", once what terminates there is gone"
+    shown = ", ".join(pods[:_SHOWN]) + (f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else "")
+    return f" and waits for {shown} to terminate there"

@@ -1,0 +1,95 @@
+"""Changes tried on copies of a cluster that has come to rest: does the job get its nodes then?"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from scheduler.api.kinds import find_kind
+from scheduler.cluster.manifests import Manifest, ManifestError
+from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory.simulation import MOST_CYCLES
+from scheduler.explain.changes.documents import documents
+from scheduler.explain.changes.lever import Raw, Step
+from scheduler.explain.target import Goal
+from scheduler.explain.witness import Witness
+from scheduler.framework.configuration import Configuration
+
+MOST_TRIALS: Final = 120
+"""After so many trials the best that was found has to do."""
+Arguments = Mapping[str, Mapping[str, Any]]
+
+
+class OutOfTrialsError(Exception):
+    """Enough was tried."""
+
+
+class Laboratory:
+    """For one goal."""
+
+    def __init__(self, settled: Simulation, goal: Goal, pod: str) -> None:
+        """``settled`` is not touched."""
+        self._settled = settled
+        self._goal = goal
+        self._pod = pod
+        self._known: dict[str, bool] = {}
+
+    def works(self, steps: Sequence[Step]) -> bool:
+        """Whether the goal is reached, and kept, when the cluster has come to rest after the change. Raises
+        OutOfTrialsError."""
+        key = json.dumps([self.documents(steps), merged(steps)], sort_keys=True)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_TRIALS:
+                raise OutOfTrialsError
+            trial = self.after(steps)
+            last = trial.last if trial is not None else None
+            known = self._known[key] = last is not None and self._goal.reached(last.session)
+        return known
+
+    def after(self, steps: Sequence[Step]) -> Simulation | None:
+        """The cluster at rest after a change; its last session is a Witness. None: the change makes no sense."""
+        trial = self._changed(steps)
+        if trial is not None:
+            witness = partial(Witness, about=self._goal.job, pod=self._pod)
+            for _ in range(MOST_CYCLES):
+                if not trial.cycle(witness):
+                    break
+        return trial
+
+    def documents(self, steps: Sequence[Step]) -> list[Raw]:
+        """The change as a what-if file."""
+        return documents(self._settled.cluster, (edit for step in steps for edit in step.edits))
+
+    def _changed(self, steps: Sequence[Step]) -> Simulation | None:
+        """A copy of the cluster with the change made; None if that makes no sense."""
+        written = self.documents(steps)
+        trial = self._settled.fork()
+        trial.configuration = with_arguments(trial.configuration, merged(steps))
+        kinds = [find_kind(raw["apiVersion"], raw["kind"]) for raw in written]
+        try:
+            trial.change([Manifest("a change", kind, raw) for kind, raw in zip(kinds, written, strict=True)])
+        except ManifestError:
+            return None
+        return trial
+
+
+def merged(steps: Sequence[Step]) -> dict[str, dict[str, Any]]:
+    """The arguments of all steps."""
+    result: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        for plugin, arguments in step.arguments.items():
+            result[plugin] = {**result.get(plugin, {}), **arguments}
+    return result
+
+
+def with_arguments(configuration: Configuration, arguments: Arguments) -> Configuration:
+    """The configuration with other arguments of some plugins."""
+    tiers = tuple(
+        tuple(
+            replace(option, arguments={**option.arguments, **arguments.get(option.name, {})}) for option in tier
+        )
+        for tier in configuration.tiers
+    )  # fmt: skip
+    return replace(configuration, tiers=tiers)

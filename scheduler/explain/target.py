@@ -1,0 +1,137 @@
+"""What is to be explained: found among the objects of a cluster in memory, with the job it belongs to."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.api.batch import FINISHED_PHASES
+from scheduler.api.job import Job
+from scheduler.api.kinds import BATCH_JOB, POD, POD_GROUP, VCJOB, Kind
+from scheduler.api.names import GROUP_NAME
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
+from scheduler.cluster.memory import MemoryCluster
+from scheduler.explain.explanation import NotThereError
+from scheduler.framework.session import Session
+
+Raw = dict[str, Any]
+_WAITING: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED)
+KINDS: Final = {"pod": POD, "podgroup": POD_GROUP, "job": VCJOB}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object, and where the scheduler has it."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    job: str
+    """Key of its PodGroup; "" while there is none."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod(self) -> str:
+        """Key of the Pod, if it is one, else ""."""
+        return self.key if self.kind is POD else ""
+
+
+def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) -> Target:
+    """``kind``: one of ``KINDS``. Raises NotThereError."""
+    wanted = KINDS[kind]
+    raw = cluster.server.find(wanted, namespace, name)
+    if wanted is VCJOB and raw is None:
+        raw = cluster.server.find(BATCH_JOB, namespace, name)
+    if raw is None:
+        raise NotThereError(f"there is no {kind} {name} in namespace {namespace}")
+    return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
+
+
+def _group_of(cluster: MemoryCluster, kind: Kind, raw: Raw) -> str:
+    meta = raw["metadata"]
+    namespace = meta["namespace"]
+    if kind is POD_GROUP:
+        return f"{namespace}/{meta['name']}"
+    if kind is POD:
+        group = (meta.get("annotations") or {}).get(GROUP_NAME)
+        return f"{namespace}/{group}" if group else ""
+    for group in cluster.server.of(POD_GROUP):
+        if group["metadata"]["namespace"] == namespace and meta["uid"] in owners(group):
+            return f"{namespace}/{group['metadata']['name']}"
+    return ""
+
+
+def owners(raw: Raw) -> list[str]:
+    """The uids of an object's owners."""
+    return [str(owner.get("uid")) for owner in raw["metadata"].get("ownerReferences") or ()]
+
+
+def ended(raw: Raw) -> str:
+    """The phase of a vcjob or a Pod that has come to its end, or ""."""
+    status = raw.get("status") or {}
+    state = status.get("state")
+    phase = state.get("phase") if isinstance(state, dict) else status.get("phase")
+    return str(phase) if phase in (*FINISHED_PHASES, "Succeeded", "Failed") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """When the target has what it waits for."""
+
+    job: str
+    pod: str
+    """Key of the one Pod that matters; "": the gang."""
+    waiting: int
+    """How many Pods wait of a gang that has its minimum: one fewer is the goal; 0: the minimum is."""
+
+    def least(self, job: Job) -> int:
+        """Number of Pods of the gang that must have a node."""
+        return max(job.min_member, 1, job.ready_count + 1 if self.waiting else 0)
+
+    def reached(self, session: Session) -> bool:
+        """At the end of a session."""
+        job = session.jobs.get(self.job)
+        if job is None:
+            return False
+        if self.pod:
+            return any(task.key == self.pod for status in READY_STATUSES for task in job.of(status).values())
+        if not job.size:
+            return not job.waiting_for_queue  # nobody has made Pods yet: that it may have them is all one can say
+        started = job.ready_count >= max(job.min_member, 1) and not lacking_roles(job) and session.job_ready(job)
+        return started and (not self.waiting or job.count(*_WAITING) < self.waiting)
+
+    def met(self, job: Job) -> bool:
+        """Whether nothing was to be done from the start."""
+        return not self.waiting and job.ready_count >= max(job.min_member, 1) and not lacking_roles(job)
+
+    def wanted(self, job: Job, session: Session) -> list[Task]:
+        """The pending tasks, best first, that would have to be placed together to reach it. Gated ones count."""
+        pending = sorted(job.of(TaskStatus.PENDING).values(), key=session.task_key)
+        needed = self.least(job) - job.ready_count - job.waiting_count
+        roles = lacking_roles(job)
+        first = []
+        for task in pending:
+            if task.key == self.pod:
+                first.append(task)
+            elif roles.get(task.role, 0) > 0:
+                roles[task.role] -= 1
+                first.append(task)
+        rest = [task for task in pending if task not in first]
+        return first + rest[: max(needed - len(first), 0)]
+
+
+def lacking_roles(job: Job) -> dict[str, int]:
+    """Role -> how many tasks it lacks of its minimum."""
+    if not job.roles_binding:
+        return {}
+    counts = job.role_counts(*READY_STATUSES)
+    lacking = {role: minimum - counts.get(role, 0) for role, minimum in job.role_minimum.items()}
+    return {role: number for role, number in lacking.items() if number > 0}
+
+
+def goal_of(target: Target, job: Job) -> Goal:
+    """The gang's minimum; for one that has it, one Pod more."""
+    minimum = max(job.min_member, 1)
+    started = job.ready_count >= minimum and not lacking_roles(job)
+    return Goal(target.job, target.pod, job.count(*_WAITING) if started else 0)

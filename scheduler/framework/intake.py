@@ -1,0 +1,46 @@
+"""What the plugins of a configuration want of the cache: how it is to take in what it is fed with.
+
+A plugin that wants something has a class method ``intake(arguments, config_maps)``. It is asked before each snapshot,
+so a configuration or a ConfigMap that changes takes effect with the next session.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.api.objects import ConfigMap
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Wishes, of one plugin or of all."""
+
+    uncounted: frozenset[str] = frozenset()
+    """Resources that are no amounts of nodes: a plugin alone decides about them."""
+    pod_labels: frozenset[str] = frozenset()
+    """Labels by which Pods are treated differently."""
+    config_maps: frozenset[tuple[str, str]] = frozenset()
+    """(namespace, name) of ConfigMaps to be read besides those with the state of nodes."""
+    originals: bool = False
+    """Whole objects as the API server has them, to be shown to other programs."""
+
+    def __or__(self, other: "Intake") -> "Intake":
+        return Intake(
+            self.uncounted | other.uncounted,
+            self.pod_labels | other.pod_labels,
+            self.config_maps | other.config_maps,
+            self.originals or other.originals,
+        )
+
+
+def intake_of(configuration: Configuration, config_maps: Mapping[str, ConfigMap]) -> Intake:
+    """What the plugins of a configuration want, given the ConfigMaps known by ``namespace/name``."""
+    result = Intake()
+    for option in (option for tier in configuration.tiers for option in tier):
+        plugin: Any = registry.plugin(option.name)
+        if hasattr(plugin, "intake"):
+            result |= plugin.intake(Arguments(option.arguments), config_maps)
+    return result

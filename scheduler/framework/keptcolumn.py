@@ -1,0 +1,61 @@
+"""Columns over some of the nodes that follow the session's log: read, they are up to date, and only what changed since
+the last reading is computed again. A column that nobody reads is never computed.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.node import Nodes, Rows
+
+V = TypeVar("V", bound=np.generic)
+
+
+class Looked:
+    """The nodes that are looked at: some rows of the table, ascending."""
+
+    def __init__(self, nodes: Nodes, rows: Rows) -> None:
+        self.nodes = nodes
+        self.rows = rows
+        self.all: Rows = np.arange(len(rows))
+        """The positions of all of them."""
+
+    def find(self, rows: Rows) -> Rows:
+        """The positions of those of the rows (ascending) that are looked at."""
+        if len(self.rows) == len(self.nodes):
+            return rows
+        at = np.searchsorted(self.rows, rows)
+        at = at[at < len(self.rows)]
+        found: Rows = at[self.rows[at] == rows[: len(at)]]
+        return found
+
+    def changed(self, since: int) -> Rows:
+        """The positions of those that changed since a moment of the log."""
+        fresh = self.nodes.log[since:]
+        if len(fresh) >= len(self.rows):
+            return self.all
+        return self.find(np.array(sorted({row for row, _, _ in fresh}), dtype=np.intp))
+
+
+class KeptColumn(Generic[V]):
+    """One value per node looked at."""
+
+    def __init__(self, looked: Looked, compute: Callable[[Rows], NDArray[V]]) -> None:
+        """``compute``: the values at some positions, as things are now."""
+        self._looked = looked
+        self._compute = compute
+        self._column: NDArray[Any] | None = None
+        self._seen = 0
+
+    def read(self) -> NDArray[V]:
+        """The column; not to be changed, and good until something is placed."""
+        length = len(self._looked.nodes.log)
+        if self._column is None:
+            self._column = self._compute(self._looked.all)
+        elif self._seen != length:
+            at = self._looked.changed(self._seen)
+            self._column[at] = self._compute(at)
+        self._seen = length
+        return self._column

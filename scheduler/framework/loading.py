@@ -1,0 +1,76 @@
+"""Plugins and actions that do not come with the program: from installed packages, and from a directory of files.
+
+A package names them as entry points of the groups ``volcano_py.plugins`` and ``volcano_py.actions``; each loads a class
+as ``registry`` describes it. A directory holds Python files that register their classes themselves. What cannot be
+loaded ends the start of the program: a configuration that names it would mean something else without it.
+"""
+
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from scheduler.framework import registry
+
+PLUGINS: Final = "volcano_py.plugins"
+ACTIONS: Final = "volcano_py.actions"
+_PREFIX: Final = "volcano_py_plugins_dir"
+"""Of the names that modules of a directory are imported under."""
+
+
+class LoadingError(Exception):
+    """A plugin cannot be loaded; the message says which, and why."""
+
+
+def load_installed() -> None:
+    """Register what installed packages offer. Raises LoadingError."""
+    for group, register in ((PLUGINS, registry.register_plugin), (ACTIONS, registry.register_action)):
+        for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+            where = f"entry point {entry.name} of {group}"
+            try:
+                found = entry.load()
+                register(found)
+            except Exception as error:  # the code of others may raise anything
+                raise LoadingError(f"{where}: {_words(error)}") from error
+
+
+def load_directory(directory: Path) -> list[str]:
+    """Import every Python file and package of a directory, in name order; the names of what was not looked at. Raises
+    LoadingError."""
+    if not directory.is_dir():
+        raise LoadingError(f"{directory}: not a directory")
+    passed_over = []
+    for path in sorted(directory.iterdir()):
+        source = path / "__init__.py" if path.is_dir() else path
+        if path.name.startswith((".", "_")):
+            continue
+        if source.suffix != ".py" or not source.is_file():
+            passed_over.append(path.name)
+            continue
+        try:
+            _import(source, f"{_PREFIX}.{path.stem}")
+        except Exception as error:  # the code of others may raise anything
+            raise LoadingError(f"{source}: {_words(error)}") from error
+    return passed_over
+
+
+def _import(source: Path, name: str) -> None:
+    if name in sys.modules:
+        return
+    sys.modules.setdefault(_PREFIX, ModuleType(_PREFIX))
+    spec = importlib.util.spec_from_file_location(name, source)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no loader for {source}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,46 @@
+"""The one door out of a session, for plugins that ask other programs.
+
+A session does no I/O: it hands requests to whoever drives it, and waits for the replies. What was asked and answered
+can be kept and played back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """JSON to be posted."""
+
+    url: str
+    body: bytes
+    timeout: float
+    """Seconds until the whole reply must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back."""
+
+    body: bytes = b""
+    problem: str = ""
+    """Why there is no body; "": there is one."""
+    silent: bool = False
+    """Nobody answered, not even to refuse."""
+
+
+class Outside(Protocol):
+    """Whoever carries requests out."""
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """The reply to each request, in their order; they may be sent side by side. Blocks, and raises nothing."""
+
+
+class _Nobody:
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        return [Reply(problem="other programs are not asked here", silent=True)] * len(requests)
+
+
+NOBODY: Final[Outside] = _Nobody()
+"""Who is there unless somebody else is."""

@@ -1,0 +1,192 @@
+"""A run: the places of several equal tasks, each put on the best node, one after the other.
+
+Two facts make this cheap. What depends on one node only (room, most scores) changes by that node being chosen, so each
+node is a sequence of scores known ahead. And what depends on the whole cluster knows few nodes apart: nodes of one
+group get the same answer whatever is placed where, so it is asked about one node of each group. The next task then
+goes to the best of the groups' best nodes. The outcome is, by construction and by test, that of looking at every node
+for every task.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.node import Column, Rows
+from scheduler.framework.columns import Counts, Grouped, GroupedFilter, GroupedScore
+
+Ahead = Callable[[Rows, int, int], list[list[float]]]
+"""ahead(rows, first, depth): scores of each row once ``first``, ``first`` + 1, ... more tasks are there."""
+Groups = NDArray[np.intp]
+LONGEST = 256
+"""Tasks of one run; bounds what a run that comes to nothing costs."""
+SHALLOW, DEEP, MANY = 3, 32, 32
+"""How far scores are looked ahead: on every node that can be chosen; then on one that is chosen that often, and on so
+many that come after it."""
+
+
+class Run:
+    """Places for up to ``count`` tasks, best first. Nothing is taken: conditions are left as they were."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        room: Counts,
+        score: Column,
+        ahead: Ahead,
+        filters: Sequence[GroupedFilter],
+        scores: Sequence[GroupedScore],
+        count: int,
+    ) -> None:
+        """``rows``: the nodes that have room, ascending; ``room`` and ``score`` (by what depends on the node alone) of
+        each. ``filters`` and ``scores``: of scope CLUSTER."""
+        self._ahead = ahead
+        self._filters = filters
+        self._scores = scores
+        self._count = count = min(count, LONGEST)
+        self._conditions: list[Grouped] = [*filters, *scores]
+        groups = _groups(rows, self._conditions)
+        sizes = np.bincount(groups)
+        within = _best(groups, sizes, score, count)
+        self._sizes: Counts = sizes.astype(np.int64)
+        """Candidates in each group, those included that are too low in it to be chosen."""
+        best = rows[within]
+        self._room: dict[int, int] = dict(zip(best.tolist(), np.minimum(room[within], count).tolist(), strict=True))
+        depth = min(SHALLOW, max(self._room.values()))
+        self._table: dict[int, list[float]] = dict(zip(best.tolist(), ahead(best, 0, depth), strict=True))
+        self._heads: list[list[tuple[float, int]]] = [[] for _ in sizes]
+        for group, negative, row in zip(groups[within].tolist(), (-score[within]).tolist(), best.tolist(), strict=True):
+            self._heads[group].append((negative, row))
+        for heads in self._heads:
+            heapq.heapify(heads)
+        self._tops: Rows = np.array([heads[0][1] for heads in self._heads], dtype=np.intp)
+        self._bests: Column = np.array([-heads[0][0] for heads in self._heads])
+        self._moves = any(condition.moves for condition in self._conditions)
+        self._numbers = {traits: group for group, traits in enumerate(self._traits(self._tops))} if self._moves else {}
+        self._taken: dict[int, int] = {}
+
+    def places(self) -> list[int]:
+        """The rows in the order of the tasks; fewer than asked for when the nodes run out."""
+        chosen: list[int] = []
+        try:
+            while len(chosen) < self._count and (group := self._best_group()) is not None:
+                chosen.append(self._take(group))
+        finally:
+            for row in chosen:
+                self._place(row, -1)
+        return chosen
+
+    def _best_group(self) -> int | None:
+        """The group of which the best node takes the next task."""
+        if not self._conditions:
+            return 0 if self._heads[0] else None
+        live = np.flatnonzero(self._sizes)
+        rows = self._tops[live]
+        for condition in self._filters:
+            passes = condition.room(rows) > 0
+            live, rows = live[passes], rows[passes]
+        if len(live) < 2:
+            return int(live[0]) if len(live) else None
+        total = self._bests[live]
+        if self._scores:
+            sizes = self._sizes[live]
+            total = total + sum(score.of_groups(rows, sizes) for score in self._scores)
+        first = np.flatnonzero(total == total.max())
+        return int(live[first[np.argmin(rows[first])]])
+
+    def _take(self, group: int) -> int:
+        """Give the best node of a group one more task."""
+        heads = self._heads[group]
+        row = heads[0][1]
+        taken = self._taken[row] = self._taken.get(row, 0) + 1
+        self._place(row, 1)
+        goes_on = taken < self._room[row]
+        target = self._number(row) if goes_on and self._moves else group
+        if goes_on and target == group:
+            heapq.heapreplace(heads, (-self._score_after(row, taken, heads), row))
+        else:
+            heapq.heappop(heads)
+            self._sizes[group] -= 1
+            if goes_on:
+                heapq.heappush(self._heads[target], (-self._score_after(row, taken, heads), row))
+                self._sizes[target] += 1
+                self._lead(target)
+        self._lead(group)
+        return row
+
+    def _place(self, row: int, number: int) -> None:
+        for condition in self._conditions:
+            condition.place(row, number)
+
+    def _lead(self, group: int) -> None:
+        """Note which node of a group is best now."""
+        heads = self._heads[group]
+        if heads and self._conditions:
+            self._bests[group], self._tops[group] = -heads[0][0], heads[0][1]
+
+    def _score_after(self, row: int, taken: int, likes: Sequence[tuple[float, int]]) -> float:
+        """``likes``: heads of which the first will soon be asked the same."""
+        table = self._table
+        first = len(table[row])
+        if taken >= first:
+            others = (other for _, other in likes[:MANY] if other != row and len(table[other]) == first)
+            rows = sorted((row, *others))
+            depth = min(DEEP, max(self._room[one] for one in rows) - first)
+            for one, scores in zip(rows, self._ahead(np.array(rows, dtype=np.intp), first, depth), strict=True):
+                table[one] += scores
+        return table[row][taken]
+
+    def _traits(self, rows: Rows) -> list[tuple[float, ...]]:
+        columns = [column.tolist() for condition in self._conditions for column in condition.traits(rows)]
+        return list(zip(*columns, strict=True))
+
+    def _number(self, row: int) -> int:
+        """The group of a node as its traits are now."""
+        (traits,) = self._traits(np.array([row], dtype=np.intp))
+        number = self._numbers.get(traits)
+        if number is None:
+            number = self._numbers[traits] = len(self._heads)
+            self._heads.append([])
+            self._sizes, self._tops = np.append(self._sizes, 0), np.append(self._tops, row)
+            self._bests = np.append(self._bests, 0.0)
+        return number
+
+
+def _groups(rows: Rows, conditions: Sequence[Grouped]) -> Groups:
+    """The group of each row: 0, 1, ... for each combination of traits that occurs."""
+    groups: Groups = np.zeros(len(rows), dtype=np.intp)
+    for condition in conditions:
+        for column in condition.traits(rows):
+            low = column.min()
+            width = int(column.max() - low) + 1
+            if width > 1:
+                groups = _renumbered(groups * width + (column - low).astype(np.intp))
+    return groups
+
+
+def _renumbered(groups: Groups) -> Groups:
+    if groups.max() < 8 * len(groups):
+        occurs = np.zeros(int(groups.max()) + 1, dtype=np.intp)
+        occurs[groups] = 1
+        numbers: Groups = (np.cumsum(occurs) - 1)[groups]
+        return numbers
+    inverse: Groups = np.unique(groups, return_inverse=True)[1]
+    return inverse
+
+
+def _best(groups: Groups, sizes: NDArray[np.intp], score: Column, count: int) -> Rows:
+    """Positions of the ``count`` best of each group, ties to the first: of a group no other can be chosen, for it would
+    come after each of these was chosen once, and by then all tasks are placed."""
+    if len(groups) <= count:
+        return np.arange(len(groups))
+    if len(sizes) == 1:
+        return _highest(score, count)
+    order = np.lexsort((-score, groups))
+    starts = np.cumsum(sizes) - sizes
+    return order[np.arange(len(order)) - np.repeat(starts, sizes) < count]
+
+
+def _highest(score: Column, count: int) -> Rows:
+    """Positions of the ``count`` highest scores, ties to the first; in ascending order."""
+    return np.sort(np.argsort(-score, kind="stable")[:count])

@@ -1,0 +1,109 @@
+"""Where the load of the nodes is asked for: the section ``metrics:`` of the configuration file.
+
+A section that cannot be used is told of and leaves the load unknown; it never refuses the file. Volcano reads keys such
+as ``tls.insecureSkipVerify`` and ``elasticsearch.index`` as they stand, its documents nest them: both are understood.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from scheduler.api.duration import DurationError, parse_duration
+
+DEFAULT_INTERVAL: Final = 30.0
+DEFAULT_INDEX: Final = "metricbeat-*"
+DEFAULT_HOST_FIELD: Final = "host.hostname"
+_SHORTEST: Final = 1.0
+"""Seconds; who asks more often learns nothing."""
+_TRUE: Final = ("true", "True", "TRUE")
+
+
+class SourceType(Enum):
+    """Who is asked."""
+
+    PROMETHEUS = "prometheus"
+    PROMETHEUS_ADAPTOR = "prometheus_adaptor"
+    """The API server, as custom metrics."""
+    ELASTICSEARCH = "elasticsearch"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSource:
+    """A source of the load of nodes."""
+
+    type: SourceType
+    address: str = ""
+    """URL; "" for the API server."""
+    interval: float = DEFAULT_INTERVAL
+    """Seconds between two questions."""
+    verify_tls: bool = True
+    index: str = DEFAULT_INDEX
+    username: str = ""
+    password: str = field(default="", repr=False)
+    host_field: str = DEFAULT_HOST_FIELD
+    """The field of Elasticsearch's documents that holds the node's name."""
+
+
+def parse_usage_source(section: Mapping[str, Any], where: str) -> tuple[UsageSource | None, list[str]]:
+    """The source, or None if there is none that can be used; and what is wrong, each text beginning with ``where``."""
+    values = dict(_flat(section))
+    if not values.get("type"):
+        return None, [f"{where}: no type: the load of nodes is not asked for"] if values else []
+    try:
+        kind = SourceType(values["type"])
+    except ValueError:
+        known = ", ".join(entry.value for entry in SourceType)
+        return None, [f"{where}.type: {values['type']!r:.66} is none of {known}; the load of nodes is not asked for"]
+    address = values.get("address", "").rstrip("/")
+    if kind is not SourceType.PROMETHEUS_ADAPTOR and (problem := _why_not_a_url(address)):
+        return None, [f"{where}.address: {problem}; the load of nodes is not asked for"]
+    problems: list[str] = []
+    source = UsageSource(
+        type=kind,
+        address=address,
+        interval=_interval(values.get("interval", ""), where, problems),
+        verify_tls=values.get("tls.insecureSkipVerify") not in _TRUE,
+        index=values.get("elasticsearch.index") or DEFAULT_INDEX,
+        username=values.get("elasticsearch.username", ""),
+        password=values.get("elasticsearch.password", ""),
+        host_field=values.get("elasticsearch.hostnameFieldName") or DEFAULT_HOST_FIELD,
+    )
+    return source, problems
+
+
+def _flat(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """``a: {b: 1}`` and ``a.b: 1`` alike as ("a.b", "1"); what is null or a list is left out."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and not prefix:
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, bool):
+            yield f"{prefix}{key}", str(value).lower()
+        elif isinstance(value, str | int | float):
+            yield f"{prefix}{key}", str(value)
+
+
+def _why_not_a_url(address: str) -> str:
+    if not address:
+        return "missing"
+    try:
+        parts = urlsplit(address)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    return "" if sound else f"not an http or https URL: {address!r:.66}"
+
+
+def _interval(text: str, where: str, problems: list[str]) -> float:
+    if not text:
+        return DEFAULT_INTERVAL
+    try:
+        seconds = parse_duration(text)
+    except DurationError as error:
+        problems.append(f"{where}.interval: {error}; using {DEFAULT_INTERVAL:.0f}s")
+        return DEFAULT_INTERVAL
+    if seconds < _SHORTEST:
+        problems.append(f"{where}.interval: {text} is shorter than {_SHORTEST:.0f}s; using {DEFAULT_INTERVAL:.0f}s")
+        return DEFAULT_INTERVAL
+    return seconds

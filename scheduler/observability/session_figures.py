@@ -1,0 +1,128 @@
+"""What the last session leaves behind for dashboards, under Volcano's names: figures by queue and by job.
+
+What jobs come to is added up when the session ends, for the next one changes them; gauges are made of it when somebody
+asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
+from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.task import TaskStatus
+from scheduler.observability.amounts import amount_families
+
+_PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
+_PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
+_QUEUE = ["queue_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One session, added up."""
+
+    queues: dict[str, Queue]
+    dimensions: Dimensions
+    allocated: dict[str, Vector]
+    """Of a queue's own jobs, not those of queues below it; requests alike."""
+    requested: dict[str, Vector]
+    phases: Counter[tuple[str, str]]
+    """(queue, phase) -> number of PodGroups."""
+    unplaced: Counter[str]
+    """Name of a job -> its Pods that found no place. Jobs of one name in several namespaces are as one."""
+    scheduled: dict[tuple[str, str, str], tuple[float, float]]
+    """(job, queue, namespace) -> creation and time of the last binding."""
+
+
+class SessionFigures(Collector):
+    """Swapped as a whole, so a scrape never sees half of a session."""
+
+    def __init__(self) -> None:
+        self._last: _Session | None = None
+        self._scheduled: dict[tuple[str, str, str], tuple[float, float]] = {}
+
+    def update(
+        self,
+        jobs: Mapping[str, Job],
+        queues: Mapping[str, Queue],
+        dimensions: Dimensions,
+        bound_jobs: Iterable[str],
+        now: float,
+    ) -> None:
+        """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time."""
+        for key in bound_jobs:
+            job = jobs.get(key)
+            if job is not None:
+                self._scheduled[job.name, job.queue, job.namespace] = (job.creation, now)
+        present = {(job.name, job.queue, job.namespace) for job in jobs.values()}
+        self._scheduled = {labels: times for labels, times in self._scheduled.items() if labels in present}
+        code = {name: i for i, name in enumerate(queues)}
+        queued = [job for job in jobs.values() if job.queue in code]
+        at = np.array([code[job.queue] for job in queued], dtype=np.intp)
+        allocated = _sums([job.allocated for job in queued], at, len(code), dimensions)
+        pending = _sums([job.pending for job in queued], at, len(code), dimensions)
+        unplaced: Counter[str] = Counter()
+        for job in jobs.values():
+            if job.fit_errors or job.refusals:
+                unplaced[job.name] += job.count(TaskStatus.PENDING)
+        self._last = _Session(
+            queues=dict(queues),
+            dimensions=dimensions,
+            allocated=dict(zip(code, allocated, strict=True)),
+            requested=dict(zip(code, allocated + pending, strict=True)),
+            phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
+            unplaced=unplaced,
+            scheduled=self._scheduled,
+        )
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        last = self._last
+        if last is None:
+            return
+        capacity = {name: queue.capability for name, queue in last.queues.items() if queue.has_capability}
+        for word, amounts in (("allocated", last.allocated), ("request", last.requested), ("capacity", capacity)):
+            yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions)
+        for phase in _PHASE_NAMES:
+            name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"
+            yield _gauge(name, text, _QUEUE, [((queue,), last.phases[queue, phase]) for queue in sorted(last.queues)])
+        weights = [((name,), queue.weight) for name, queue in sorted(last.queues.items())]
+        yield _gauge("volcano_queue_weight", "Weight of a queue", _QUEUE, weights)
+        unplaced = [((name,), number) for name, number in sorted(last.unplaced.items()) if number]
+        text = "Pods of a job that the last session could not place"
+        yield _gauge("volcano_unschedule_task_count", text, ["job_id"], unplaced)
+        labels, times = ["job_name", "queue", "job_namespace"], last.scheduled.items()
+        for word, text, values in (
+            ("start_time", "Creation of a job", [(job, creation) for job, (creation, _) in times]),
+            ("last_time", "Last binding of a job", [(job, bound) for job, (_, bound) in times]),
+            (
+                "duration",
+                "Milliseconds from creation to last binding",
+                [(job, max(0.0, bound - creation) * 1000) for job, (creation, bound) in times],
+            ),
+        ):
+            yield _gauge(f"volcano_e2e_job_scheduling_{word}", text, labels, values)
+
+
+def _sums(vectors: Sequence[Vector], at: NDArray[np.intp], number: int, dimensions: Dimensions) -> NDArray[np.float64]:
+    """Sums by position: shape (number, resources)."""
+    sums = np.zeros((number, dimensions.width))
+    if vectors:
+        rows = np.concatenate([dimensions.fit(vector) for vector in vectors]).reshape(len(vectors), -1)
+        np.add.at(sums, at, rows)
+    return sums
+
+
+def _gauge(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values:
+        family.add_metric(key, value)
+    return family

@@ -1,0 +1,237 @@
+"""How many devices a queue may claim: ``deviceclass/<class>``, ``<dimension>.deviceclass/<class>`` in its capability.
+
+A claim counts once for a queue, and once for each queue above it, however many Pods share it. A class of which
+the capability says nothing is not limited; of one that it limits, a dimension that it does not name may not be asked
+for. A number of 0 is no limit (as Volcano reads it).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from scheduler.api.amount import Amount
+from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts, device_class_of
+from scheduler.api.dra import ResourceClaim
+from scheduler.api.job import Job
+from scheduler.api.names import DEVICE_CAPACITY_QUOTA, EVENT_UNSCHEDULABLE
+from scheduler.api.quantity import QuantityError
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Malformed, Refusal, Shortage
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
+from scheduler.framework.columns import UNBOUNDED
+from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.session import Session
+from scheduler.plugins.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
+
+Path = Callable[[str], Sequence[str]]
+"""A queue and those above it, nearest first."""
+_NOTHING = Amount(0)
+_MILLI = 10**6
+"""Thousand-millionths in a thousandth."""
+
+
+class _Book:
+    """What one queue holds of devices; what queues below it hold counts too."""
+
+    def __init__(self, name: str, limits: Amounts, by_capacity: bool) -> None:
+        self.name = name
+        self._limits = limits
+        self._classes = {device_class_of(key) for key in limits}
+        self._by_capacity = by_capacity
+        self.held: Amounts = {}
+        self.promised: Amounts = {}
+        self._users: dict[str, int] = {}
+        """Claim -> number of Pods that hold it."""
+
+    def limit(self, key: str) -> int | None:
+        """In thousand-millionths; None: there is none."""
+        if device_class_of(key) not in self._classes:
+            return None
+        if DEVICE_CAPACITY_QUOTA in key:
+            return self._limits.get(key, _NOTHING).nano if self._by_capacity else None
+        return self._limits.get(key, _NOTHING).nano or None
+
+    def over(self, asked: Amounts, *, promised: bool) -> "list[_Excess]":
+        """The amounts of which the limit would be exceeded; ``promised``: what was let in before counts."""
+        found = []
+        for key, amount in asked.items():
+            limit = self.limit(key)
+            used = self.held.get(key, _NOTHING)
+            if promised:
+                used = used + self.promised.get(key, _NOTHING)
+            if limit is not None and used.nano + amount.nano > limit:
+                found.append(_Excess(key, amount, used, self._limits.get(key, _NOTHING), self.name))
+        return found
+
+    def room(self, own: Amounts, shared: dict[str, Amounts]) -> int:
+        """For how many tasks there is room, each with amounts of its own, all with the same shared claims."""
+        once: Amounts = {}
+        for claim, amounts in shared.items():
+            if claim not in self._users:
+                add(once, amounts)
+        room = UNBOUNDED
+        for key in dict.fromkeys([*own, *once]):
+            limit = self.limit(key)
+            if limit is None:
+                continue
+            left = limit - self.held.get(key, _NOTHING).nano - once.get(key, _NOTHING).nano
+            each = own.get(key, _NOTHING).nano
+            room = min(room, left // each if each else UNBOUNDED * (left >= 0))
+        return max(room, 0)
+
+    def take(self, claim: str, amounts: Amounts) -> None:
+        number = self._users[claim] = self._users.get(claim, 0) + 1
+        if number == 1:
+            add(self.held, amounts)
+
+    def give_back(self, claim: str, amounts: Amounts) -> None:
+        self._users[claim] -= 1
+        if not self._users[claim]:
+            del self._users[claim]
+            add(self.held, amounts, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Excess:
+    """An amount that a queue may not have."""
+
+    key: str
+    asked: Amount
+    used: Amount
+    limit: Amount
+    queue: str
+
+    def shortage(self) -> Shortage:
+        asked, used, limit = (amount.nano / _MILLI for amount in (self.asked, self.used, self.limit))
+        return Shortage(self.key, asked, used, limit, "Queue", self.queue)
+
+
+class DeviceQuota:
+    """The books of all queues in one session."""
+
+    def __init__(self, session: Session, path: Path, *, by_capacity: bool) -> None:
+        """``by_capacity``: amounts of capacity are limited too, not only numbers of devices."""
+        self._session = session
+        self._path = path
+        self._amounts: dict[str, Amounts] = {}
+        self._books = {
+            queue.name: _Book(queue.name, queue.device_limits, by_capacity) for queue in session.queues.values()
+        }
+        for job in session.jobs.values():
+            for status in ALLOCATED_STATUSES:
+                self._allocated(job, list(job.of(status).values()), (), False)
+
+    def register(self) -> None:
+        """Have a say in what queues may have."""
+        session = self._session
+        session.add(ALLOCATABLE, self._allocatable)
+        session.add(JOB_ENQUEUEABLE, self._enqueueable)
+        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add_handlers(self._allocated, self._deallocated)
+
+    # --- amounts ---
+    def _of_claim(self, key: str) -> Amounts:
+        """What a claim counts for; nothing if it is not there."""
+        amounts = self._amounts.get(key)
+        if amounts is None:
+            claim = self._session.snapshot.resource_claims.get(key)
+            amounts = self._amounts[key] = self._read(key, claim) if claim is not None else {}
+        return amounts
+
+    def _read(self, key: str, claim: ResourceClaim) -> Amounts:
+        try:
+            return device_amounts(claim.spec)
+        except QuantityError as error:
+            namespace, _, name = key.partition("/")
+            where = "spec.devices.requests[].exactly.capacity"
+            self._session.malformed_field(Malformed("ResourceClaim", namespace, name, where, str(error)))
+            return {}
+
+    def _minimum(self, job: Job) -> Amounts:
+        """What the job needs to begin: the claims of its first Pods up to the minimum, or up to that of each role."""
+        left = dict(job.role_minimum) or {"": job.min_member}
+        result: Amounts = {}
+        counted: set[str] = set()
+        for task in sorted((t for t in job.tasks() if t.cls.spec.resource_claims), key=lambda t: t.name):
+            role = task.role if job.role_minimum else ""
+            if left.get(role, 0) <= 0:
+                continue
+            left[role] -= 1
+            for key in claims_of(task):
+                if key not in counted:
+                    counted.add(key)
+                    add(result, self._of_claim(key))
+        return result
+
+    # --- letting jobs in ---
+    def _enqueueable(self, job: Job) -> Vote:
+        asked = self._minimum(job)
+        for book in self._of_queue(job.queue) if asked else ():
+            over = book.over(asked, promised=True)
+            if over:
+                names = ", ".join(f"insufficient {excess.key}" for excess in over)
+                numbers = _numbers(over, "used or promised")
+                message = f"{QUOTA_INSUFFICIENT}: {names} ({_place(book, job.queue)}; {numbers})"
+                self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, tuple(e.shortage() for e in over)))
+                return Vote.REJECT
+        return Vote.ABSTAIN
+
+    def _enqueued(self, job: Job) -> None:
+        asked = self._minimum(job)
+        for book in self._of_queue(job.queue) if asked else ():
+            add(book.promised, asked)
+
+    # --- placing tasks ---
+    def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
+        if not cls.device_claims:
+            return UNBOUNDED
+        task = next((t for t in job.tasks() if t.cls is cls), None)
+        if task is None:
+            return UNBOUNDED
+        named = {f"{cls.namespace}/{entry.claim}" for entry in cls.device_claims if entry.claim}
+        shared = {key: self._of_claim(key) for key in claims_of(task) if key in named}
+        own: Amounts = {}
+        for key in claims_of(task):
+            if key not in named:
+                add(own, self._of_claim(key))
+        room = UNBOUNDED
+        for book in self._of_queue(queue.name):
+            room = min(room, book.room(own, shared))
+            if room == 0:
+                asked = dict(own)
+                for amounts in shared.values():
+                    add(asked, amounts)
+                over = book.over(asked, promised=False)
+                message = f"{_place(book, queue.name)} has all it may have in use ({_numbers(over, 'used')})"
+                self._session.refuse(job, Refusal(QUEUE_OVERUSED, message, tuple(e.shortage() for e in over)))
+                return 0
+        return room
+
+    # --- books ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._account(job, tasks, _Book.take)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._account(job, tasks, _Book.give_back)
+
+    def _account(self, job: Job, tasks: Sequence[Task], how: Callable[[_Book, str, Amounts], None]) -> None:
+        books = list(self._of_queue(job.queue))
+        for task in tasks:
+            for key in claims_of(task) if task.cls.spec.resource_claims else ():
+                amounts = self._of_claim(key)
+                for book in books:
+                    how(book, key, amounts)
+
+    def _of_queue(self, name: str) -> Iterable[_Book]:
+        """The books of a queue and of those above it; none if it does not exist."""
+        if name not in self._books:
+            return ()
+        return (self._books[above] for above in self._path(name) if above in self._books)
+
+
+def _numbers(over: Iterable[_Excess], used: str) -> str:
+    return "; ".join(f"{e.key}: asked {e.asked}, {used} {e.used}, limit {e.limit}" for e in over)
+
+
+def _place(book: _Book, queue: str) -> str:
+    """Whose limit it is, as seen from a queue."""
+    return f"queue {book.name}" if book.name == queue else f"queue {book.name}, above {queue},"

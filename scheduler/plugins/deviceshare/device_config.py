@@ -1,0 +1,216 @@
+"""The ConfigMap that device plugins and scheduler share: names of resources, ways of cutting GPUs, models of NPUs.
+
+Its key ``device-config.yaml`` has a part ``nvidia`` and a part ``vnpus``. What is not there, or cannot be used, is as
+if no ConfigMap were there, and the complaints say where.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import yaml
+
+from scheduler.api.names import (
+    ASCEND_310P,
+    VGPU_CORES,
+    VGPU_MEMORY,
+    VGPU_MEMORY_PERCENTAGE,
+    VGPU_NUMBER,
+)
+from scheduler.plugins.deviceshare.partitions import Group, Instances, Layouts
+
+KEY: Final = "device-config.yaml"
+LARGEST: Final = 2**31 - 1
+LONGEST: Final = 64
+"""Entries of a list that are looked at: lists within lists may be aliases of each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class VgpuConfig:
+    """Resources by which vGPUs are asked for, and how models are cut."""
+
+    number: str = VGPU_NUMBER
+    memory: str = VGPU_MEMORY
+    percentage: str = VGPU_MEMORY_PERCENTAGE
+    cores: str = VGPU_CORES
+    memory_factor: int = 1
+    """How many MiB one of memory stands for."""
+    models: tuple[tuple[tuple[str, ...], Layouts], ...] = ()
+    """(parts of names of models, how these may be cut)."""
+
+    def layouts(self, model: str) -> Layouts | None:
+        """How a model may be cut; None: no way is known."""
+        return next((layouts for names, layouts in self.models if any(name in model for name in names)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A size in which an NPU can be cut."""
+
+    name: str
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class NpuModel:
+    """A model of NPU as HAMi's device plugin knows it."""
+
+    word: str
+    """Its name in annotations."""
+    resource: str
+    memory_resource: str
+    capacity: int
+    """Memory of the chip; ``allocatable``: of it, what a Pod can have."""
+    allocatable: int
+    templates: tuple[Template, ...]
+    """Smallest first."""
+
+    @property
+    def core_resource(self) -> str:
+        return f"{self.resource}-core"
+
+    def trimmed(self, memory: int) -> tuple[int, str] | None:
+        """(memory, template) of the smallest size for so much; the template of the whole chip is ""; None: too much."""
+        for template in self.templates:
+            if memory <= template.memory:
+                return template.memory, template.name
+        return (self.allocatable, "") if memory <= self.capacity else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    vgpu: VgpuConfig = field(default_factory=VgpuConfig)
+    npus: tuple[NpuModel, ...] = (
+        NpuModel(
+            word="Ascend310P",
+            resource=ASCEND_310P,
+            memory_resource=f"{ASCEND_310P}-memory",
+            capacity=24576,
+            allocatable=21527,
+            templates=(Template("vir01", 3072), Template("vir02", 6144), Template("vir04", 12288)),
+        ),
+    )
+    soft_npus: bool = False
+    """Nodes can share NPUs without cutting them unless they say that they cannot."""
+
+
+DEFAULT: Final = DeviceConfig()
+"""What holds without a ConfigMap."""
+
+
+@lru_cache(maxsize=8)
+def parse_device_config(text: str) -> tuple[DeviceConfig, tuple[str, ...]]:
+    """The configuration in the text, and what of it cannot be used. The same text gives the same objects."""
+    try:
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return DEFAULT, (f"not YAML: {str(error).splitlines()[0][:128]}",)
+    reader = _Reader()
+    root = reader.mapping(document, "the document")
+    config = DeviceConfig(vgpu=_vgpu(reader, reader.mapping(root.get("nvidia", {}), "nvidia")))
+    if "vnpus" in root:
+        config = _npus(reader, config, root["vnpus"])
+    return config, tuple(reader.problems)
+
+
+def _vgpu(reader: "_Reader", values: Mapping[str, Any]) -> VgpuConfig:
+    base = VgpuConfig()
+    models = []
+    for i, entry in enumerate(reader.entries(values.get("knownMigGeometries"), "nvidia.knownMigGeometries")):
+        where = f"nvidia.knownMigGeometries[{i}]"
+        fields = reader.mapping(entry, where)
+        names = [n for n in reader.entries(fields.get("models"), f"{where}.models") if isinstance(n, str) and n]
+        groups = reader.entries(fields.get("allowedGeometries"), f"{where}.allowedGeometries")
+        made = [_group(reader, group, f"{where}.allowedGeometries[{j}]") for j, group in enumerate(groups)]
+        models.append((tuple(names), Layouts(tuple(group for group in made if group.name and group.instances))))
+    return VgpuConfig(
+        number=reader.text(values, "resourceCountName", base.number),
+        memory=reader.text(values, "resourceMemoryName", base.memory),
+        percentage=reader.text(values, "resourceMemoryPercentageName", base.percentage),
+        cores=reader.text(values, "resourceCoreName", base.cores),
+        memory_factor=max(reader.number(values, "gpuMemoryFactor", 1), 1),
+        models=tuple(models),
+    )
+
+
+def _group(reader: "_Reader", value: object, where: str) -> Group:
+    fields = reader.mapping(value, where)
+    instances = []
+    for i, entry in enumerate(reader.entries(fields.get("geometries"), f"{where}.geometries")):
+        one = reader.mapping(entry, f"{where}.geometries[{i}]")
+        name, memory = reader.text(one, "name", ""), reader.number(one, "memory", 0)
+        count = min(reader.number(one, "count", 0), 64)
+        if name and count:
+            instances.append(Instances(name, memory, count))
+    return Group(reader.text(fields, "group", ""), tuple(instances))
+
+
+def _npus(reader: "_Reader", config: DeviceConfig, value: object) -> DeviceConfig:
+    """``vnpus``: a mapping with ``configs``, or the list alone."""
+    listed, soft = value, False
+    if isinstance(value, dict):
+        listed, soft = value.get("configs"), value.get("hamiVnpuCore") is True
+    models: list[NpuModel] = []
+    for i, entry in enumerate(reader.entries(listed, "vnpus")):
+        fields = reader.mapping(entry, f"vnpus[{i}]")
+        model = NpuModel(
+            word=reader.text(fields, "commonWord", ""),
+            resource=reader.text(fields, "resourceName", ""),
+            memory_resource=reader.text(fields, "resourceMemoryName", ""),
+            capacity=reader.number(fields, "memoryCapacity", 0),
+            allocatable=reader.number(fields, "memoryAllocatable", 0),
+            templates=_templates(reader, fields.get("templates"), f"vnpus[{i}].templates"),
+        )
+        if not model.word or not model.resource:
+            reader.problems.append(f"vnpus[{i}]: commonWord and resourceName are needed")
+        elif model.word not in (known.word for known in models):
+            models.append(model)
+    return replace(config, npus=tuple(models), soft_npus=soft)
+
+
+def _templates(reader: "_Reader", value: object, where: str) -> tuple[Template, ...]:
+    templates = []
+    for i, entry in enumerate(reader.entries(value, where)):
+        fields = reader.mapping(entry, f"{where}[{i}]")
+        templates.append(Template(reader.text(fields, "name", ""), reader.number(fields, "memory", 0)))
+    return tuple(sorted((t for t in templates if t.name), key=lambda t: t.memory))
+
+
+class _Reader:
+    """Takes fields out of a document and collects complaints."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def mapping(self, value: object, where: str) -> Mapping[str, Any]:
+        if isinstance(value, dict):
+            return {str(key): entry for key, entry in value.items()}
+        self.problems.append(f"{where}: a mapping is wanted, not {type(value).__name__}")
+        return {}
+
+    def entries(self, value: object, where: str) -> list[Any]:
+        if value is None or isinstance(value, list):
+            if len(value or ()) > LONGEST:
+                self.problems.append(f"{where}: only the first {LONGEST} entries are used")
+            return (value or [])[:LONGEST]
+        self.problems.append(f"{where}: a list is wanted, not {type(value).__name__}")
+        return []
+
+    def text(self, values: Mapping[str, Any], key: str, default: str) -> str:
+        value = values.get(key)
+        if value is None or value == "":
+            return default
+        if isinstance(value, str) and len(value) < 254:
+            return value
+        self.problems.append(f"{key}: a short string is wanted, not {str(value)[:64]!r}")
+        return default
+
+    def number(self, values: Mapping[str, Any], key: str, default: int) -> int:
+        value = values.get(key)
+        if value is None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+            return value
+        self.problems.append(f"{key}: a whole number from 0 to {LARGEST} is wanted, not {str(value)[:64]!r}")
+        return default

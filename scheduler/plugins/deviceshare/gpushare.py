@@ -1,0 +1,163 @@
+"""GPUs shared by memory (``volcano.sh/gpu-memory``), or given whole (``volcano.sh/gpu-number``).
+
+Volcano's oldest way: a node counts its GPUs and the sum of their memory in its capacity, a Pod is told the indexes of
+its GPUs. What containers ask for adds up; init containers run before them, so the greatest counts.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler.api.names import (
+    GPU_INDEX,
+    GPU_MEMORY,
+    GPU_NODE_LOCK,
+    GPU_NUMBER,
+    GPU_PREDICATE_TIME,
+    GPU_UNHEALTHY_IDS,
+)
+from scheduler.api.objects import ConfigMap, Node, PodSpec
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskClass
+from scheduler.plugins.deviceshare.cards import (
+    EVERY_CARD,
+    MOST_CARDS,
+    UNLIMITED,
+    Card,
+    Cards,
+    Grant,
+    Placement,
+    Share,
+    Use,
+    fits,
+)
+from scheduler.plugins.deviceshare.family import Inventory, asked, node_problem, pod_problem
+from scheduler.plugins.deviceshare.rooms import pod_room
+from scheduler.plugins.deviceshare.wire import PredicateTimes
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClaim:
+    """So much memory of one GPU, or a number of whole ones."""
+
+    memory: int = 0
+    number: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.memory:
+            return f"GPU with {self.memory} {GPU_MEMORY} free"
+        return "idle GPU" if self.number == 1 else f"{self.number} idle GPUs"
+
+
+class GpuShare:
+    """By memory, or (``whole``) by number."""
+
+    name = "GpuShare"
+    title = "GPUs"
+
+    def __init__(self, now: float, *, whole: bool, locks: bool) -> None:
+        self.whole = whole
+        self.lock = GPU_NODE_LOCK if locks and not whole else ""
+        self._times = PredicateTimes(now)
+
+    @property
+    def key(self) -> Hashable:
+        return self.name, self.whole
+
+    def claim(self, cls: TaskClass) -> GpuClaim | None:
+        if self.whole:
+            number = _most(cls.spec, GPU_NUMBER)
+            return GpuClaim(number=number) if number else None
+        memory = _most(cls.spec, GPU_MEMORY)
+        return GpuClaim(memory=memory) if memory else None
+
+    def has(self, node: Node) -> bool:
+        return bool(_capacity(node, GPU_NUMBER)) and _capacity(node, GPU_MEMORY) is not None
+
+    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
+        return None
+
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+        problems: list[Malformed] = []
+        number, memory = _capacity(node, GPU_NUMBER) or 0, _capacity(node, GPU_MEMORY) or 0
+        if number > MOST_CARDS:
+            problems.append(
+                Malformed(
+                    "Node", "", node.metadata.name, f"status.capacity[{GPU_NUMBER}]", f"more than {MOST_CARDS} GPUs"
+                )
+            )
+            number = MOST_CARDS
+        card = Card(1, 0, 0) if self.whole else Card(UNLIMITED, memory // max(number, 1), 0)
+        broken = set(_unhealthy(node, problems))
+        cards = tuple(card._replace(slots=0) if i in broken else card for i in range(number))
+        grants = {task.uid: self._held(task, number, problems) for task in tasks}
+        names = tuple(map(str, range(number)))
+        return Inventory(cards, names, {uid: grant for uid, grant in grants.items() if grant}, tuple(problems))
+
+    def _held(self, task: Task, number: int, problems: list[Malformed]) -> Grant:
+        text = task.annotations.get(GPU_INDEX)
+        if text is None:
+            return ()
+        memory = _most(task.cls.spec, GPU_MEMORY)
+        if not memory and not _most(task.cls.spec, GPU_NUMBER):
+            return ()
+        indexes = _indexes(text)
+        if indexes is None:
+            problems.append(pod_problem(task, GPU_INDEX, f"{text[:64]!r} is not a list of GPUs, as 0,1 is"))
+            return ()
+        return (tuple(Use(i, 0 if self.whole else memory) for i in indexes if i < number),)
+
+    def eligible(self, claim: GpuClaim, inventory: Inventory) -> int:
+        return EVERY_CARD
+
+    def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> Placement | None:
+        wanted = claim.number or 1
+        uses = [Use(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
+        return Placement((tuple(uses),)) if len(uses) == wanted else None
+
+    def room(self, cards: Cards, claim: GpuClaim, eligible: int, most: int, apart: bool) -> int:
+        share = Share(claim.number or 1, claim.memory)
+        return pod_room(cards, share, range(len(cards)), most, apart=apart)
+
+    def annotations(
+        self, task: Task, claim: GpuClaim, node: Node, inventory: Inventory, grant: Grant
+    ) -> dict[str, str]:
+        return {
+            GPU_PREDICATE_TIME: self._times.next(),
+            GPU_INDEX: ",".join(str(use.card) for uses in grant for use in uses),
+        }
+
+
+def _most(spec: PodSpec, name: str) -> int:
+    """What a Pod takes at most at one time."""
+    running = sum(asked(container, name) or 0 for container in spec.containers)
+    return max(running, *(asked(container, name) or 0 for container in spec.init_containers or ()), 0)
+
+
+def _capacity(node: Node, name: str) -> int | None:
+    quantity = (node.status.capacity or {}).get(name)
+    try:
+        return None if quantity is None else max(parse_quantity(quantity), 0)
+    except QuantityError:  # told of where amounts are read
+        return None
+
+
+def _unhealthy(node: Node, problems: list[Malformed]) -> list[int]:
+    text = (node.metadata.annotations or {}).get(GPU_UNHEALTHY_IDS)
+    if not text:
+        return []
+    parts = text.split(",")
+    known = [int(part) for part in parts if _is_index(part)]
+    if len(known) < len(parts):
+        problems.append(node_problem(node, GPU_UNHEALTHY_IDS, f"{text[:64]!r} is not a list of GPUs, as 0,1 is"))
+    return known
+
+
+def _indexes(text: str) -> list[int] | None:
+    parts = text.split(",")
+    return [int(part) for part in parts] if all(map(_is_index, parts)) and len(parts) <= MOST_CARDS else None
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10

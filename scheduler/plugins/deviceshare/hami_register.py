@@ -1,0 +1,48 @@
+"""The NPUs of a node as HAMi's device plugin registers them: a JSON list of objects."""
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from scheduler.plugins.deviceshare.cards import MOST_CARDS, Card, Cards
+from scheduler.plugins.deviceshare.wire import LONGEST, WireError
+
+
+class _Npu(msgspec.Struct):
+    """One entry of a register. What says nothing of its health is in order."""
+
+    id: str
+    index: int = 0
+    count: int = 0
+    devmem: int = 0
+    devcore: int = 0
+    health: bool = True
+    custominfo: dict[str, Any] | None = None
+
+    @property
+    def link(self) -> int:
+        value = (self.custominfo or {}).get("NetworkID")
+        return int(value) if isinstance(value, int | float) and 0 <= value < 2**31 else -1
+
+
+@lru_cache(maxsize=8192)
+def parse_npus(text: str, linked: bool) -> tuple[Cards, tuple[str, ...]]:
+    """The NPUs of a register, by index, and their names; networks are looked at where ``linked``. Raises WireError."""
+    if len(text) > LONGEST:
+        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    try:
+        npus = msgspec.json.decode(text, type=list[_Npu])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise WireError(str(error)) from None
+    npus.sort(key=lambda npu: npu.index)
+    if not npus or len(npus) > MOST_CARDS:
+        raise WireError(f"lists {len(npus)} NPUs, 1 to {MOST_CARDS} are looked at")
+    if len({npu.id for npu in npus}) < len(npus):
+        raise WireError("an NPU is listed twice")
+    if any(not 0 <= amount < 2**31 for npu in npus for amount in (npu.count, npu.devmem, npu.devcore)):
+        raise WireError("an amount is negative or does not fit into 31 bits")
+    cards = tuple(
+        Card(npu.count if npu.health else 0, npu.devmem, npu.devcore, link=npu.link if linked else -1) for npu in npus
+    )
+    return cards, tuple(npu.id for npu in npus)

@@ -1,0 +1,151 @@
+"""What is free on the nodes of one family in one session, and who has what.
+
+Cards are chosen where they are taken, when a placement is made, and given back exactly when it is undone. Each node has
+two states: its cards now, and as they will be once terminating Pods are gone and all promises are kept. Evicting a Pod
+frees nothing now; it makes what the Pod has promisable.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.job import Job
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
+from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of
+from scheduler.plugins.deviceshare.family import Family
+from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
+from scheduler.plugins.deviceshare.separation import Separation, Shuns
+
+NOTHING: Final[Holders] = {}
+
+
+class Ledger:
+    """The books of one family."""
+
+    def __init__(self, session: Session, family: Family[Any], separation: Separation | None = None) -> None:
+        self.family = family
+        self._separation = separation
+        self._names = session.nodes.names
+        self.readings, self.problems = read_nodes(session.snapshot, family)
+        """Row -> the node as the session found it."""
+        self.has_devices: NDArray[np.bool_] = np.zeros(len(session.nodes), dtype=bool)
+        self.has_devices[list(self.readings)] = True
+        self._now = {row: reading.now for row, reading in self.readings.items()}
+        self._later = {row: reading.later for row, reading in self.readings.items()}
+        self._holders = {row: reading.holders for row, reading in self.readings.items()}
+        self._taken: dict[str, Grant] = {}
+        self._promises: dict[str, tuple[Task, Grant, int]] = {}
+        self._evicted: dict[str, Grant] = {}
+        """uid -> of tasks placed, pipelined and evicted in this session."""
+        self.log: list[int] = []
+        """Rows in the order in which their state changed."""
+        self._claims: dict[int, Any] = {}
+
+    # --- reading ---
+    def node_name(self, row: int) -> str:
+        return self._names[row]
+
+    def claim(self, cls: TaskClass) -> Any:
+        """What tasks of the class ask for; None: nothing of this family."""
+        if cls.id not in self._claims:
+            self._claims[cls.id] = self.family.claim(cls)
+        return self._claims[cls.id]
+
+    def shuns(self, cls: TaskClass, job: Job) -> Shuns | None:
+        """With whom tasks of a class share no card; None: with anybody."""
+        return None if self._separation is None else self._separation.shuns(cls, job)
+
+    def cards(self, row: int, *, later: bool) -> Cards:
+        return (self._later if later else self._now)[row]
+
+    def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
+        """Who has something of the node's cards, or will."""
+        for uid, (task, grant) in self._holders[row].items():
+            if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
+                yield task, grant
+        if later:
+            yield from ((task, grant) for task, grant, at in self._promises.values() if at == row)
+
+    def taken(self, task: Task) -> Grant | None:
+        """What was chosen for a task in this session."""
+        return self._taken.get(task.uid)
+
+    def barred(self, row: int, shuns: Shuns, *, later: bool) -> int:
+        """The mask of the cards of a node that somebody has who is shunned."""
+        mask = 0
+        inventory = self.readings[row].inventory
+        for task, grant in self.holders(row, later=later):
+            if shuns.task(task, inventory):
+                mask |= mask_of(grant)
+        return mask
+
+    # --- placements, as the session tells of them ---
+    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        """Choose cards for tasks on their rows. Raises AllocationError, nothing taken, where they do not fit."""
+        claim = self.claim(tasks[0].cls)
+        if claim is None and not self._evicted:
+            return
+        done: list[tuple[Task, int]] = []
+        try:
+            for task, row in zip(tasks, rows, strict=True):
+                if task.uid in self._evicted:
+                    self._charge_later(row, self._evicted.pop(task.uid), 1)
+                elif claim is not None:
+                    self._place(job, task, row, claim, later=pipelined)
+                done.append((task, row))
+        except AllocationError:
+            for task, row in reversed(done):
+                self._give_back(task, row)
+            raise
+
+    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Tasks were evicted, or their placement was undone."""
+        releasing = job.of(TaskStatus.RELEASING)
+        for task, row in zip(tasks, rows, strict=True):
+            if task.uid in releasing:
+                self._evict(task, row)
+            else:
+                self._give_back(task, row)
+
+    def _place(self, job: Job, task: Task, row: int, claim: Any, *, later: bool) -> None:
+        grant = None
+        if row in self.readings:
+            eligible = self.family.eligible(claim, self.readings[row].inventory)
+            shuns = self.shuns(task.cls, job)
+            if shuns is not None:
+                eligible &= ~self.barred(row, shuns, later=later)
+            placement = self.family.place(self.cards(row, later=later), claim, eligible)
+            grant = None if placement is None else placement.grant
+        if grant is None:
+            raise AllocationError(f"node {self._names[row]} has no {claim.words} for Pod {task.key}")
+        if later:
+            self._promises[task.uid] = (task, grant, row)
+        else:
+            self._taken[task.uid] = grant
+            self._holders[row] = {**self._holders[row], task.uid: (task, grant)}
+            self._now[row] = charge(self._now[row], grant)
+        self._charge_later(row, grant, 1)
+
+    def _give_back(self, task: Task, row: int) -> None:
+        if task.uid in self._promises:
+            self._charge_later(row, self._promises.pop(task.uid)[1], -1)
+            return
+        grant = self._taken.pop(task.uid, None)
+        if grant is not None:
+            self._holders[row] = {uid: held for uid, held in self._holders[row].items() if uid != task.uid}
+            self._now[row] = charge(self._now[row], grant, -1)
+            self._charge_later(row, grant, -1)
+
+    def _evict(self, task: Task, row: int) -> None:
+        held = self._holders.get(row, NOTHING).get(task.uid)
+        if held is not None:
+            self._evicted[task.uid] = held[1]
+            self._charge_later(row, held[1], -1)
+
+    def _charge_later(self, row: int, grant: Grant, sign: int) -> None:
+        self._later[row] = charge(self._later[row], grant, sign)
+        self.log.append(row)

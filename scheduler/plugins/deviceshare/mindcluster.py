@@ -1,0 +1,205 @@
+"""Virtual NPUs that MindCluster's device plugin cuts out of Ascend 310P chips when a Pod comes.
+
+A Pod asks for AI cores (``huawei.com/npu-core``). A multiple of a chip's cores means whole chips; fewer mean a template
+that is chosen by the number of cores and the Pod's labels (``npu_templates``). What was cut is told in the Pod's
+annotation ``huawei.com/AscendReal``.
+"""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.api.names import (
+    ACCELERATOR,
+    ASCEND_310P,
+    ASCEND_REAL,
+    DEVICE_INFO_CONFIGMAP_PREFIX,
+    DEVICE_INFO_KEY,
+    DEVICE_INFO_NAMESPACE,
+    NPU_CORE,
+    NPU_JOB_KIND,
+    PREDICATE_TIME,
+    SERVER_TYPE,
+    UNHEALTHY_SUFFIX,
+    VNPU_DVPP,
+    VNPU_LEVEL,
+)
+from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskClass
+from scheduler.plugins.ascend.chiplist import ChipListError, device_lists
+from scheduler.plugins.deviceshare.cards import (
+    EVERY_CARD,
+    MOST_CARDS,
+    UNLIMITED,
+    Card,
+    Cards,
+    Grant,
+    Part,
+    Placement,
+    Use,
+)
+from scheduler.plugins.deviceshare.family import Inventory, asked, pod_problem
+from scheduler.plugins.deviceshare.npu_templates import (
+    CPUS,
+    CUTTING,
+    HIGH,
+    NO,
+    NULL,
+    TEMPLATES,
+    WHOLE,
+    YES,
+    place,
+    template_for,
+)
+from scheduler.plugins.deviceshare.rooms import try_room
+from scheduler.plugins.deviceshare.wire import PredicateTimes
+
+KIND: Final = "Ascend310P"
+JOB_KIND: Final = "ascend-310P"
+_CHIP: Final = re.compile(rf"{KIND}-(0|[1-9][0-9]{{0,2}})")
+_VGROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreClaim:
+    """So many AI cores."""
+
+    cores: int
+    template: str
+    """For fewer cores than a chip has; "": none has so many."""
+    problem: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.problem or f"{KIND} chips with {self.cores} AI cores free" + (
+            f" for template {self.template}" if self.template else ""
+        )
+
+
+class MindClusterNpu:
+    """The family."""
+
+    name = "ascend310p-vNPU"
+    title = f"{KIND} chips"
+    lock = ""
+
+    def __init__(self, now: float) -> None:
+        self._times = PredicateTimes(now)
+
+    @property
+    def key(self) -> Hashable:
+        return self.name
+
+    # --- Pods ---
+    def claim(self, cls: TaskClass) -> CoreClaim | None:
+        if cls.labels.get(NPU_JOB_KIND) != JOB_KIND:
+            return None
+        amounts = [asked(container, NPU_CORE) for container in cls.spec.containers]
+        cores = next((amount for amount in amounts if amount), 0)
+        if not cores:
+            return None
+        dvpp = cls.labels.get(VNPU_DVPP, NULL)
+        if dvpp not in (YES, NO, NULL):
+            return CoreClaim(cores, "", f"chips for a label {VNPU_DVPP} that is not yes, no or null: {dvpp[:64]!r}")
+        return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp))
+
+    def annotations(
+        self, task: Task, claim: CoreClaim, node: Node, inventory: Inventory, grant: Grant
+    ) -> dict[str, str]:
+        (uses,) = grant
+        part = uses[0].part
+        chips = ",".join(inventory.names[use.card] for use in uses)
+        cut = f"-{part.name}" if part is not None and part.name != WHOLE else ""
+        return {PREDICATE_TIME: self._times.next(), NPU_CORE: f"{chips}{cut}"}
+
+    # --- nodes ---
+    def has(self, node: Node) -> bool:
+        labels = node.metadata.labels or {}
+        return _cores_per_chip(labels) > 0 and labels.get(ACCELERATOR, "").partition("-")[2] == KIND
+
+    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> ConfigMap | None:
+        return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{node}")
+
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+        cores = _cores_per_chip(node.metadata.labels or {})
+        problems: list[Malformed] = []
+        listed, broken = _lists(node, source, problems)
+        chip = Card(UNLIMITED, CPUS, cores)
+        held = {task.uid: _held(task, chip, problems) for task in tasks if NPU_CORE in task.annotations}
+        there = sorted({*listed, *(use.card for uses in held.values() for use in uses)})[:MOST_CARDS]
+        places = {number: i for i, number in enumerate(there)}
+        return Inventory(
+            tuple(chip._replace(slots=0) if number in broken else chip for number in there),
+            tuple(map(str, there)),
+            {
+                uid: (tuple(u._replace(card=places[u.card]) for u in uses if u.card in places),)
+                for uid, uses in held.items()
+            },
+            tuple(problems),
+        )
+
+    def eligible(self, claim: CoreClaim, inventory: Inventory) -> int:
+        return EVERY_CARD
+
+    def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> Placement | None:
+        return None if claim.problem else place(cards, claim.cores, claim.template)
+
+    def room(self, cards: Cards, claim: CoreClaim, eligible: int, most: int, apart: bool) -> int:
+        return try_room(self, cards, claim, eligible, most, apart)
+
+
+def _cores_per_chip(labels: Mapping[str, str]) -> int:
+    """From ``Ascend310P-8``, or ``Ascend310P-10-dual``; 0 if the label does not say so."""
+    fields = labels.get(SERVER_TYPE, "").split("-")
+    text = fields[1] if len(fields) > 1 else ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else 0
+
+
+def _lists(node: Node, source: ConfigMap | None, problems: list[Malformed]) -> tuple[list[int], set[int]]:
+    """The chips listed and the broken ones, from the device plugin's ConfigMap, else from the Node's annotations."""
+    lists: Mapping[str, Any] = node.metadata.annotations or {}
+    where = ("Node", "", node.metadata.name, "metadata.annotations")
+    if source is not None:
+        meta = source.metadata
+        origin = ("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]")
+        try:
+            lists, where = device_lists((source.data or {}).get(DEVICE_INFO_KEY, "")), origin
+        except ChipListError as error:
+            problems.append(Malformed(*origin, str(error)))
+    listed, broken = (
+        _chips(lists.get(key, ""), (*where[:3], f"{where[3]}[{key}]"), problems)
+        for key in (ASCEND_310P, ASCEND_310P + UNHEALTHY_SUFFIX)
+    )
+    return listed, set(broken)
+
+
+def _chips(text: object, where: tuple[str, str, str, str], problems: list[Malformed]) -> list[int]:
+    if not isinstance(text, str):
+        problems.append(Malformed(*where, f"a comma-separated list is wanted, not {type(text).__name__}"))
+        return []
+    names = [name for name in text.split(",") if name]
+    found = [int(match.group(1)) for name in names if (match := _CHIP.fullmatch(name))]
+    if len(found) < len(names):
+        problems.append(Malformed(*where, f"{text[:64]!r} is not a list of chips, as {KIND}-0,{KIND}-1 is"))
+    return found
+
+
+def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
+    """What a Pod has, by number of the chip."""
+    text = task.annotations[NPU_CORE]
+    real = task.annotations.get(ASCEND_REAL, "")
+    chips, _, name = text.partition("-")
+    numbers = chips.split(",")
+    template = TEMPLATES.get(name)
+    if not all(n.isascii() and n.isdecimal() and len(n) < 4 for n in numbers) or (name and template is None):
+        problems.append(
+            pod_problem(task, NPU_CORE, f"{text[:64]!r} is neither chips, as 0,1 is, nor a part, as 0-vir01 is")
+        )
+        return ()
+    if template is None:
+        return tuple(Use(int(n), chip.memory, chip.cores, Part(WHOLE)) for n in numbers)
+    group = _VGROUP.fullmatch(real)
+    part = Part(name, state="" if real else CUTTING, group=-1 if group is None else int(group.group(1)))
+    return (Use(int(numbers[0]), template.cpus, template.cores, part),)

@@ -1,0 +1,107 @@
+"""Templates by which Ascend 310P chips are cut into virtual NPUs, and the chip that one is cut from.
+
+On one node templates of one kind are cut at a time: until the device plugin has told what it cut, no other template is
+given there, and no more of the chip that is being cut.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from scheduler.plugins.deviceshare.cards import Card, Cards, Part, Placement, Use
+
+CPUS: Final = 7
+"""AI cpus of a chip, with eight cores or ten."""
+YES, NO, NULL = "yes", "no", "null"
+HIGH: Final = "high"
+WHOLE: Final = ""
+"""The name of the part that is a whole chip."""
+CUTTING: Final = "cutting"
+"""The device plugin has yet to tell what it cut."""
+CHOSEN: Final = "chosen"
+"""Given in this session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How a virtual NPU is cut."""
+
+    cores: int
+    cpus: int
+    dvpp: str = NULL
+    """Whether it has the image processor: yes, no, or null (it does not matter)."""
+    lesser: str = ""
+    """The template that does in its place where cpus are short."""
+
+
+TEMPLATES: Final[Mapping[str, Template]] = {
+    "vir01": Template(1, 1),
+    "vir02": Template(2, 2, lesser="vir02_1c"),
+    "vir02_1c": Template(2, 1),
+    "vir04": Template(4, 4, lesser="vir04_3c"),
+    "vir04_3c": Template(4, 3),
+    "vir04_3c_ndvpp": Template(4, 3, NO),
+    "vir04_4c_dvpp": Template(4, 4, YES),
+}
+
+
+@lru_cache(maxsize=16384)
+def place(cards: Cards, cores: int, template: str) -> Placement | None:
+    """Whole chips, the first; or a template on the chip with least free that takes it, a lesser one where none does.
+    The score is 1, or 0 for a lesser template."""
+    chip = cards[0] if cards else None
+    if chip is None:
+        return None
+    if cores % chip.cores == 0:
+        idle = [i for i, card in enumerate(cards) if card.slots and not card.used and card.free_cores >= card.cores]
+        chosen = idle[: cores // chip.cores]
+        if len(chosen) * chip.cores < cores:
+            return None
+        return Placement((tuple(Use(i, CPUS, chip.cores, Part(WHOLE)) for i in chosen),), 1.0)
+    name = template
+    score = 1.0
+    while name:
+        i = _chip_for(cards, name)
+        cut = TEMPLATES[name]
+        if i is not None:
+            return Placement(((Use(i, cut.cpus, cut.cores, Part(name, state=CHOSEN)),),), score)
+        name, score = cut.lesser, 0.0
+    return None
+
+
+def _chip_for(cards: Cards, name: str) -> int | None:
+    """The chip that a template is cut from."""
+    if any(part.state and part.name != name for card in cards for part in card.parts):
+        return None
+    template = TEMPLATES[name]
+    order = sorted(range(len(cards)), key=lambda i: (cards[i].free_cores, cards[i].free_memory))
+    return next((i for i in order if _takes(cards[i], template)), None)
+
+
+def _takes(card: Card, template: Template) -> bool:
+    if not card.slots or card.free_cores < template.cores or card.free_memory < template.cpus:
+        return False
+    names = [part.name for part in card.parts]
+    if WHOLE in names or any(part.state == CUTTING for part in card.parts):
+        return False
+    groups = {part.group for part in card.parts if part.group >= 0}
+    if (len(groups) == 3 and template.cores >= 4) or (len(groups) >= 4 and template.cores >= 2):
+        return False
+    has = {TEMPLATES[cut].dvpp for cut in names if cut in TEMPLATES}
+    free = NO if YES in has else NULL if NULL in has else YES
+    return template.dvpp == NO or (free == YES if template.dvpp == YES else free != NO)
+
+
+def template_for(cores: int, high: bool, dvpp: str) -> str:
+    """The template for fewer cores than a chip has, "" if there is none."""
+    match cores:
+        case 1:
+            return "vir01"
+        case 2:
+            return "vir02" if high else "vir02_1c"
+        case 4:
+            if dvpp == NULL:
+                return "vir04" if high else "vir04_3c"
+            return "vir04_4c_dvpp" if dvpp == YES else "vir04_3c_ndvpp"
+    return ""

@@ -1,0 +1,78 @@
+"""The arguments of the plugin."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.api.names import VGPU_CONFIGMAP, VGPU_CONFIGMAP_NAMESPACE
+from scheduler.framework.arguments import Arguments
+from scheduler.plugins.deviceshare.policy import BINPACK, SPREAD
+from scheduler.plugins.deviceshare.separation import Rule
+
+PREFIX: Final = "deviceshare."
+RULES: Final = f"{PREFIX}GPUExclusiveRules"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Families that are switched on, and how they choose."""
+
+    gpu_sharing: bool
+    gpu_number: bool
+    vgpu: bool
+    mindcluster: bool
+    hami: bool
+    node_lock: bool
+    policy: str
+    weight: int
+    config_map: tuple[str, str]
+    """(namespace, name)."""
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def read(cls, arguments: Arguments) -> "Settings":
+        policy = arguments.text(f"{PREFIX}SchedulePolicy", "")
+        if policy not in ("", BINPACK, SPREAD):
+            policy = arguments.aside(f"{PREFIX}SchedulePolicy", policy, f"neither {BINPACK} nor {SPREAD}", "")
+        return cls(
+            gpu_sharing=arguments.boolean(f"{PREFIX}GPUSharingEnable", False),
+            gpu_number=arguments.boolean(f"{PREFIX}GPUNumberEnable", False),
+            vgpu=arguments.boolean(f"{PREFIX}VGPUEnable", False),
+            mindcluster=arguments.boolean(f"{PREFIX}AscendMindClusterVNPUEnable", False),
+            hami=arguments.boolean(f"{PREFIX}AscendHAMiVNPUEnable", False),
+            node_lock=arguments.boolean(f"{PREFIX}NodeLockEnable", False),
+            policy=policy,
+            weight=max(arguments.integer(f"{PREFIX}ScheduleWeight", 0), 0),
+            config_map=(
+                arguments.text(f"{PREFIX}KnownGeometriesCMNamespace", VGPU_CONFIGMAP_NAMESPACE),
+                arguments.text(f"{PREFIX}KnownGeometriesCMName", VGPU_CONFIGMAP),
+            ),
+            rules=_rules(arguments),
+        )
+
+    @property
+    def conflict(self) -> str:
+        """Why no scheduler can run with these, or ""."""
+        if self.gpu_sharing and self.gpu_number:
+            return "can not define true in both gpu sharing and gpu number"
+        if (self.gpu_sharing or self.gpu_number) and self.vgpu:
+            return "gpu-share and vgpu can't be used together"
+        return ""
+
+
+def _rules(arguments: Arguments) -> tuple[Rule, ...]:
+    """Labels of Pods; entries that are not labels are told of and left out."""
+    value: Any = arguments.get(RULES)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        return arguments.aside(RULES, value, "not a list of labels", ())
+    rules = []
+    for entry in value:
+        labels = entry if isinstance(entry, Mapping) else {}
+        rule = frozenset((k, v) for k, v in labels.items() if isinstance(k, str) and isinstance(v, str))
+        if not rule or len(rule) < len(labels):
+            arguments.aside(RULES, entry, "not a mapping of labels to strings", sorted(rule))
+        if rule:
+            rules.append(rule)
+    return tuple(rules)

@@ -1,0 +1,221 @@
+"""vGPUs: slices of GPUs by memory and by cores, under HAMi-core or as MIG instances (Volcano's device ``hamivgpu``).
+
+The device plugin registers the GPUs of a node in an annotation. A Pod is told what it has in annotations, and the
+device plugin reads them when the kubelet asks for the Pod's devices. Only containers count; init containers get none.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler.api.names import (
+    BIND_ALLOCATING,
+    GPU_NO_USE_TYPE,
+    GPU_USE_TYPE,
+    VGPU_BIND_PHASE,
+    VGPU_BIND_TIME,
+    VGPU_CORES,
+    VGPU_IDS,
+    VGPU_IDS_TO_ALLOCATE,
+    VGPU_MEMORY,
+    VGPU_MODE,
+    VGPU_NO_USE_UUID,
+    VGPU_NODE,
+    VGPU_NODE_LOCK,
+    VGPU_NUMBER,
+    VGPU_REGISTER,
+    VGPU_TIME,
+    VGPU_USE_UUID,
+)
+from scheduler.api.objects import ConfigMap, Container, Node
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskClass
+from scheduler.plugins.deviceshare.cards import (
+    EVERY_CARD,
+    WHOLE_PERCENT,
+    Asked,
+    Cards,
+    Grant,
+    Part,
+    Placement,
+    Share,
+    Use,
+)
+from scheduler.plugins.deviceshare.device_config import VgpuConfig
+from scheduler.plugins.deviceshare.family import (
+    Inventory,
+    asked,
+    asked_or_requested,
+    node_problem,
+    pod_problem,
+    reports,
+)
+from scheduler.plugins.deviceshare.policy import SPREAD
+from scheduler.plugins.deviceshare.rooms import pod_room, try_room
+from scheduler.plugins.deviceshare.vgpu_choice import ordered, place
+from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register
+from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
+
+
+@dataclass(frozen=True, slots=True)
+class VgpuClaim:
+    """What the containers ask for, and which GPUs they are content with."""
+
+    containers: Asked
+    mode: str = ""
+    """``hami-core`` or ``mig``; "": any."""
+    use_types: str | None = None
+    no_types: str | None = None
+    use_uuids: str = ""
+    no_uuids: str = ""
+
+    @property
+    def words(self) -> str:
+        return " and ".join(_words(share) for share in self.containers)
+
+
+class Vgpu:
+    """The family, with the names of resources that are configured."""
+
+    name = "hamivgpu"
+    title = "vGPUs"
+
+    def __init__(self, config: VgpuConfig, policy: str, now: float, *, locks: bool) -> None:
+        self.lock = VGPU_NODE_LOCK if locks else ""
+        self._config = config
+        self._policy = policy
+        self._now = str(int(now))
+
+    @property
+    def key(self) -> Hashable:
+        return self.name, self._config
+
+    # --- Pods ---
+    def claim(self, cls: TaskClass) -> VgpuClaim | None:
+        containers = tuple(filter(None, (self._share(container) for container in cls.spec.containers)))
+        if not containers:
+            return None
+        given = cls.annotations
+        return VgpuClaim(
+            containers,
+            mode=given.get(VGPU_MODE, ""),
+            use_types=given.get(GPU_USE_TYPE),
+            no_types=given.get(GPU_NO_USE_TYPE),
+            use_uuids=given.get(VGPU_USE_UUID, ""),
+            no_uuids=given.get(VGPU_NO_USE_UUID, ""),
+        )
+
+    def _share(self, container: Container) -> Share | None:
+        config = self._config
+        number = asked(container, config.number)
+        memory = asked_or_requested(container, config.memory) or 0
+        if number is None and asked(container, config.memory) is None:
+            return None
+        if number == 0:
+            return None
+        percent = asked_or_requested(container, config.percentage)
+        if percent is None:
+            percent = -1 if memory else WHOLE_PERCENT
+        return Share(1 if number is None else number, memory, asked_or_requested(container, config.cores) or 0, percent)
+
+    def annotations(
+        self, task: Task, claim: VgpuClaim, node: Node, inventory: Inventory, grant: Grant
+    ) -> dict[str, str]:
+        ids = ";".join(format_uses(uses, inventory.names, VENDOR) for uses in grant)
+        return {
+            VGPU_NODE: node.metadata.name,
+            VGPU_TIME: self._now,
+            VGPU_IDS: ids,
+            VGPU_IDS_TO_ALLOCATE: ids,
+            VGPU_BIND_PHASE: BIND_ALLOCATING,
+            VGPU_BIND_TIME: self._now,
+        }
+
+    # --- nodes ---
+    def has(self, node: Node) -> bool:
+        registered = VGPU_REGISTER in (node.metadata.annotations or {})
+        return registered and all(reports(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
+
+    def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
+        return None
+
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
+        text = (node.metadata.annotations or {}).get(VGPU_REGISTER, "")
+        problems: list[Malformed] = []
+        try:
+            register = parse_register(text, self._config)
+        except WireError as error:
+            problems.append(node_problem(node, VGPU_REGISTER, str(error)))
+            return Inventory((), (), problems=tuple(problems))
+        grants = {}
+        for task in tasks:
+            if VGPU_IDS in task.annotations:
+                try:
+                    grants[task.uid] = self._held(task.annotations[VGPU_IDS], register)
+                except WireError as error:
+                    problems.append(pod_problem(task, VGPU_IDS, str(error)))
+        return Inventory(register.cards, register.names, grants, tuple(problems), register.models, register.mode)
+
+    def _held(self, text: str, register: Inventory) -> Grant:
+        """What an annotation says, of the cards that are there. Raises WireError."""
+        places = {name: i for i, name in enumerate(register.names)}
+        grant = []
+        for uses in parse_uses(text):
+            found = []
+            for name, memory, cores in uses:
+                uuid, _, rest = name.partition("[")
+                place = places.get(uuid)
+                if place is not None:
+                    found.append(self._use(register, place, memory, cores, rest.removesuffix("]")))
+            grant.append(tuple(found))
+        return tuple(grant)
+
+    def _use(self, register: Inventory, place: int, memory: int, cores: int, instance: str) -> Use:
+        group, _, position = instance.rpartition("-")
+        layouts = register.cards[place].layouts
+        if not group or layouts is None or not (position.isascii() and position.isdecimal() and len(position) < 6):
+            return Use(place, memory, cores)
+        found = layouts.find(group)
+        real = found.memory_at(int(position)) if found is not None else None
+        held = memory if real is None else real // self._config.memory_factor
+        return Use(place, held, cores, Part(group, int(position)), memory)
+
+    def eligible(self, claim: VgpuClaim, inventory: Inventory) -> int:
+        if claim.mode and claim.mode != inventory.mode:
+            return 0
+        if claim.use_types is None and claim.no_types is None and not claim.use_uuids and not claim.no_uuids:
+            return EVERY_CARD
+        wanted, unwanted = _listed(claim.use_uuids), _listed(claim.no_uuids)
+        mask = 0
+        for i, (uuid, model) in enumerate(zip(inventory.names, inventory.models, strict=True)):
+            if uuid not in unwanted and (not wanted or uuid in wanted) and _of_type(claim, model):
+                mask |= 1 << i
+        return mask
+
+    def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> Placement | None:
+        return place(cards, claim.containers, eligible, self._policy, self._config.memory_factor)
+
+    def room(self, cards: Cards, claim: VgpuClaim, eligible: int, most: int, apart: bool) -> int:
+        (share, *more) = claim.containers
+        changing = share.number > 1 and self._policy == SPREAD
+        cut = self._config.models and any(card.layouts is not None for card in cards)
+        if more or changing or cut:
+            return try_room(self, cards, claim, eligible, most, apart)
+        return pod_room(cards, share, ordered(cards, eligible, self._policy), most, apart=apart)
+
+
+def _words(share: Share) -> str:
+    number, owner = ("GPU", "its") if share.number == 1 else (f"{share.number} GPUs", "their")
+    memory = f"{share.memory} of" if share.percent < 0 else f"{share.percent}% of"
+    return f"{number} with {memory} {owner} memory and {share.cores}% of the cores free"
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _of_type(claim: VgpuClaim, model: str) -> bool:
+    """The types that are wanted have a say alone."""
+    model = model.upper()
+    if claim.use_types is not None:
+        return any(part.upper() in model for part in claim.use_types.split(","))
+    return claim.no_types is None or not any(part.upper() in model for part in claim.no_types.split(","))

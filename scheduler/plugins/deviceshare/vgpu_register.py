@@ -1,0 +1,55 @@
+"""The GPUs of a node as the vGPU device plugin registers them: ``uuid,count,memory,model,healthy,mode:`` for each."""
+
+from functools import lru_cache
+from typing import Final
+
+from scheduler.api.names import HAMI_CORE
+from scheduler.plugins.deviceshare.cards import ALL_CORES, MOST_CARDS, Card
+from scheduler.plugins.deviceshare.device_config import VgpuConfig
+from scheduler.plugins.deviceshare.family import Inventory
+from scheduler.plugins.deviceshare.wire import LONGEST, WireError, number
+
+MIG: Final = "mig"
+VENDOR: Final = "NVIDIA"
+_FIELDS: Final = 6
+_HEALTHY: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+@lru_cache(maxsize=8192)
+def parse_register(text: str, config: VgpuConfig) -> Inventory:
+    """The GPUs, nobody using them. Raises WireError.
+
+    How a node shares its GPUs is said by the last of them. GPUs of a model of which no way of cutting is known are
+    shared under HAMi-core. A GPU that is broken, or not of NVIDIA, keeps its place and takes nobody.
+    """
+    if len(text) > LONGEST:
+        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    cards: list[Card] = []
+    names: list[str] = []
+    models: list[str] = []
+    mode = HAMI_CORE
+    layouts = []
+    for entry in filter(None, text.split(":")):
+        fields = entry.split(",")
+        if len(fields) < _FIELDS:
+            raise WireError(f"{entry[:64]!r} is not uuid,count,memory,model,healthy,mode")
+        uuid, count, memory, model, healthy, shared = fields[:_FIELDS]
+        known = config.layouts(model) if shared == MIG else None
+        mode = HAMI_CORE if known is None else MIG
+        usable = healthy in _HEALTHY and VENDOR in model
+        cards.append(Card(number(count) if usable else 0, number(memory), ALL_CORES))
+        names.append(uuid)
+        models.append(model)
+        layouts.append(known)
+    if not cards:
+        raise WireError(f"{text[:64]!r} lists no GPU")
+    if len(cards) > MOST_CARDS:
+        raise WireError(f"{len(cards)} GPUs, at most {MOST_CARDS} are looked at")
+    if len(set(names)) < len(names):
+        raise WireError("a GPU is listed twice")
+    if mode == MIG:
+        cards = [
+            card._replace(layouts=known, slots=card.slots if known is not None else 0)
+            for card, known in zip(cards, layouts, strict=True)
+        ]
+    return Inventory(tuple(cards), tuple(names), models=tuple(models), mode=mode)

@@ -1,0 +1,63 @@
+"""What device plugins read on Pods: times, and lists of cards.
+
+A list has ``uuid,type,memory,cores:`` for each card of a container; containers are set apart by semicolons.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from scheduler.plugins.deviceshare.cards import Use
+
+LONGEST: Final = 65536
+"""Characters of an annotation that are looked at."""
+_FIELDS: Final = 4
+
+
+_NANOSECONDS: Final = 1_000_000_000
+
+
+class PredicateTimes:
+    """Times in nanoseconds, none twice: some device plugins serve the Pods of a node in the order of these."""
+
+    def __init__(self, now: float) -> None:
+        """``now``: the session's time, in seconds since the epoch."""
+        self._last = int(now * _NANOSECONDS)
+
+    def next(self) -> str:
+        self._last += 1
+        return str(self._last)
+
+
+class WireError(ValueError):
+    """The text is not what it ought to be; the message says why."""
+
+
+def format_uses(uses: Sequence[Use], names: Sequence[str], kind: str) -> str:
+    """The cards of one container."""
+    return "".join(f"{_name(use, names)},{kind},{use.told_memory},{use.cores}:" for use in uses)
+
+
+def _name(use: Use, names: Sequence[str]) -> str:
+    name = names[use.card]
+    return name if use.part is None else f"{name}[{use.part.name}-{use.part.position}]"
+
+
+def parse_uses(text: str) -> list[list[tuple[str, int, int]]]:
+    """(name, memory, cores) of each card of each container. Raises WireError."""
+    if len(text) > LONGEST:
+        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    return [[_use(entry) for entry in container.split(":") if entry] for container in text.split(";") if container]
+
+
+def _use(entry: str) -> tuple[str, int, int]:
+    fields = entry.split(",")
+    if len(fields) < _FIELDS:
+        raise WireError(f"{entry[:64]!r} is not name,type,memory,cores")
+    return fields[0], number(fields[2]), number(fields[3])
+
+
+def number(text: str) -> int:
+    """A whole number that fits into 31 bits. Raises WireError."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 11 and int(text) < 2**31):
+        raise WireError(f"{text[:64]!r} is not a whole number")
+    return int(text)

@@ -1,0 +1,124 @@
+"""Jobs as extenders are shown them: the fields of Volcano's JobInfo, with all their tasks and the PodGroup."""
+
+import msgspec
+import numpy as np
+
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.job import Job
+from scheduler.api.kinds import POD_GROUP
+from scheduler.api.moment import format_moment
+from scheduler.api.names import (
+    JDB_MAX_UNAVAILABLE,
+    JDB_MIN_AVAILABLE,
+    PREEMPTABLE,
+    SLA_WAITING_TIME,
+    SLA_WAITING_TIME_PLAIN,
+)
+from scheduler.api.subjob import SubJob
+from scheduler.framework.session import Session
+from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire, revocable_zone, truth
+
+
+class JobWire:
+    """For one session."""
+
+    def __init__(self, session: Session, tasks: TaskWire) -> None:
+        self._session = session
+        self._tasks = tasks
+
+    def show(self, job: Job) -> Json:
+        tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.show(job, task))) for task in job.tasks()}
+        total = sum((task.cls.request for task in job.tasks()), np.zeros_like(job.allocated))
+        minimum = dict(job.role_minimum)
+        created = format_moment(job.creation)
+        return {
+            "UID": job.key,
+            "PgUID": job.uid,
+            "Name": job.name,
+            "Namespace": job.namespace,
+            "Queue": job.queue,
+            "Priority": job.priority,
+            "MinAvailable": job.min_member,
+            "WaitingTime": _waiting_time(job),
+            "JobFitErrors": "",
+            "NodesFitErrors": {},
+            "AllocatedHyperNode": "",
+            "NetworkTopology": job.topology,
+            "SubJobs": self._sub_jobs(job, tasks),
+            "TaskToSubJob": {uid: job.sub_job_of[uid].key if uid in job.sub_job_of else job.key for uid in tasks},
+            "MinSubJobs": dict(job.sub_group_minimum or {}),
+            "TaskStatusIndex": _by_status(job, tasks),
+            "Tasks": tasks,
+            "TaskMinAvailable": minimum,
+            "TaskMinAvailableTotal": sum(minimum.values()),
+            "Allocated": self._tasks.amounts(job.allocated),
+            "TotalRequest": self._tasks.amounts(total),
+            "CreationTimestamp": created,
+            "PodGroup": self._group(job),
+            "ScheduleStartTimestamp": created,
+            "Preemptable": truth(job.annotations.get(PREEMPTABLE, job.labels.get(PREEMPTABLE))),
+            "RevocableZone": revocable_zone(job.annotations),
+            "Budget": _budget(job),
+        }
+
+    @staticmethod
+    def _sub_jobs(job: Job, tasks: Json) -> Json:
+        """A job that is not divided is its own only part."""
+        every = {task.uid: task for task in job.tasks()}
+        whole = SubJob(job.key, job.key, None, job.min_member, 0, job.topology, every, job.priority)
+        result: Json = {}
+        for part in job.sub_jobs.values() or (whole,):
+            shown = {uid: tasks[uid] for uid in part.tasks if uid in tasks}
+            result[part.key] = {
+                "GID": job.key if part.policy is None else f"{job.key}/{part.policy}",
+                "UID": part.key,
+                "Job": job.key,
+                "MinAvailable": part.minimum,
+                "Priority": part.priority,
+                "MatchIndex": part.index,
+                "Tasks": shown,
+                "TaskStatusIndex": _by_status(job, shown),
+                "AllocatedHyperNode": "",
+                "NominatedHyperNode": "",
+                "NetworkTopology": part.topology,
+            }
+        return result
+
+    def _group(self, job: Job) -> Json:
+        """The PodGroup, in the phase it has come to in this session."""
+        original = self._session.snapshot.original(POD_GROUP.name, job.key)
+        if original is None:
+            meta: Json = {"name": job.name, "namespace": job.namespace, "uid": job.uid}
+            meta |= {"labels": dict(job.labels), "annotations": dict(job.annotations)}
+            spec: Json = {"minMember": job.min_member, "queue": job.queue, "minTaskMember": dict(job.role_minimum)}
+            group: Json = {"metadata": meta, "spec": spec | {"minResources": job.min_resource_list}}
+        else:
+            group = msgspec.json.decode(original)
+        group["status"] = {**(group.get("status") or {}), **({"phase": job.phase} if job.phase else {})}
+        return {**group, "Version": "v1beta1"}
+
+
+def _by_status(job: Job, tasks: Json) -> Json:
+    result: Json = {}
+    for status, group in job.by_status.items():
+        entries = {uid: tasks[uid] for uid in group if uid in tasks}
+        if entries:
+            result[str(STATUS[status])] = entries
+    return result
+
+
+def _waiting_time(job: Job) -> int | None:
+    """Nanoseconds."""
+    for key in (SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN):
+        try:
+            seconds = parse_duration(job.annotations.get(key, ""))
+        except DurationError:
+            continue
+        if seconds > 0:
+            return int(seconds * 1e9)
+    return None
+
+
+def _budget(job: Job) -> Json:
+    minimum, maximum = job.annotations.get(JDB_MIN_AVAILABLE), job.annotations.get(JDB_MAX_UNAVAILABLE)
+    return {"MinAvailable": minimum or "", "MaxUnavailable": (maximum or "") if minimum is None else ""}

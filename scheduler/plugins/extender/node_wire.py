@@ -1,0 +1,123 @@
+"""Nodes as extenders are shown them: the fields of Volcano's NodeInfo, with all tasks there.
+
+What was made of a node is kept until something changes there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import NODE
+from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.task import Task, TaskStatus
+from scheduler.api.usage import PERIOD
+from scheduler.framework.session import Session
+from scheduler.plugins.extender.task_wire import Json, TaskWire
+
+_READY: Final = {"Phase": 1, "Reason": ""}
+_NEVER: Final = "0001-01-01T00:00:00Z"
+_NOTHING: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxTaskNum": 0}
+_FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+class NodeWire:
+    """For one session."""
+
+    def __init__(self, session: Session, tasks: TaskWire) -> None:
+        self._session = session
+        self._tasks = tasks
+        self._shown: dict[int, msgspec.Raw] = {}
+        """By row."""
+        self._seen = 0
+
+    @cached_property
+    def _there(self) -> dict[int, dict[str, tuple[Job | None, Task]]]:
+        """Row -> uid -> the tasks on the node and their jobs, kept up to date from now on."""
+        session, index = self._session, self._session.nodes.index
+        there: dict[int, dict[str, tuple[Job | None, Task]]] = {}
+        for job in session.jobs.values():
+            for task in job.tasks():
+                row = job.placed.get(task.uid, index.get(task.node))
+                if row is not None and task.status not in _FINISHED:
+                    there.setdefault(row, {})[task.uid] = (job, task)
+        for task in session.snapshot.strangers:
+            if task.node in index:
+                there.setdefault(index[task.node], {})[task.uid] = (None, task)
+        session.add_handlers(self._allocated, self._deallocated)
+        return there
+
+    @cached_property
+    def _holders(self) -> Counter[str]:
+        """Image -> number of nodes that have it."""
+        nodes = self._session.nodes.facts.objects
+        return Counter(n for node in nodes for n in {n for i in node.status.images or () for n in i.names or ()})
+
+    # --- keeping up ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        for task, row in zip(tasks, rows, strict=True):
+            self._there.setdefault(row, {})[task.uid] = (job, task)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        for task, row in zip(tasks, rows, strict=True):
+            if not task.node:  # what is evicted stays until it has terminated
+                del self._there[row][task.uid]
+
+    def show(self, row: int) -> msgspec.Raw:
+        log = self._session.nodes.log
+        for changed, _, _ in log[self._seen :]:
+            self._shown.pop(changed, None)
+        self._seen = len(log)
+        found = self._shown.get(row)
+        if found is None:
+            found = self._shown[row] = msgspec.Raw(msgspec.json.encode(self._fields(row)))
+        return found
+
+    def _fields(self, row: int) -> Json:
+        nodes, amounts = self._session.nodes, self._tasks.amounts
+        facts, there = nodes.facts, nodes.allocatable[:, row]
+        original = self._session.snapshot.original(NODE.name, facts.names[row])
+        images = facts.objects[row].status.images or ()
+        return {
+            "Name": facts.names[row],
+            "Node": facts.objects[row] if original is None else original,
+            "State": _READY,
+            "Releasing": amounts(nodes.releasing[:, row]),
+            "Pipelined": amounts(nodes.pipelined[:, row]),
+            "Idle": amounts(nodes.idle[:, row], there, limit=True),
+            "Used": amounts(nodes.used[:, row]),
+            "Allocatable": amounts(there, limit=True),
+            "Capacity": amounts(nodes.capacity[:, row], limit=True),
+            "ResourceUsage": self._usage(row),
+            "Tasks": {task.key: self._tasks.show(job, task) for job, task in self._there.get(row, {}).values()},
+            "NumaInfo": None,
+            "UnassignedNumaPods": None,
+            "NumaSchedulerInfo": None,
+            "RevocableZone": facts.labels[row].get(REVOCABLE_ZONE, ""),
+            "Others": {},
+            "OversubscriptionNode": False,
+            "OfflineJobEvicting": False,
+            "OversubscriptionResource": _NOTHING,
+            "ImageStates": {
+                name: {"Size": image.size_bytes, "NumNodes": self._holders[name], "Nodes": None}
+                for image in images
+                for name in image.names or ()
+            },
+            "Generation": 0,
+            "BindGeneration": 0,
+        }
+
+    def _usage(self, row: int) -> Json:
+        usage = self._session.snapshot.usage
+        if usage is None or not np.isfinite(usage.moment[row]):
+            return {"MetricsTime": _NEVER, "CPUUsageAvg": {}, "MEMUsageAvg": {}}
+        return {
+            "MetricsTime": datetime.fromtimestamp(float(usage.moment[row]), UTC).isoformat(),
+            "CPUUsageAvg": {PERIOD: float(usage.cpu[row])},
+            "MEMUsageAvg": {PERIOD: float(usage.memory[row])},
+        }

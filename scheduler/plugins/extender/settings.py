@@ -1,0 +1,80 @@
+"""The arguments of the plugin."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.task import TaskClass
+from scheduler.framework.arguments import Arguments
+
+_TIMEOUT: Final = 1.0
+_LONGEST: Final = 60.0
+
+
+class Settings:
+    """Volcano's names. A verb is the last part of the URL that is asked; "": it is not asked."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        def verb(key: str) -> str:
+            return arguments.text(f"extender.{key}", "")
+
+        self.session_open = verb("onSessionOpenVerb")
+        self.session_close = verb("onSessionCloseVerb")
+        self.predicate = verb("predicateVerb")
+        self.prioritize = verb("prioritizeVerb")
+        self.preemptable = verb("preemptableVerb")
+        self.reclaimable = verb("reclaimableVerb")
+        self.queue_overused = verb("queueOverusedVerb")
+        self.job_enqueueable = verb("jobEnqueueableVerb")
+        self.job_enqueued = verb("jobEnqueuedVerb")
+        self.job_ready = verb("jobReadyVerb")
+        self.allocate = verb("allocateFuncVerb")
+        self.deallocate = verb("deallocateFuncVerb")
+        self.ignorable = arguments.boolean("extender.ignorable", False)
+        """Where it does not answer, it is as if it were not asked."""
+        self.prefix = _prefix(arguments)
+        self.timeout = _timeout(arguments)
+        """Seconds."""
+        self._resources = _resources(arguments)
+
+    def concerns(self, cls: TaskClass) -> bool:
+        """Whether it is asked about tasks of the class: those that ask for one of its resources, or all."""
+        if not self._resources:
+            return True
+        containers = (*cls.spec.containers, *(cls.spec.init_containers or ()))
+        return any(
+            name in self._resources
+            for container in containers
+            if container.resources is not None
+            for name in (*(container.resources.requests or ()), *(container.resources.limits or ()))
+        )
+
+
+def _prefix(arguments: Arguments) -> str:
+    text = arguments.text("extender.urlPrefix", "")
+    try:
+        sound = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
+    except ValueError:
+        sound = False
+    return text.rstrip("/") if sound else arguments.aside("extender.urlPrefix", text, "not an http or https URL", "")
+
+
+def _timeout(arguments: Arguments) -> float:
+    text = arguments.text("extender.httpTimeout", "1s")
+    try:
+        seconds = parse_duration(text)
+    except DurationError:
+        return arguments.aside("extender.httpTimeout", text, "not a duration", _TIMEOUT)
+    if seconds <= 0:
+        return arguments.aside("extender.httpTimeout", text, "not above 0", _TIMEOUT)
+    return min(seconds, _LONGEST)
+
+
+def _resources(arguments: Arguments) -> frozenset[str]:
+    key = "extender.managedResources"
+    listed = arguments.get(key)
+    if listed is None:
+        return frozenset()
+    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        return frozenset(listed)
+    return arguments.aside(key, listed, "not a list of names", frozenset())

@@ -1,0 +1,162 @@
+"""Tasks as extenders are shown them: the fields of Volcano's TaskInfo, with the Pod as the API server has it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import POD
+from scheduler.api.moment import format_moment
+from scheduler.api.names import NUMA_TOPOLOGY_POLICY, PREEMPTABLE, REVOCABLE_ZONE
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.session import Session
+
+Json = dict[str, Any]
+STATUS: Final = {
+    TaskStatus.PENDING: 1,
+    TaskStatus.ALLOCATED: 2,
+    TaskStatus.PIPELINED: 4,
+    TaskStatus.BINDING: 8,
+    TaskStatus.BOUND: 16,
+    TaskStatus.RUNNING: 32,
+    TaskStatus.RELEASING: 64,
+    TaskStatus.SUCCEEDED: 128,
+    TaskStatus.FAILED: 256,
+    TaskStatus.UNKNOWN: 512,
+}
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_ALWAYS: Final = "Always"
+_ANY: Final = "*"
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Meta(msgspec.Struct):
+    annotations: msgspec.Raw = _NULL
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class TaskWire:
+    """For one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._names = session.dimensions.names
+        self._by_class: dict[int, Json] = {}
+        """Class id -> the fields that all its tasks share."""
+
+    def show(self, job: Job | None, task: Task) -> Json:
+        """A task as it is in the session now; None: it is of no job that is known."""
+        status, node = task.status, task.node
+        if job is not None:
+            status = self._session.status_of(job, task)
+            row = job.placed.get(task.uid)
+            node = node if row is None else self._session.nodes.names[row]
+        pod = self._pod(task, node)
+        last = job.transaction.get(task.uid) if job is not None else None
+        return {
+            "UID": task.uid,
+            "Job": task.job,
+            "Name": task.name,
+            "Namespace": task.namespace,
+            "TaskRole": task.role,
+            **self._of_class(task.cls),
+            "DRAResreq": None,
+            "ResourceClaimKeys": None,
+            "ResourceClaimDRAResreq": None,
+            **_transaction(node, status, job is not None and task.uid in job.nominated),
+            "LastTransaction": None if last is None else _transaction(last[1], last[0], False),
+            "Priority": task.priority,
+            "VolumeReady": False,
+            "Preemptable": task.preemptable,
+            "SchGated": task.gated,
+            "Pod": pod,
+            "PodAnnotations": msgspec.json.decode(pod, type=_Object).metadata.annotations,
+            "CustomBindErrHandlerSucceeded": False,
+        }
+
+    def _of_class(self, cls: TaskClass) -> Json:
+        fields = self._by_class.get(cls.id)
+        if fields is None:
+            request = self.amounts(cls.request)
+            fields = self._by_class[cls.id] = {
+                "Resreq": request,
+                "InitResreq": request,
+                "BestEffort": cls.best_effort,
+                "HasRestartableInitContainer": any(
+                    container.restart_policy == _ALWAYS for container in cls.spec.init_containers or ()
+                ),
+                "RevocableZone": revocable_zone(cls.annotations),
+                "NumaInfo": {"Policy": cls.annotations.get(NUMA_TOPOLOGY_POLICY, ""), "ResMap": {}},
+            }
+        return fields
+
+    def _pod(self, task: Task, node: str) -> msgspec.Raw:
+        """The Pod; one that was placed in this session is shown with its node."""
+        original = self._session.snapshot.original(POD.name, task.key)
+        if original is None:
+            original = _rebuilt(task)
+        if node == task.node:
+            return original
+        pod: Json = msgspec.json.decode(original)
+        pod["spec"] = {**pod.get("spec", {}), "nodeName": node}
+        return msgspec.Raw(msgspec.json.encode(pod))
+
+    def amounts(self, vector: Vector, there: Vector | None = None, *, limit: bool = False) -> Json:
+        """Amounts as Volcano's Resource. ``there``: resources to be listed though the amount is 0; ``limit``: the
+        number of Pods is one that may be there at most."""
+        shown = vector if there is None else vector + there
+        scalars = {
+            name: int(vector[position])
+            for position, name in enumerate(self._names)
+            if position >= PODS_INDEX and shown[position]
+        }
+        return {
+            "MilliCPU": int(vector[CPU_INDEX]),
+            "Memory": int(vector[MEMORY_INDEX]),
+            "ScalarResources": scalars or None,
+            "MaxTaskNum": int(there[PODS_INDEX] if there is not None else vector[PODS_INDEX]) if limit else 0,
+        }
+
+
+def revocable_zone(annotations: Mapping[str, str]) -> str:
+    """``*``: nodes on loan will do, because that is said, or that eviction will do."""
+    zone = annotations.get(REVOCABLE_ZONE)
+    if zone is None:
+        return _ANY if truth(annotations.get(PREEMPTABLE)) else ""
+    return _ANY if zone == _ANY else ""
+
+
+def truth(text: str | None) -> bool:
+    return text in _TRUE
+
+
+def _transaction(node: str, status: TaskStatus, evicted: bool) -> Json:
+    return {
+        "NodeName": node,
+        "EvictionOccurred": evicted,
+        "JobAllocatedHyperNode": "",
+        "Status": STATUS[status],
+    }
+
+
+def _rebuilt(task: Task) -> msgspec.Raw:
+    """What is known of a Pod of which the original is not at hand."""
+    pod = {
+        "metadata": {
+            "name": task.name,
+            "namespace": task.namespace,
+            "uid": task.uid,
+            "resourceVersion": task.resource_version,
+            "creationTimestamp": format_moment(task.creation),
+            "labels": task.labels,
+            "annotations": {**task.cls.annotations, **task.annotations},
+        },
+        "spec": {**msgspec.to_builtins(task.cls.spec), **({"nodeName": task.node} if task.node else {})},
+        "status": {},
+    }
+    return msgspec.Raw(msgspec.json.encode(pod))

@@ -1,0 +1,123 @@
+"""The plugin: gangs that ask for a network topology are kept within HyperNodes of low tiers, and close together there;
+all others fill HyperNodes that are in use before they begin another (Volcano's network-topology-aware plugin)."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.api.hypernode import HyperNode
+from scheduler.api.job import Job
+from scheduler.api.names import CPU, MEMORY
+from scheduler.api.node import Codes, Column
+from scheduler.api.resource import Vector
+from scheduler.api.subjob import SubJob
+from scheduler.api.task import TaskClass
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import Score
+from scheduler.framework.extension import HYPER_NODE_GRADIENT, HYPER_NODE_ORDER, NODE_ORDER
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.network_topology_aware.gradients import Gradients
+from scheduler.plugins.network_topology_aware.packing import Packing
+from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, PackingScore
+from scheduler.plugins.network_topology_aware.whereabouts import Whereabouts
+
+FULL = 100.0
+MOST_FOR_EVICTION = 8
+FADING = 0.8
+
+
+@register_plugin
+class NetworkTopologyAware:
+    """Arguments: ``weight`` (1), ``hypernode.binpack.cpu``, ``hypernode.binpack.memory`` (1 each),
+    ``hypernode.binpack.resources`` ("a, b") and ``hypernode.binpack.resources.<name>`` (1),
+    ``hypernode.binpack.normal-pod.enable`` (true), ``hypernode.binpack.normal-pod.fading`` (0.8),
+    ``hypernode.gradient.evict.max-hypernodes`` (8). A negative weight counts as 1, other negative values as their
+    defaults."""
+
+    name: ClassVar[str] = "network-topology-aware"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._scale = FULL * _positive(arguments.integer("weight", 1))
+        prefix = "hypernode.binpack"
+        self._weights = {
+            CPU: _positive(arguments.integer(f"{prefix}.cpu", 1)),
+            MEMORY: _positive(arguments.integer(f"{prefix}.memory", 1)),
+        }
+        for name in map(str.strip, arguments.text(f"{prefix}.resources", "").split(",")):
+            if name:
+                self._weights[name] = _positive(arguments.integer(f"{prefix}.resources.{name}", 1))
+        self._packs = arguments.boolean(f"{prefix}.normal-pod.enable", True)
+        fading = arguments.number(f"{prefix}.normal-pod.fading", FADING)
+        self._fading = fading if fading >= 0 else FADING
+        most = arguments.integer("hypernode.gradient.evict.max-hypernodes", MOST_FOR_EVICTION)
+        self._most = most if most > 0 else MOST_FOR_EVICTION
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._whereabouts = Whereabouts(session)
+        self._closeness = Closeness(session.hyper_nodes)
+        if any(job.confined for job in session.jobs.values()):
+            session.add(HYPER_NODE_GRADIENT, Gradients(session, self._whereabouts, self._most).of)
+        session.add(HYPER_NODE_ORDER, self._hyper_node_scores)
+        session.add(NODE_ORDER, self._scores, variant=_wishes)
+
+    @cached_property
+    def _packing(self) -> Packing:
+        session = self._session
+        found = ((session.dimensions.find(name), float(weight)) for name, weight in self._weights.items())
+        weights = {position: weight for position, weight in found if position is not None}
+        return Packing(session.nodes, session.hyper_nodes, weights)
+
+    # --- HyperNodes ---
+    def _hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
+        """How full each would be with all tasks of the sub-job; of the fullest, how much of it is there already."""
+        request: Vector = self._session.dimensions.zeros()
+        for task in sub_job.tasks.values():
+            request += task.cls.request
+        scores: Column = self._packing.scores(request)[[hn.index for hn in hyper_nodes]]
+        best = np.flatnonzero(scores == scores.max(initial=-1.0)).tolist()
+        spread = self._whereabouts.of(sub_job)
+        if len(best) > 1 and spread.rows:
+            scores[best] += [spread.within(hyper_nodes[i]) / len(sub_job.tasks) for i in best]
+        return scores * self._scale
+
+    # --- nodes ---
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        wishes = _wishes(job)
+        scores: list[Score] = []
+        if True in wishes:
+            scores.append(ClosenessScore(self._session, self._whereabouts, self._closeness, self._scale))
+        if False in wishes and self._packs and self._tiers:
+            scores.append(PackingScore(self._session, self._tiers, self._packing, cls, self._scale))
+        return scores
+
+    @cached_property
+    def _tiers(self) -> dict[int, tuple[float, Codes]]:
+        """Tier -> (what it counts, the HyperNode that each node is in). The top, where all nodes are, is left out, and
+        so are numbers between the tiers that no HyperNode has: they make no difference between nodes."""
+        tree = self._session.hyper_nodes
+        low, high = tree.tiers[0], tree.tiers[-1]
+        return {tier: (_share(self._fading, tier, low, high), tree.codes_of(tier)) for tier in tree.tiers[:-1]}
+
+
+def _wishes(job: Job) -> frozenset[bool]:
+    """Whether its sub-jobs ask for a topology: all do, none does, or some do."""
+    return frozenset(sub_job.topology is not None for sub_job in job.sub_jobs.values()) or frozenset({False})
+
+
+def _positive(weight: int) -> int:
+    return weight if weight >= 0 else 1
+
+
+def _share(fading: float, tier: int, low: int, high: int) -> float:
+    """What a tier counts of all from ``low`` to ``high``, each counting ``fading`` times the one below."""
+    if fading == 0:
+        return float(tier == 1)
+    factor, steps = (fading, tier - low) if fading <= 1 else (1 / fading, high - tier)
+    number = high - low + 1
+    total = number if factor == 1 else (1 - factor**number) / (1 - factor)
+    share: float = factor**steps / total
+    return share

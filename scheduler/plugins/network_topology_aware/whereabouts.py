@@ -1,0 +1,97 @@
+"""Where the placed tasks of each sub-job are, in HyperNodes; kept up to date by every placement and every undoing."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.api.hypernode import HyperNode, HyperNodes
+from scheduler.api.job import Job
+from scheduler.api.subjob import SubJob
+from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.framework.session import Session
+
+
+class Spread:
+    """The nodes on which tasks of one sub-job are."""
+
+    def __init__(self, hyper_nodes: HyperNodes) -> None:
+        self._hyper_nodes = hyper_nodes
+        self.rows: Counter[int] = Counter()
+        """Row -> tasks there."""
+        self.leaves: Counter[int] = Counter()
+        """Code of a leaf (``HyperNodes.leaf_codes``) -> tasks there."""
+        self._around: HyperNode | None = None
+        self._stale = False
+
+    def place(self, row: int, number: int) -> None:
+        """``number`` tasks come to a node (below 0: go)."""
+        self.rows[row] += number
+        self.leaves[int(self._hyper_nodes.leaf_codes[row])] += number
+        if not self.rows[row]:
+            del self.rows[row]
+            self._stale = True
+        elif self._around is None:
+            self._stale = True
+        elif not self._stale and self.rows[row] == number:
+            one = np.array([row])
+            self._around = next(hn for hn in self._around.lineage if hn.holds(one))
+
+    @property
+    def hyper_node(self) -> HyperNode | None:
+        """The lowest HyperNode that holds them all; None: there are none."""
+        if self._stale:
+            self._around = self._hyper_nodes.covering(np.array(list(self.rows))) if self.rows else None
+            self._stale = False
+        return self._around
+
+    def within(self, hyper_node: HyperNode) -> int:
+        """How many tasks are there."""
+        if not self.rows:
+            return 0
+        inside = np.isin(np.array(list(self.rows)), hyper_node.rows)
+        return int(np.array(list(self.rows.values()))[inside].sum())
+
+
+class Whereabouts:
+    """The spreads of the sub-jobs that somebody has asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._spreads: dict[str, Spread] = {}
+        session.add_handlers(self._allocated, self._deallocated)
+
+    def of(self, sub_job: SubJob) -> Spread:
+        spread = self._spreads.get(sub_job.key)
+        if spread is None:
+            spread = self._spreads[sub_job.key] = Spread(self._session.hyper_nodes)
+            job = self._session.jobs[sub_job.job]
+            for status in (*ALLOCATED_STATUSES, TaskStatus.PIPELINED):
+                for task in job.of(status).values():
+                    if task.uid in sub_job.tasks and (task.uid in job.placed or task.node in self._session.nodes.index):
+                        spread.place(self._session.row_of(job, task), 1)
+        return spread
+
+    def around(self, target: Job | SubJob) -> HyperNode | None:
+        """The lowest HyperNode that holds all placed tasks of a sub-job, or of all sub-jobs of a job."""
+        if isinstance(target, SubJob):
+            return self.of(target).hyper_node
+        result: HyperNode | None = None
+        for sub_job in target.sub_jobs.values():
+            found = self.of(sub_job).hyper_node
+            if found is not None:
+                result = found if result is None else HyperNodes.common(result, found)
+        return result
+
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        self._move(job, tasks, rows, 1)
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._move(job, tasks, rows, -1)
+
+    def _move(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], number: int) -> None:
+        if job.sub_jobs:
+            for task, row in zip(tasks, rows, strict=True):
+                spread = self._spreads.get(job.sub_job_of[task.uid].key)
+                if spread is not None:
+                    spread.place(row, number)

@@ -1,0 +1,87 @@
+"""What is written into a claim: the devices chosen, the configuration for their drivers, and on which nodes they can be
+used."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID, uuid5
+
+import msgspec
+
+from scheduler.api import dra
+from scheduler.api.amount import Amount
+from scheduler.api.objects import NodeSelector, NodeSelectorTerm, Requirement
+from scheduler.plugins.predicates.dynamic_resources.books import Pick
+from scheduler.plugins.predicates.dynamic_resources.demand import Demand
+from scheduler.plugins.predicates.dynamic_resources.devices import Device
+from scheduler.plugins.selectors import NAME_FIELD
+
+_SHARES: Final = UUID("4c1d3a52-90d0-5a3e-8d8c-0a8c4f6f3f5b")
+_FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
+
+
+def allocation(
+    uid: str, demand: Demand, picks: Sequence[Pick], node: str, classes: Mapping[str, dra.DeviceClass]
+) -> dra.Allocation:
+    """The allocation of a claim (``uid``) by devices chosen on a node. Shares of devices are named after claim and
+    device, so what is decided again is the same again."""
+    results = [_result(uid, number, pick) for number, pick in enumerate(picks)]
+    return dra.Allocation(
+        devices=dra.DeviceResults(results=results, config=_configuration(demand, picks, classes) or None),
+        node_selector=_node_selector([pick.device for pick in picks], node),
+    )
+
+
+def _result(uid: str, number: int, pick: Pick) -> dra.DeviceResult:
+    device, ask = pick.device, pick.ask
+    return dra.DeviceResult(
+        request=ask.name,
+        driver=device.driver,
+        pool=device.pool,
+        device=device.spec.name,
+        admin_access=True if ask.spec.admin_access else None,
+        tolerations=ask.spec.tolerations,
+        binding_conditions=device.spec.binding_conditions,
+        binding_failure_conditions=device.spec.binding_failure_conditions,
+        share_id=str(uuid5(_SHARES, f"{uid}/{number}/{'/'.join(device.id)}")) if device.shared else None,
+        consumed_capacity={name: str(Amount(amount)) for name, amount in pick.consumed.items()} or None,
+    )
+
+
+def _configuration(
+    demand: Demand, picks: Iterable[Pick], classes: Mapping[str, dra.DeviceClass]
+) -> list[dra.AllocatedConfiguration]:
+    """That of each class once, for the requests that chose it, then that of the claim for the requests chosen."""
+    chosen = list(dict.fromkeys(pick.ask for pick in picks))
+    by_class: dict[str, list[str]] = {}
+    for ask in chosen:
+        by_class.setdefault(ask.device_class, []).append(ask.name)
+    result = [
+        dra.AllocatedConfiguration(source=_FROM_CLASS, requests=names, opaque=config.opaque)
+        for name, names in by_class.items()
+        for config in classes[name].spec.config or ()
+    ]
+    result += [
+        dra.AllocatedConfiguration(source=_FROM_CLAIM, requests=config.requests, opaque=config.opaque)
+        for config in demand.config
+        if not config.requests or any(ask.concerned(config.requests) for ask in chosen)
+    ]
+    return result
+
+
+def _node_selector(devices: Iterable[Device], node: str) -> NodeSelector | None:
+    """Where all the devices can be used: the node alone where one of them is bound to it; None: everywhere."""
+    fields: dict[bytes, Requirement] = {}
+    expressions: dict[bytes, Requirement] = {}
+    for device in devices:
+        if device.node_name or device.spec.binds_to_node:
+            only = Requirement(key=NAME_FIELD, operator="In", values=[node])
+            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[only])])
+        for term in (device.node_selector.node_selector_terms if device.node_selector else ())[:1]:
+            fields |= {msgspec.json.encode(r): r for r in term.match_fields or ()}
+            expressions |= {msgspec.json.encode(r): r for r in term.match_expressions or ()}
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(
+        match_fields=list(fields.values()) or None, match_expressions=list(expressions.values()) or None
+    )
+    return NodeSelector(node_selector_terms=[term])

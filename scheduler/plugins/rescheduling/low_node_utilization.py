@@ -1,0 +1,82 @@
+"""The strategy lowNodeUtilization: while some nodes are idle, busy ones give Pods away.
+
+A node is idle if it is less busy than the thresholds in every respect, and busy if it is busier than the target in any.
+What Pods ask for is taken to be what they use. Pods go until the busy nodes come below the target, or the idle ones
+would come to it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
+from scheduler.api.task import Task
+from scheduler.api.usage import UsageColumns
+from scheduler.plugins.rescheduling.qos import Qos, qos_of
+
+_PAIR: Final = [CPU_INDEX, MEMORY_INDEX]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Per cent of cpu and of memory; each of shape (2,)."""
+
+    idle: Column
+    """Below which a node is idle."""
+    target: Column
+    """Above which a node is busy."""
+
+
+def choose_victims(
+    nodes: Nodes, usage: UsageColumns, now: float, thresholds: Thresholds, running: Iterable[Task]
+) -> list[Task]:
+    """The tasks that go, of those given: from the busiest node on, of lowest priority first, and of those the ones to
+    which the least is guaranteed, the youngest first."""
+    load = np.stack([usage.cpu, usage.memory])
+    known = usage.known(now)
+    idle = known & (load < thresholds.idle[:, np.newaxis]).all(axis=0) & ~nodes.facts.unschedulable
+    busy = known & (load > thresholds.target[:, np.newaxis]).any(axis=0) & ~idle
+    if not idle.any() or not busy.any():
+        return []
+    room = _room(nodes, load, np.flatnonzero(idle), thresholds.target)
+    order = sorted(np.flatnonzero(busy).tolist(), key=lambda row: -load[:, row].sum())
+    tasks = _by_row(nodes, running)
+    victims: list[Task] = []
+    qos: dict[int, Qos] = {}
+    for row in order:
+        here, capacity = load[:, row], nodes.capacity[_PAIR, row]
+        for task in _first_to_go(tasks.get(row, ()), qos):
+            if (here < thresholds.target).all() or (room <= 0).any():
+                break
+            freed = task.cls.request[_PAIR]
+            room = room - freed
+            here = here - 100.0 * np.divide(freed, capacity, out=np.zeros(2), where=capacity > 0)
+            victims.append(task)
+    return victims
+
+
+def _room(nodes: Nodes, load: Column, idle: Rows, target: Column) -> Column:
+    """Shape (2,): what the idle nodes can take of cpu and memory until they come to the target."""
+    allocatable = nodes.allocatable[_PAIR][:, idle]
+    room: Column = np.trunc((target[:, np.newaxis] - load[:, idle]) * 0.01 * allocatable).sum(axis=1)
+    return room
+
+
+def _by_row(nodes: Nodes, tasks: Iterable[Task]) -> dict[int, list[Task]]:
+    result: dict[int, list[Task]] = {}
+    for task in tasks:
+        row = nodes.index.get(task.node)
+        if row is not None:
+            result.setdefault(row, []).append(task)
+    return result
+
+
+def _first_to_go(tasks: Sequence[Task], qos: dict[int, Qos]) -> list[Task]:
+    """``qos``: what is known of classes already."""
+    for task in tasks:
+        if task.cls.id not in qos:
+            qos[task.cls.id] = qos_of(task.cls.spec)
+    return sorted(tasks, key=lambda task: (task.priority, qos[task.cls.id], -task.creation, task.key))

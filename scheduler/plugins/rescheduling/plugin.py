@@ -1,0 +1,92 @@
+"""The plugin: every so often, the action shuffle is told which Pods would be better off elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.names import CPU, MEMORY
+from scheduler.api.node import Column
+from scheduler.api.task import Task
+from scheduler.api.usage import PERIOD
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import VICTIM_TASKS
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.plugins.rescheduling.low_node_utilization import Thresholds, choose_victims
+from scheduler.plugins.rounds import Rounds
+
+LOW_NODE_UTILIZATION: Final = "lowNodeUtilization"
+DEFAULT_INTERVAL: Final = 300.0
+DEFAULT_PERCENTAGE: Final = 100.0
+
+_rounds = Rounds(at_once=False)
+
+
+@register_plugin
+class Rescheduling:
+    """Arguments: ``interval`` (5m), the time between two rounds and before the first; ``strategies``, a list of which
+    the entry ``{name: lowNodeUtilization, params: {thresholds: {cpu, memory}, targetThresholds: {cpu, memory}}}`` is
+    known (per cent, 100 each) and stands if there is no list; ``metricsPeriod``, of which one is measured: 10m."""
+
+    name: ClassVar[str] = "rescheduling"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._interval = _interval(arguments)
+        period = arguments.text("metricsPeriod", PERIOD)
+        if period not in ("", PERIOD):
+            arguments.aside("metricsPeriod", period, "not measured", PERIOD)
+        self._thresholds = _thresholds(arguments)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        if self._thresholds is not None:
+            session.add(VICTIM_TASKS, self._victims)
+
+    def _victims(self, running: Sequence[Task]) -> list[Task]:
+        session = self._session
+        due = _rounds.due(session.configuration, session.now, self._interval)
+        usage = session.snapshot.usage
+        if not due or usage is None or self._thresholds is None:
+            return []
+        return choose_victims(session.nodes, usage, session.now, self._thresholds, running)
+
+
+def _interval(arguments: Arguments) -> float:
+    text = arguments.text("interval", "5m")
+    try:
+        seconds = parse_duration(text)
+    except DurationError:
+        return arguments.aside("interval", text, "not a duration", DEFAULT_INTERVAL)
+    return max(seconds, 0.0)
+
+
+def _thresholds(arguments: Arguments) -> Thresholds | None:
+    """Those of the strategy, None if it is not among those listed. Others are told of."""
+    listed = arguments.get("strategies")
+    if listed is not None and not isinstance(listed, list):
+        listed = arguments.aside("strategies", listed, "not a list", None)
+    if not listed:
+        return _strategy(Arguments())
+    found = None
+    for entry in listed:
+        fields = entry if isinstance(entry, Mapping) else {}
+        if fields.get("name") != LOW_NODE_UTILIZATION:
+            arguments.aside("strategies", fields.get("name", entry), "not a known strategy", None)
+            continue
+        parameters = Arguments({"params": fields.get("params")}).nested("params")
+        found = _strategy(parameters)
+        arguments.problems += parameters.problems
+    return found
+
+
+def _strategy(parameters: Arguments) -> Thresholds:
+    return Thresholds(
+        _percentages(parameters.nested("thresholds")), _percentages(parameters.nested("targetThresholds"))
+    )
+
+
+def _percentages(arguments: Arguments) -> Column:
+    """Shape (2,): of cpu and of memory."""
+    return np.array([arguments.number(name, DEFAULT_PERCENTAGE) for name in (CPU, MEMORY)])

@@ -1,0 +1,50 @@
+"""What a Pod may use of cpu and memory at most, from its spec (Volcano's GetPodResourceLimit)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.names import CPU, MEMORY
+from scheduler.api.objects import Container, PodSpec, Quantity
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.resource import scale_of
+
+Pair = NDArray[np.float64]
+"""cpu in milli-cores, memory in bytes."""
+_ALWAYS: Final = "Always"
+
+
+def pod_limits(spec: PodSpec) -> Pair:
+    """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
+    are limited to, pod-level limits in their place where given, and overhead on what is limited; 0: no limit."""
+    sidecars, peak = np.zeros(2), np.zeros(2)
+    for container in spec.init_containers or ():
+        limit = _limit(container)
+        if container.restart_policy == _ALWAYS:
+            sidecars = sidecars + limit
+            peak = np.maximum(peak, sidecars)
+        else:
+            peak = np.maximum(peak, sidecars + limit)
+    running = sum((_limit(container) for container in spec.containers), np.zeros(2))
+    total = np.maximum(running + sidecars, peak)
+    level = _pair(spec.resources.limits if spec.resources is not None else None)
+    total = np.where(level > 0, level, total)
+    return np.where(total > 0, total + _pair(spec.overhead), 0.0)
+
+
+def _limit(container: Container) -> Pair:
+    return _pair(container.resources.limits if container.resources is not None else None)
+
+
+def _pair(amounts: Mapping[str, Quantity] | None) -> Pair:
+    return np.array([_amount(amounts or {}, name) for name in (CPU, MEMORY)])
+
+
+def _amount(amounts: Mapping[str, Quantity], name: str) -> float:
+    """0 where there is none, or one that no API server would take."""
+    try:
+        return float(max(parse_quantity(amounts.get(name, 0), scale_of(name)), 0))
+    except QuantityError:
+        return 0.0

@@ -1,0 +1,120 @@
+"""The plugin: busy nodes take nothing new, idle ones are preferred.
+
+How busy they are is measured by a monitoring system (``metrics:`` in the configuration file). What is not known, or not
+any more, is not held against a node, nor for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.job import Job
+from scheduler.api.node import Column, Rows
+from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import CodedFilter, Counts, Scope, Score
+from scheduler.framework.extension import NODE_ORDER, PREDICATE
+from scheduler.framework.registry import register_plugin
+from scheduler.framework.session import Session
+from scheduler.framework.usage_source import DEFAULT_INTERVAL
+from scheduler.plugins.usage.limits import Pair
+from scheduler.plugins.usage.settings import Settings
+from scheduler.plugins.usage.shadow import ShadowLoad, Weights
+
+BUSY_CPU: Final = "the CPU load of the node exceeds the upper limit."
+BUSY_MEMORY: Final = "the memory load of the node exceeds the upper limit."
+BEST: Final = 100.0
+_ARRIVING: Final = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)
+
+
+@register_plugin
+class Usage:
+    """Arguments: ``usage.weight`` (5), ``cpu.weight`` and ``memory.weight`` (1 each), ``thresholds`` (``cpu`` and
+    ``mem``, 80 per cent each), ``estimator`` (``request_ratio`` 0.7, ``burst_ratio`` 0, ``risk_threshold`` 0.6,
+    ``risk_factor`` 1.2, ``be_cpu`` 250m, ``be_mem`` 200Mi). ``enablePredicate: false`` leaves the thresholds out."""
+
+    name: ClassVar[str] = "usage"
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._settings = Settings(arguments)
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        usage = session.snapshot.usage
+        if usage is None:
+            return
+        self._load = ShadowLoad(session.nodes, usage, self._settings.rates, self._settings.weights)
+        self._held: dict[str, tuple[int, Pair]] = {}
+        """uid -> row and what is expected of a task."""
+        self._evicted: dict[str, tuple[int, Pair] | None] = {}
+        """uid -> what was expected of a task that is being evicted; None: it is in the measurements."""
+        for task, row in sorted(self._unseen(), key=lambda entry: entry[0].key):
+            self._held[task.uid] = (row, self._load.add(row, task.cls))
+        session.add_handlers(self._allocated, self._deallocated)
+        known = usage.known(session.now)
+        over_memory = np.where(usage.memory > self._settings.most_memory, 1, -1)
+        codes = np.where(usage.cpu > self._settings.most_cpu, 0, over_memory)
+        busy = CodedFilter(np.where(known, codes, -1).astype(np.int32), (BUSY_CPU, BUSY_MEMORY))
+        session.add(PREDICATE, lambda cls, job: [busy])
+        self._known = known
+        session.add(NODE_ORDER, self._scores)
+
+    def _unseen(self) -> Iterator[tuple[Task, int]]:
+        """Tasks that are on nodes, and not in the measurements yet."""
+        session, index = self._session, self._session.nodes.index
+        source = session.configuration.metrics
+        recent = session.now - (source.interval if source is not None else DEFAULT_INTERVAL)
+        jobs, strangers = session.jobs.values(), session.snapshot.strangers
+        tasks = [task for job in jobs for status in _ARRIVING for task in job.of(status).values()]
+        tasks += [task for task in strangers if task.status in _ARRIVING]
+        running = [task for job in jobs for task in job.of(TaskStatus.RUNNING).values()]
+        running += [task for task in strangers if task.status is TaskStatus.RUNNING]
+        tasks += [task for task in running if not task.started_at or task.started_at > recent]
+        return ((task, index[task.node]) for task in tasks if task.node in index)
+
+    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        settings = self._settings
+        if not settings.weight:
+            return []
+        return [UsageScore(self._load, self._known, cls, settings.weights, BEST * settings.weight)]
+
+    # --- what is placed meanwhile ---
+    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        for task, row in zip(tasks, rows, strict=True):
+            if task.uid in self._evicted:
+                before = self._evicted.pop(task.uid)
+                if before is not None:
+                    self._load.change(*before)
+                    self._held[task.uid] = before
+            else:
+                self._held[task.uid] = (row, self._load.add(row, task.cls))
+
+    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        for task in tasks:
+            held = self._held.pop(task.uid, None)
+            if held is not None:
+                self._load.change(held[0], -held[1])
+            if task.node:
+                self._evicted[task.uid] = held
+
+
+class UsageScore:
+    """The idler, the better; 0 where the load is not known."""
+
+    scope = Scope.NODE
+
+    def __init__(
+        self, load: ShadowLoad, known: NDArray[np.bool_], cls: TaskClass, weights: Weights, scale: float
+    ) -> None:
+        self._load = load
+        self._known = known
+        self._cls = cls
+        self._weights = weights
+        self._scale = scale
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        load = self._load.of(rows) if ahead is None else self._load.ahead(rows, ahead, self._cls)
+        score: Column = np.where(self._known[rows], self._weights.mean(1.0 - load) * self._scale, 0.0)
+        return score

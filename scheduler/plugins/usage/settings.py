@@ -1,0 +1,70 @@
+"""The arguments of the plugin. One out of its bounds is told of, and the default holds."""
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.names import CPU, MEMORY
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.resource import scale_of
+from scheduler.framework.arguments import Arguments
+from scheduler.plugins.usage.shadow import Rates, Weights
+
+_UNITS: Final = {CPU: 1.0, MEMORY: 1024.0 * 1024}
+"""What a bare number in ``be_cpu`` and ``be_mem`` counts: milli-cores, MiB."""
+
+
+class Settings:
+    """Volcano's names and defaults."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        thresholds, estimator = arguments.nested("thresholds"), arguments.nested("estimator")
+        self.weight = _not_negative(arguments, "usage.weight", 5)
+        """Of the score, 0 to 100."""
+        self.weights = Weights(_not_negative(arguments, "cpu.weight", 1), _not_negative(arguments, "memory.weight", 1))
+        self.most_cpu = _between(thresholds, "cpu", thresholds.integer("cpu", 80), 80, most=100)
+        """Per cent above which a node takes nothing new."""
+        self.most_memory = _between(thresholds, "mem", thresholds.integer("mem", 80), 80, most=100)
+        self.rates = _rates(estimator)
+
+
+def _not_negative(arguments: Arguments, key: str, default: int) -> int:
+    return int(_between(arguments, key, arguments.integer(key, default), default))
+
+
+def _rates(estimator: Arguments) -> Rates:
+    usual = Rates()
+
+    def ratio(key: str, default: float) -> float:
+        return _between(estimator, key, estimator.number(key, default), default, most=1)
+
+    cpu, memory = usual.best_effort.tolist()
+    return Rates(
+        request=ratio("request_ratio", usual.request),
+        burst=ratio("burst_ratio", usual.burst),
+        risk_threshold=ratio("risk_threshold", usual.risk_threshold),
+        risk=_between(estimator, "risk_factor", estimator.number("risk_factor", usual.risk), usual.risk, least=1),
+        best_effort=np.array([_amount(estimator, "be_cpu", CPU, cpu), _amount(estimator, "be_mem", MEMORY, memory)]),
+    )
+
+
+def _between(
+    arguments: Arguments, key: str, value: float, default: float, *, least: float = 0, most: float = np.inf
+) -> float:
+    if least <= value <= most:
+        return value
+    bounds = f"less than {least:g}" if value < least else f"more than {most:g}"
+    return arguments.aside(key, value, bounds, default)
+
+
+def _amount(arguments: Arguments, key: str, resource: str, default: float) -> float:
+    """A quantity, or a whole number of the unit that is usual here."""
+    value = arguments.get(key)
+    if value is None:
+        return default
+    try:
+        bare = isinstance(value, int) and not isinstance(value, bool)
+        amount = value * _UNITS[resource] if bare else float(parse_quantity(str(value), scale_of(resource)))
+    except QuantityError:
+        return arguments.aside(key, value, "not a quantity", default)
+    return amount if amount >= 0 else arguments.aside(key, value, "negative", default)

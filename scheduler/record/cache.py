@@ -1,0 +1,145 @@
+"""A cache that writes down all it is told, and what was decided over it.
+
+What it is told is kept encoded as well, so that a new file can begin with what there is. Frames gather in memory until
+a session begins or ends.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from scheduler import __version__
+from scheduler.api.decisions import Bind, Decisions, Evict
+from scheduler.api.kinds import Kind
+from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.objects import KubeObject
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.usage import NodeUsage
+from scheduler.cache import ClusterCache
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.outside import Outside, Reply, Request
+from scheduler.record.frames import (
+    FORMAT,
+    Answered,
+    AnyFrame,
+    Assumed,
+    Begin,
+    Confirmed,
+    Decided,
+    Dropped,
+    Failed,
+    Opened,
+    Put,
+    Standing,
+    Usage,
+    packed,
+)
+from scheduler.record.journal import Journal
+from scheduler.record.verdict import verdict_of
+
+
+class RecordedCache(ClusterCache):
+    """A ClusterCache with a journal. ``opened`` and ``decided`` tell it of sessions."""
+
+    def __init__(
+        self,
+        scheduler_names: Sequence[str],
+        journal: Journal,
+        *,
+        default_queue: str = DEFAULT_QUEUE,
+        node_selector: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(scheduler_names, default_queue=default_queue, node_selector=node_selector)
+        self._journal = journal
+        self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
+        self._objects: dict[tuple[str, str, str], Put] = {}
+        """Kind, namespace and name -> the latest version of every object."""
+        self._heard: dict[str, NodeUsage] = {}
+        self._frames: list[AnyFrame] = []
+        self._replies: list[Reply] = []
+        """What was replied in the session that runs."""
+
+    # --- what it is told ---
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        frame = Put(kind, packed(obj))
+        self._objects[kind, obj.metadata.namespace, obj.metadata.name] = frame
+        self._frames.append(frame)
+        super().upsert(kind, obj)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self._objects.pop((kind, namespace, name), None)
+        self._frames.append(Dropped(kind, namespace, name))
+        super().delete(kind, namespace, name)
+
+    def confirm(self, kind: Kind, obj: KubeObject) -> None:
+        key = kind.name, obj.metadata.namespace, obj.metadata.name
+        data = packed(obj)
+        if key in self._objects:
+            self._objects[key] = Put(kind.name, data)
+        self._frames.append(Confirmed(kind.name, data))
+        super().confirm(kind, obj)
+
+    def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
+        self._heard.update(usages)
+        self._frames.append(Usage(packed(usages)))
+        super().take_usage(usages)
+
+    def bind_failed(self, bind: Bind) -> None:
+        self._frames.append(Failed(bind.task.key, bind.task.uid, bind.node))
+        super().bind_failed(bind)
+
+    def evict_failed(self, eviction: Evict) -> None:
+        self._frames.append(Failed(eviction.task.key, eviction.task.uid, ""))
+        super().evict_failed(eviction)
+
+    # --- sessions ---
+    def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None:
+        """A session begins over the snapshot that was taken last."""
+        self._tell_replies()  # of a session that failed
+        if self._journal.full and not snapshot.preparing:  # what bindings wait for is in no object
+            self._journal.begin(self._from_the_beginning())
+            self._frames.clear()
+        self._frames.append(Opened(snapshot.now, nodes_limit, configuration))
+        self._flush()
+
+    def overhearing(self, outside: Outside) -> Outside:
+        """Answers the plugins of the session, and writes down what it said."""
+        return _Overheard(outside, self._replies)
+
+    def decided(self, decisions: Decisions) -> None:
+        """The session has ended; nothing is carried out yet."""
+        self._tell_replies()
+        self._frames.append(Decided(verdict_of(decisions)))
+
+    def assume(self, decisions: Decisions) -> None:
+        groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
+        self._frames.append(Assumed(groups, [pod.task.key for pod in decisions.pods]))
+        self._flush()
+        super().assume(decisions)
+
+    def _tell_replies(self) -> None:
+        if self._replies:
+            self._frames.append(Answered([(reply.body, reply.problem, reply.silent) for reply in self._replies]))
+            self._replies.clear()
+
+    def _flush(self) -> None:
+        self._journal.write(self._frames)
+        self._frames.clear()
+
+    def _from_the_beginning(self) -> Iterable[AnyFrame]:
+        yield self._begin
+        yield from self._objects.values()
+        if self._heard:
+            yield Usage(packed(self._heard))
+        yield Standing(verdict_of(self.standing()))
+
+
+class _Overheard:
+    """Passes requests on and keeps the replies."""
+
+    def __init__(self, outside: Outside, replies: list[Reply]) -> None:
+        self._outside = outside
+        self._replies = replies
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        replies = self._outside.post(requests)
+        self._replies += replies
+        return replies

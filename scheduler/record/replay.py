@@ -1,0 +1,197 @@
+"""A recording decided again: the same cache is fed the same, and every session must come to the same."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
+from scheduler.api.kinds import SCHEDULED_FROM
+from scheduler.api.objects import PodGroupCondition
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.usage import NodeUsage
+from scheduler.cache import ClusterCache
+from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.outside import Reply, Request
+from scheduler.record.frames import (
+    FORMAT,
+    Answered,
+    AnyFrame,
+    Assumed,
+    Begin,
+    Confirmed,
+    Decided,
+    Dropped,
+    Failed,
+    Opened,
+    Put,
+    RecordingError,
+    Standing,
+    Usage,
+    Verdict,
+    read_frames,
+)
+from scheduler.record.verdict import differences, verdict_of
+
+_STRUCTS = {kind.name: kind.struct for kind in SCHEDULED_FROM if kind.struct is not None}
+_KINDS = {kind.name: kind for kind in SCHEDULED_FROM}
+
+
+@dataclass(slots=True)
+class Replayed:
+    """One session, decided again."""
+
+    number: int
+    """From 1, within its file."""
+    now: float
+    """When it was, in seconds since the epoch."""
+    outcome: Outcome | None
+    """None: it failed."""
+    error: str = ""
+    """Why it failed."""
+    recorded: Verdict | None = None
+    """None: the recording ends before the session did, or the session failed then."""
+    differences: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """(field, name, recorded, now)."""
+
+    @property
+    def same(self) -> bool:
+        """Whether it came to the same; a session without a verdict did if it failed again."""
+        return not self.differences if self.recorded is not None else bool(self.error)
+
+
+def replay(path: Path) -> Iterator[Replayed]:
+    """The sessions of a file, one after the other; the last is one that differs, if any does: what comes after it
+    follows from other decisions. Raises RecordingError."""
+    frames = read_frames(path)
+    begin = next(frames, None)
+    if not isinstance(begin, Begin):
+        raise RecordingError(f"{path}: does not begin as a recording does")
+    if begin.format != FORMAT:
+        raise RecordingError(f"{path}: format {begin.format}, of volcano-py {begin.program}; this one reads {FORMAT}")
+    player = _Player(begin)
+    for frame in frames:
+        try:
+            done = player.take(frame)
+        except (msgspec.ValidationError, KeyError) as error:
+            raise RecordingError(f"{path}: {type(frame).__name__}: {error}") from None
+        if done is not None:
+            yield done
+            if not done.same:
+                return
+    if (last := player.finish(None)) is not None:
+        yield last
+
+
+class _Player:
+    """Plays frames to a cache."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._cache = ClusterCache(
+            begin.scheduler_names, default_queue=begin.default_queue, node_selector=begin.node_selector
+        )
+        self._number = 0
+        self._evicted: dict[str, Evict] = {}
+        """uid -> the latest decision to evict it."""
+        self._opened: tuple[Opened, Snapshot] | None = None
+        """The session whose verdict has not come yet."""
+        self._replies: list[Reply] = []
+        """What its plugins were told by other programs."""
+        self._decisions = Decisions()
+
+    def take(self, frame: AnyFrame) -> Replayed | None:
+        """Play one frame; a session whose verdict it was. Raises KeyError or ValidationError."""
+        cache = self._cache
+        match frame:
+            case Put(kind, data):
+                cache.upsert(kind, msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
+            case Confirmed(kind, data):
+                cache.confirm(_KINDS[kind], msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
+            case Dropped(kind, namespace, name):
+                cache.delete(kind, namespace, name)
+            case Usage(data):
+                cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
+            case Failed():
+                self._fail(frame)
+            case Standing(verdict):
+                cache.assume(self._rebuilt(verdict))
+            case Opened():
+                before = self.finish(None)
+                self._cache.attune(frame.configuration)
+                self._opened = frame, self._cache.snapshot(frame.now)
+                return before
+            case Answered(replies):
+                self._replies = [Reply(*reply) for reply in replies]
+            case Decided(verdict):
+                return self.finish(verdict)
+            case Assumed():
+                self._assume(frame)
+        return None
+
+    def finish(self, verdict: Verdict | None) -> Replayed | None:
+        """Decide again what is open; ``verdict`` None: the session failed then, or the recording ends."""
+        if self._opened is None:
+            return None
+        (frame, snapshot), self._opened = self._opened, None
+        self._number += 1
+        done = Replayed(self._number, frame.now, None, recorded=verdict)
+        limit, outside = frame.nodes_limit, _Replies(self._replies)
+        self._replies, self._decisions = [], Decisions()
+        try:
+            done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, outside=outside)
+            self._decisions = done.outcome.decisions
+        except Exception as error:  # whatever a plugin may raise is what is looked for
+            done.error = f"{type(error).__name__}: {error}"
+        if verdict is not None:
+            done.differences = list(differences(verdict, verdict_of(self._decisions)))
+        return done
+
+    def _assume(self, frame: Assumed) -> None:
+        decisions, groups, pods = self._decisions, set(frame.pod_groups), set(frame.pods)
+        decisions.pod_groups = [u for u in decisions.pod_groups if f"{u.namespace}/{u.name}" in groups]
+        decisions.pods = [pod for pod in decisions.pods if pod.task.key in pods]
+        self._evicted.update((eviction.task.uid, eviction) for eviction in decisions.evictions)
+        self._cache.assume(decisions)
+
+    def _fail(self, frame: Failed) -> None:
+        task = self._cache.task(frame.pod)
+        if task is None or task.uid != frame.uid:
+            return
+        if frame.node:
+            self._cache.bind_failed(Bind(task, frame.node, {}))
+        elif frame.uid in self._evicted:
+            self._cache.evict_failed(self._evicted.pop(frame.uid))
+
+    def _rebuilt(self, verdict: Verdict) -> Decisions:
+        """Decisions from their record, over what the cache holds."""
+        task, result = self._cache.task, Decisions()
+        for key, (node, annotations) in verdict.binds.items():
+            if (found := task(key)) is not None:
+                result.binds.append(Bind(found, node, annotations))
+        for key, reason in verdict.evictions.items():
+            if (found := task(key)) is not None:
+                result.evictions.append(Evict(found, reason))
+                self._evicted[found.uid] = result.evictions[-1]
+        for key, (phase, conditions, running, succeeded, failed) in verdict.pod_groups.items():
+            namespace, _, name = key.partition("/")
+            told = tuple(PodGroupCondition(type=t, status=s, reason=r, message=m) for t, s, r, m in conditions)
+            uid = self._cache.group_uid(key)
+            update = PodGroupStatusUpdate(namespace, name, uid, phase, told, running, succeeded, failed)
+            result.pod_groups.append(update)
+        for key, (reason, message, nominated) in verdict.pods.items():
+            if (found := task(key)) is not None:
+                result.pods.append(PodUnschedulable(found, reason, message, nominated))
+        result.queues = [QueueAllocated(name, allocated) for name, allocated in verdict.queues.items()]
+        return result
+
+
+class _Replies:
+    """Says what was said then; to what was not asked then, nothing."""
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._left = iter(replies)
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        nothing = Reply(problem="not asked when this was recorded", silent=True)
+        return [next(self._left, nothing) for _ in requests]

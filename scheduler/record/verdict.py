@@ -1,0 +1,52 @@
+"""Between decisions and their record: what was decided, in plain words, and what differs between two of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler.api.decisions import Decisions
+from scheduler.api.names import QUEUE_ALLOCATION_GATE
+from scheduler.record.frames import Verdict
+
+
+def verdict_of(decisions: Decisions) -> Verdict:
+    """What is kept of a session's decisions; Events follow from the rest."""
+    return Verdict(
+        binds={bind.task.key: (bind.node, bind.annotations) for bind in decisions.binds},
+        evictions={eviction.task.key: eviction.reason for eviction in decisions.evictions},
+        pod_groups={
+            f"{update.namespace}/{update.name}": (
+                update.phase,
+                [(c.type, c.status, c.reason, c.message) for c in update.conditions],
+                update.running,
+                update.succeeded,
+                update.failed,
+            )
+            for update in decisions.pod_groups
+        },
+        pods={pod.task.key: (pod.reason, pod.message, pod.nominated) for pod in decisions.pods},
+        queues={queue.name: queue.allocated for queue in decisions.queues},
+        ungates={ungate.task.key: QUEUE_ALLOCATION_GATE for ungate in decisions.ungates},
+    )
+
+
+def differences(recorded: Verdict, now: Verdict) -> Iterator[tuple[str, str, str, str]]:
+    """(field, name, recorded, now) of everything that is not the same; "" where there was or is nothing."""
+    for field in Verdict.__struct_fields__:
+        before: dict[str, Any] = getattr(recorded, field)
+        after: dict[str, Any] = getattr(now, field)
+        for name in sorted(before.keys() | after.keys()):
+            if before.get(name) != after.get(name):
+                yield field, name, _words(before.get(name)), _words(after.get(name))
+
+
+def _words(value: Any) -> str:
+    """A decision in a line."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return " ".join(_words(part) for part in value if part not in ("", {}, []))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={part}" for key, part in value.items())
+    if isinstance(value, list):
+        return "; ".join(" ".join(part) for part in value)
+    return str(value)

@@ -1,0 +1,285 @@
+"""Volumes on a real API server with its volume controller: promised once, made on request, waited for as a gang."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import build
+from controlplane.run import ControlPlane
+from scheduler.api.names import GROUP_NAME, SELECTED_NODE
+from tests.integration.test_scheduler import GROUPS, Daemon
+
+pytestmark = pytest.mark.controlplane
+
+STORAGE = "/apis/storage.k8s.io/v1"
+HOSTNAME = "kubernetes.io/hostname"
+CONF = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins:
+  - name: predicates
+    arguments: {volumebinding.bindTimeoutSeconds: 3}
+  - name: nodeorder
+"""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane whose volume controller runs."""
+    try:
+        started = ControlPlane().start()
+    except build.BuildError as error:
+        pytest.skip(f"no control plane: {error}")
+    try:
+        started.apply_crds()
+        started.start_controller_manager(("persistentvolume-binder-controller",))
+        yield started
+    finally:
+        started.stop()
+
+
+class Storage:
+    """Shorthand: a namespace with its nodes, claims, volumes and Pods."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.api = plane.admin
+        self.name = f"t{uuid.uuid4().hex[:8]}"
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
+        self.local, self.dynamic = f"{self.name}-local", f"{self.name}-dynamic"
+        for name, provisioner in ((self.local, "kubernetes.io/no-provisioner"), (self.dynamic, "example.com/maker")):
+            mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+            self.api.create(f"{STORAGE}/storageclasses", {"metadata": {"name": name}, **mode})
+
+    # --- objects in ---
+    def node(self, number: int, cpu: str = "8") -> str:
+        name = f"{self.name}-n{number}"
+        amounts = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+        labels = {"pool": self.name, HOSTNAME: name}
+        status = {"allocatable": amounts, "capacity": amounts}
+        self.api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+        return name
+
+    def volume(self, name: str, node: str, storage_class: str, claim: dict[str, str] | None = None) -> None:
+        term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node]}]}
+        spec: dict[str, Any] = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        }
+        if claim is not None:
+            spec["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim}
+        self.api.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+
+    def claim(self, name: str, storage_class: str) -> None:
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        self.api.create(self._claims, {"metadata": {"name": name}, "spec": {**spec, "storageClassName": storage_class}})
+
+    def group(self, name: str, minimum: int) -> None:
+        kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+        body = {**kind, "metadata": {"name": name}, "spec": {"minMember": minimum, "queue": "default"}}
+        self.api.create(f"{GROUPS}/namespaces/{self.name}/podgroups", body)
+
+    def pod(self, name: str, group: str, claims: Sequence[str] = (), cpu: str = "1") -> None:
+        spec = {
+            "schedulerName": "volcano-py",
+            "nodeSelector": {"pool": self.name},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "example.com/train:1", "resources": {"requests": {"cpu": cpu}}}],
+            "volumes": [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)],
+        }
+        self.api.create(self._pods, {"metadata": {"name": name, "annotations": {GROUP_NAME: group}}, "spec": spec})
+
+    # --- what has become of them ---
+    @property
+    def _claims(self) -> str:
+        return f"/api/v1/namespaces/{self.name}/persistentvolumeclaims"
+
+    @property
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/{self.name}/pods"
+
+    def claims(self) -> dict[str, dict[str, Any]]:
+        return {item["metadata"]["name"]: item for item in self.api.get(self._claims)["items"]}
+
+    def volumes(self) -> dict[str, str]:
+        """Claim -> the volume it is bound to."""
+        return {n: c["spec"]["volumeName"] for n, c in self.claims().items() if c["status"].get("phase") == "Bound"}
+
+    def bound(self) -> dict[str, str]:
+        """Pod -> its node."""
+        pods = self.api.get(self._pods)["items"]
+        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
+
+    def condition(self, pod: str) -> dict[str, str]:
+        """Why a Pod is not scheduled."""
+        conditions = self.api.get(f"{self._pods}/{pod}")["status"].get("conditions") or ()
+        return next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), {})
+
+    def wait(self, condition: Callable[[], Any], timeout: float = 40.0) -> Any:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if found := condition():
+                return found
+            time.sleep(0.05)
+        events = self.api.get(f"/api/v1/namespaces/{self.name}/events")["items"]
+        raise AssertionError(f"not within {timeout:.0f} s; events: {[e['message'] for e in events][:20]}")
+
+
+@pytest.fixture
+def storage(plane: ControlPlane) -> Iterator[Storage]:
+    made = Storage(plane)
+    yield made
+    for path in (
+        f"/api/v1/namespaces/{made.name}/pods?gracePeriodSeconds=0",
+        f"{GROUPS}/namespaces/{made.name}/podgroups",
+    ):
+        plane.admin.delete(path)
+    for node in plane.admin.get("/api/v1/nodes")["items"]:
+        plane.admin.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+
+
+@contextmanager
+def scheduling(storage: Storage, tmp_path: Path) -> Iterator[None]:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(CONF, encoding="utf-8")
+    options = ("--leader-elect=false", f"--scheduler-conf={conf}")
+    daemon = Daemon(storage.plane, tmp_path / "scheduler.log", options)
+    try:
+        yield
+    finally:
+        daemon.stop()
+        print(daemon.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+
+
+@contextmanager
+def provisioning(storage: Storage, work: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
+    """A provisioner: does ``work(claim, object)`` for each claim that names a node, once per node."""
+    stop = threading.Event()
+
+    def run() -> None:
+        served: set[tuple[str, str]] = set()
+        while not stop.wait(0.05):
+            for name, claim in storage.claims().items():
+                node = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+                if node and not claim["spec"].get("volumeName") and (name, node) not in served:
+                    served.add((name, node))
+                    work(name, claim)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def make(storage: Storage, name: str, claim: dict[str, Any]) -> None:
+    """Make the volume that a claim asks for, on the node that it names."""
+    held = {"namespace": storage.name, "name": name, "uid": claim["metadata"]["uid"]}
+    node = claim["metadata"]["annotations"][SELECTED_NODE]
+    storage.volume(f"made-{claim['metadata']['uid']}", node, storage.dynamic, held)
+
+
+def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage, tmp_path: Path) -> None:
+    nodes = [storage.node(i) for i in range(4)]
+    where = {f"{storage.name}-v{i}": nodes[i % 4] for i in range(12)}
+    for name, node in where.items():
+        storage.volume(name, node, storage.local)
+    for job in range(8):
+        storage.group(f"j{job}", 2)
+        for member in range(2):
+            storage.claim(f"j{job}-{member}", storage.local)
+            storage.pod(f"j{job}-{member}", f"j{job}", [f"j{job}-{member}"])
+
+    with scheduling(storage, tmp_path):
+        storage.wait(lambda: len(storage.bound()) == 12)
+        time.sleep(2)
+
+    bound, volumes = storage.bound(), storage.volumes()
+    assert len(bound) == 12, "as many as there are volumes"
+    assert {name.split("-")[0] for name in bound} == {name.split("-")[0] for name in volumes}
+    assert sorted(volumes.values()) == sorted(where), "each volume once"
+    assert all(where[volumes[name]] == node for name, node in bound.items())
+    assert all(sum(name.startswith(f"j{job}-") for name in bound) in (0, 2) for job in range(8)), "whole gangs"
+
+
+def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(storage: Storage, tmp_path: Path) -> None:
+    for i in range(2):
+        storage.node(i, cpu="2")
+    storage.group("g", 4)
+    for i in range(4):
+        storage.claim(f"c{i}", storage.dynamic)
+        storage.pod(f"p{i}", "g", [f"c{i}"])
+    early: list[str] = []
+
+    def slowly(name: str, claim: dict[str, Any]) -> None:
+        early.extend(storage.bound())
+        time.sleep(0.2)
+        make(storage, name, claim)
+
+    with provisioning(storage, slowly), scheduling(storage, tmp_path):
+        storage.wait(lambda: len(storage.bound()) == 4)
+
+    bound = storage.bound()
+    assert not early, "no Pod is bound while a volume of its gang is still to be made"
+    claims = storage.claims()
+    assert all(claims[f"c{i}"]["status"]["phase"] == "Bound" for i in range(4))
+    assert all(claims[f"c{i}"]["metadata"]["annotations"][SELECTED_NODE] == bound[f"p{i}"] for i in range(4))
+
+
+def test_a_gang_whose_volume_does_not_come_is_not_bound_at_all_and_tried_again(
+    storage: Storage, tmp_path: Path
+) -> None:
+    storage.node(0, cpu="2")
+    storage.group("g", 2)
+    storage.claim("c", storage.dynamic)
+    storage.pod("waits", "g", ["c"])
+    storage.pod("ready", "g")
+
+    with scheduling(storage, tmp_path):
+        storage.wait(lambda: storage.condition("ready").get("reason") == "SchedulerError")
+        assert not storage.bound()
+        why = storage.condition("waits")["message"]
+        with provisioning(storage, lambda name, claim: make(storage, name, claim)):
+            storage.wait(lambda: set(storage.bound()) == {"waits", "ready"})
+
+    waited = f"timed out after 3 s waiting for persistentvolumeclaim {storage.name}/c to be bound"
+    assert why == f"execute preBind for pod {storage.name}/waits failed: {waited}, resync the task"
+
+
+def test_a_provisioner_that_gives_up_lets_the_pod_go_elsewhere_at_once(storage: Storage, tmp_path: Path) -> None:
+    nodes = {storage.node(0), storage.node(1)}
+    storage.group("g", 1)
+    storage.claim("c", storage.dynamic)
+    storage.pod("p", "g", ["c"])
+    tried: list[str] = []
+
+    def second_time_only(name: str, claim: dict[str, Any]) -> None:
+        node = claim["metadata"]["annotations"][SELECTED_NODE]
+        tried.append(node)
+        if len(tried) == 2:
+            make(storage, name, claim)
+            return
+        storage.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+        path = f"/api/v1/namespaces/{storage.name}/persistentvolumeclaims/{name}"
+        storage.api.patch(path, {"metadata": {"annotations": {SELECTED_NODE: None}}})
+
+    with provisioning(storage, second_time_only), scheduling(storage, tmp_path):
+        storage.wait(lambda: len(tried) == 1)
+        storage.wait(lambda: "provisioning failed" in storage.condition("p").get("message", "") or storage.bound())
+        storage.wait(storage.bound)
+
+    assert set(tried) == nodes
+    assert storage.bound() == {"p": tried[1]}

@@ -1,0 +1,218 @@
+"""Whoever is evicted for a gang: never the more important or the protected, never for nothing, never back and forth."""
+
+import copy
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.actions.slots import Slots
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, GROUP_NAME, PREEMPTABLE
+from scheduler.api.task import Task, TaskStatus
+from scheduler.cluster.memory import simulate
+from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.session import Session
+from scheduler.plugins.conformance import critical
+from tests.builders import NAME, Raw, World, group, manifests, node, queue
+from tests.property.test_evictions import CLASSES, again, member
+
+QUEUES = {
+    "proportion": "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n",
+    "capacity": "- plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]\n",
+    "none": "- plugins: [{name: predicates}]\n",
+}
+MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def conf(queues: str, actions: str = "enqueue, allocate, gangpreempt, gangreclaim, backfill") -> Configuration:
+    tier = "[{name: priority}, {name: gang}, {name: conformance}]"
+    return parse_configuration(f"actions: {actions}\ntiers:\n- plugins: {tier}\n{QUEUES[queues]}")
+
+
+def crowd(dice: Random) -> list[Raw]:
+    """Up to five nodes full of running Pods of some gangs, and other gangs that wait, in up to three queues."""
+    queues = [f"q{i}" for i in range(dice.randint(1, 3))]
+    objects: list[Raw] = [*CLASSES]
+    for name in queues:
+        deserved = f"{dice.randint(0, 6)}c+{dice.randint(1, 9)}Gi"
+        objects.append(queue(name, dice.randint(1, 3), dice.choice(["", "", "", "4c"]), deserved=deserved))
+    jobs = [f"g{i}" for i in range(dice.randint(2, 5))]
+    sizes: Counter[str] = Counter()
+    for n in range(dice.randint(2, 5)):
+        room = dice.choice([2, 3, 4])
+        objects.append(node(f"n{n}", f"{room}c+{2 * room}Gi+{dice.choice([110, 110, 3])}p"))
+        while room > 0 and dice.random() < 0.95:
+            cpu = dice.randint(1, min(room, 3))
+            objects.append(member(dice, dice.choice(jobs), sizes, cpu, f"n{n}"))
+            room -= cpu
+    for job in [f"w{i}" for i in range(dice.randint(1, 4))]:
+        jobs.append(job)
+        asks = [dice.randint(1, 3), dice.randint(0, 2)]
+        objects += [member(dice, job, sizes, dice.choice(asks), "") for _ in range(dice.randint(1, 5))]
+    for job in jobs:
+        minimum = dice.choice([0, 1, sizes[job], sizes[job], max(sizes[job] - 1, 0)])
+        importance = dice.choice(["", "low", "mid"] if job[0] == "g" else ["low", "mid", "high", "high"])
+        gives = {PREEMPTABLE: dice.choice(["true", "false"])} if dice.random() < 0.1 else {}
+        objects.append(group(job, dice.choice(queues), minimum, priority_class=importance, annotations=gives))
+    return objects
+
+
+CROWDS = st.randoms(use_true_random=False).map(crowd)
+
+
+def claims(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
+    """(victim's job, victim, claimant, reason of the Event), read from the Events of the last session."""
+    assert world.outcome is not None
+    jobs = world.outcome.session.jobs
+    tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}
+    for event in world.decisions.events:
+        if event.reason in (EVENT_PREEMPTED, EVENT_RECLAIMED):
+            found = re.search(r"PodGroup (\S+) \(priority", event.message)
+            assert found is not None
+            yield *tasks[f"{event.about.namespace}/{event.about.name}"], jobs[found[1]], event.reason
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(objects: list[Raw], queues: str) -> None:
+    world = World(objects).run(conf(queues))
+    told = list(claims(world))
+    assert len(told) == len(world.decisions.evictions)
+    for loser, victim, winner, reason in told:
+        assert victim.preemptable and not critical(victim) and loser is not winner
+        assert loser.annotations.get(PREEMPTABLE) != "false"
+        if reason == EVENT_PREEMPTED:
+            assert loser.queue == winner.queue and loser.priority < winner.priority
+        else:
+            assert loser.queue != winner.queue and victim.status is TaskStatus.RUNNING
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_everybody_goes_for_a_gang_that_was_promised_all_it_asked_for(objects: list[Raw], queues: str) -> None:
+    world = World(objects).run(conf(queues))
+    for _, _, winner, _ in claims(world):
+        promised = winner.of(TaskStatus.PIPELINED)
+        assert promised and promised.keys() == winner.nominated
+        assert not [t for t in winner.of(TaskStatus.PENDING).values() if not t.gated and not t.cls.best_effort]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_a_gang_is_left_with_its_minimum_or_with_nothing_that_may_go(objects: list[Raw], queues: str) -> None:
+    world = World(objects).run(conf(queues, "enqueue, allocate, gangpreempt"))
+    assert world.outcome is not None
+    before = {job.key: job.ready_count for job in World(objects).session(conf(queues)).jobs.values()}
+    for key in {eviction.task.job for eviction in world.decisions.evictions}:
+        job = world.outcome.session.jobs[key]
+        left = [t for t in job.of(TaskStatus.RUNNING).values() if t.preemptable and not critical(t)]
+        assert job.ready_count >= job.min_member or not left or before[key] < job.min_member
+
+
+@MODEST
+@given(CROWDS)
+def test_whoever_goes_alone_held_what_lacks_on_its_node(objects: list[Raw]) -> None:
+    """Without a queue plugin it is amounts alone that lack: of a node that has enough with a Pod, it need not go. A
+    second gang, though, may break one that makes this good for the first."""
+    world = World(objects).run(conf("none", "enqueue, allocate, gangpreempt"))
+    assert world.outcome is not None
+    session = world.outcome.session
+    told = list(claims(world))
+    for loser, victim, winner, _ in told:
+        if loser.ready_count >= loser.min_member:
+            row = session.nodes.index[victim.node]
+            assert row in winner.placed.values()
+            alone = all(other is winner for *_, other, _ in told)
+            assert not alone or (session.nodes.future_idle_of(row) < victim.cls.request).any(), victim.name
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_nodes_are_not_promised_twice(objects: list[Raw], queues: str) -> None:
+    world = World(objects).run(conf(queues))
+    assert world.outcome is not None
+    nodes = world.outcome.session.nodes
+    for row in {row for *_, winner, _ in claims(world) for row in winner.placed.values()}:
+        assert (nodes.future_idle_of(row) >= 0).all()
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_what_comes_to_nothing_leaves_no_trace(objects: list[Raw], queues: str) -> None:
+    bare = conf(queues, "enqueue, allocate")
+    told = conf(queues, "enqueue, allocate, gangpreempt, gangreclaim")
+    with patch.object(Session, "job_pipelined", lambda self, job: False):
+        first, second = World(objects).run(bare), World(objects).run(told)
+    assert first.decisions.pods == second.decisions.pods or len(first.decisions.pods) == len(second.decisions.pods)
+    assert trace(first) == trace(second)
+    assert not second.decisions.evictions
+
+
+def trace(world: World) -> list[object]:
+    assert world.outcome is not None
+    session = world.outcome.session
+    nodes = session.nodes
+    jobs = {
+        key: (
+            {status.name: sorted(t.name for t in tasks.values()) for status, tasks in job.by_status.items()},
+            [refusal.message for refusal in job.refusals],
+            sorted(place for _, place in job.transaction.values()),
+            job.allocated.tobytes(), job.pipelined.tobytes(), job.pending.tobytes(),
+        )
+        for key, job in session.jobs.items()
+    }  # fmt: skip
+    return [[getattr(nodes, n).tobytes() for n in ("idle", "used", "releasing", "pipelined", "nonzero")], jobs]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_looking_at_columns_first_changes_nothing(objects: list[Raw], queues: str) -> None:
+    fast = World(objects).run(conf(queues)).decisions
+    with patch.object(Slots, "enough_on", lambda self, rows: True), patch.object(Session, "bound", lambda *_: None):
+        slow = World(objects).run(conf(queues)).decisions
+    assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
+    assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_what_was_in_vain_for_a_gang_is_in_vain_for_its_likes(objects: list[Raw], queues: str) -> None:
+    likes = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
+    for twin in likes:
+        twin["metadata"]["name"] += "-twin"
+        if twin["kind"] == "Pod":
+            twin["metadata"]["annotations"][GROUP_NAME] += "-twin"
+    fast = World(objects, likes).run(conf(queues)).decisions
+    with patch("scheduler.actions.gang_eviction._claim", lambda job, tasks: job.key):
+        slow = World(objects, likes).run(conf(queues)).decisions
+    assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(QUEUES)))
+def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str) -> None:
+    first, second = (
+        json.dumps(simulate(manifests(*copy.deepcopy(objects)), conf(queues), [NAME], cycles=6).cluster.objects())
+        for _ in range(2)
+    )
+    assert first == second
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CROWDS, st.sampled_from(["proportion", "capacity"]))
+def test_gangs_do_not_evict_each_other_back_and_forth(objects: list[Raw], queues: str) -> None:
+    """Every Pod that is evicted is made anew, as its controller would; after a while nobody is evicted any more."""
+    world = World(objects)
+    evicted_at = []
+    for cycle in range(50):
+        world.run(conf(queues), kubelet=True)
+        for eviction in world.decisions.evictions:
+            evicted_at.append((cycle, eviction.task.name))
+            again(world, eviction.task, f"{eviction.task.name}x")
+    assert all(cycle < 30 for cycle, _ in evicted_at), evicted_at

@@ -1,0 +1,87 @@
+"""Whom Services and workloads select decides which labels matter of a Pod."""
+
+from scheduler.cache import ClusterCache
+from tests.builders import NAME, Raw, feed, group, pod
+
+
+def service(name: str, selector: dict[str, str]) -> Raw:
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector}}
+
+
+def replica_set(name: str, selector: Raw, replicas: int = 1) -> Raw:
+    meta = {"name": name, "namespace": "default"}
+    spec = {"replicas": replicas, "selector": selector}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec}
+
+
+def classes(cache: ClusterCache) -> dict[str, int]:
+    """Pod -> number of its class."""
+    jobs = cache.snapshot(0).jobs
+    return {task.name: task.cls.id for task in jobs["default/g"].tasks()}
+
+
+def cache_of(*pods: Raw) -> ClusterCache:
+    cache = ClusterCache([NAME])
+    feed(cache, group("g"), list(pods))
+    return cache
+
+
+def test_a_service_splits_only_the_pods_it_selects() -> None:
+    cache = cache_of(
+        pod("a", group="g", labels={"app": "x"}),
+        pod("b", group="g", labels={"app": "y"}),
+        pod("c", group="g", labels={"app": "z"}),
+    )
+    assert len(set(classes(cache).values())) == 1
+
+    feed(cache, service("s", {"app": "x"}))
+
+    found = classes(cache)
+    assert found["b"] == found["c"] != found["a"]
+
+
+def test_pods_that_come_after_the_service_are_split_as_well() -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, service("s", {"app": "x"}), group("g"))
+    feed(cache, pod("a", group="g", labels={"app": "x"}), pod("b", group="g", labels={"app": "y"}))
+
+    assert len(set(classes(cache).values())) == 2
+
+
+def test_when_the_service_goes_they_are_one_class_again() -> None:
+    cache = cache_of(pod("a", group="g", labels={"app": "x"}), pod("b", group="g", labels={"app": "y"}))
+    feed(cache, service("s", {"app": "x"}))
+    assert len(set(classes(cache).values())) == 2
+
+    cache.delete("Service", "default", "s")
+
+    assert len(set(classes(cache).values())) == 1
+    cache.replace("Service", [])
+    assert not cache.snapshot(0).selections
+
+
+def test_expressions_of_a_workload_concern_every_pod_of_the_namespace() -> None:
+    cache = cache_of(pod("a", group="g", labels={"app": "x"}), pod("b", group="g"))
+    feed(cache, replica_set("r", {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}))
+
+    assert len(set(classes(cache).values())) == 2
+
+
+def test_a_workload_that_selects_as_before_is_no_news() -> None:
+    cache = cache_of()
+    feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}))
+    before = cache.version
+
+    feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}, replicas=5))
+    assert cache.version == before
+    feed(cache, replica_set("r", {"matchLabels": {"app": "y"}}))
+    assert cache.version > before
+
+
+def test_a_selector_that_is_dropped_selects_nobody() -> None:
+    cache = cache_of(pod("a", group="g", labels={"app": "x"}))
+    feed(cache, service("s", {"app": "x"}))
+    feed(cache, service("s", {}))
+
+    assert not cache.snapshot(0).selections

@@ -1,0 +1,100 @@
+"""What the cache keeps for plugins that look beyond scheduling: measured loads, tasks of no job, whole objects."""
+
+import msgspec
+import numpy as np
+
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
+from scheduler.api.usage import NodeUsage
+from scheduler.cache import ClusterCache
+from tests.builders import NAME, configuration, feed, group, node, pod
+
+SHOWING = configuration(["extender"])
+
+
+def cache() -> ClusterCache:
+    return ClusterCache([NAME])
+
+
+# --- how busy nodes are ---
+def test_loads_are_columns_in_the_order_of_the_nodes_and_unknown_where_nobody_said() -> None:
+    live = cache()
+    feed(live, node("n2"), node("n1"), node("n3"))
+    assert live.snapshot(0.0).usage is None
+    before = live.version
+    live.take_usage({"n2": NodeUsage(20.0, 30.0, 100.0), "n1": NodeUsage(1.0, 2.0, 300.0), "gone": NodeUsage(9, 9, 9)})
+    usage = live.snapshot(0.0).usage
+    assert usage is not None and live.version > before
+    assert (usage.cpu.tolist(), usage.memory.tolist()) == ([1.0, 20.0, 0.0], [2.0, 30.0, 0.0])
+    assert usage.known(410.0).tolist() == [True, False, False]
+
+
+def test_a_node_that_an_answer_leaves_out_keeps_what_it_had_and_nodes_may_come_and_go() -> None:
+    live = cache()
+    feed(live, node("n1"), node("n2"))
+    live.take_usage({"n1": NodeUsage(1.0, 1.0, 1.0), "n2": NodeUsage(2.0, 2.0, 1.0)})
+    live.take_usage({"n2": NodeUsage(3.0, 3.0, 2.0)})
+    older = live.snapshot(0.0).usage
+    feed(live, node("n0"))
+    live.delete("Node", "", "n1")
+    usage = live.snapshot(0.0).usage
+    assert usage is not None and older is not None
+    assert usage.cpu.tolist() == [0.0, 3.0] and older.cpu.tolist() == [1.0, 3.0]
+    assert np.isneginf(usage.moment[0])
+
+
+def test_an_answer_that_says_nothing_changes_nothing() -> None:
+    live = cache()
+    before = live.version
+    live.take_usage({})
+    assert live.version == before and live.snapshot(0.0).usage is None
+
+
+def test_a_node_that_does_not_say_what_it_has_has_what_is_allocatable() -> None:
+    live = cache()
+    machine = node("n1", "4c+8Gi")
+    machine["status"]["capacity"] = {"cpu": "5", "memory": "many"}
+    feed(live, machine)
+    (problem,) = live.take_malformed()
+    assert problem.field == "status.capacity[memory]"
+    capacity = live.snapshot(0.0).nodes.capacity
+    assert capacity[[CPU_INDEX, MEMORY_INDEX], 0].tolist() == [5000.0, 8 * 2.0**30]
+
+
+# --- tasks of no job ---
+def test_tasks_on_nodes_that_are_in_no_job_are_known_one_by_one() -> None:
+    live = cache()
+    feed(live, node("n1"), group("g"), pod("mine", "1c", "g", on="n1"))
+    feed(live, pod("other", "1c", on="n1", scheduler="x"), pod("orphan", "1c", "gone", on="n1"))
+    feed(live, pod("done", "1c", on="n1", scheduler="x", phase="Succeeded"), pod("waiting", "1c", "gone"))
+    assert {task.name for task in live.snapshot(0.0).strangers} == {"other", "orphan"}
+    feed(live, group("gone"))
+    live.delete("Pod", "default", "other")
+    assert {task.name for task in live.snapshot(0.0).strangers} == set()
+
+
+# --- objects as they were written ---
+def test_whole_objects_are_kept_only_if_they_are_wanted_and_have_to_be_fed_again_for_that() -> None:
+    live = cache()
+    feed(live, node("n1"))
+    assert not live.wants_original("Node") and live.snapshot(0.0).originals == {}
+    live.attune(SHOWING)
+    assert live.wants_original("Node") and not live.wants_original("ConfigMap")
+    live.keep_original("Node", "", "n1", msgspec.Raw(b'{"a":1}'))
+    live.keep_original("Queue", "", "q", {"b": 2})
+    snapshot = live.snapshot(0.0)
+    assert snapshot.original("Node", "n1") == msgspec.Raw(b'{"a":1}')
+    assert snapshot.original("Queue", "q") == msgspec.Raw(b'{"b":2}')
+    assert snapshot.original("Node", "n2") is None and snapshot.original("Pod", "x/y") is None
+    live.delete("Node", "", "n1")
+    assert live.snapshot(0.0).original("Node", "n1") is None and snapshot.original("Node", "n1") is not None
+    live.attune(configuration(["gang"]))
+    assert live.snapshot(0.0).originals == {}
+
+
+def test_pods_that_are_none_of_our_business_are_not_kept() -> None:
+    live = cache()
+    live.attune(SHOWING)
+    feed(live, pod("mine"), pod("theirs", scheduler="x"))
+    for name in ("mine", "theirs"):
+        live.keep_original("Pod", "default", name, {})
+    assert set(live.snapshot(0.0).originals["Pod"]) == {"default/mine"}

@@ -1,0 +1,211 @@
+"""``volcano-py explain`` and ``simulate --what-if``, through the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scheduler.cli.main import main
+from tests.builders import Raw, group, node, pod, pods, queue
+from tests.unit.cli.cluster import GROUPS, PODS, QUEUES, Cluster
+
+PLAIN = "actions: enqueue, allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n"
+CLUSTER_GROUPS, CLUSTER_PODS, NODES = "/apis/scheduling.volcano.sh/v1beta1/podgroups", "/api/v1/pods", "/api/v1/nodes"
+CONFIG_MAPS, DEPLOYMENTS = "/api/v1/configmaps", "/apis/apps/v1/deployments"
+
+
+def written(path: Path, *objects: Raw) -> str:
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), prog_name="volcano-py")
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> str:
+    """A gang of three of which two find a place."""
+    return written(tmp_path / "cluster.yaml", node("n1"), group("g", minimum=3), *pods("p", 3, "2c", "g"))
+
+
+# --- from manifests ---------------------------------------------------------------------------------------------------
+def test_the_table_says_what_holds_it_and_what_would_help(crowded: str, tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(PLAIN)
+    result = run("explain", "podgroup", "g", "-f", crowded, "--scheduler-conf", str(conf))
+    assert result.exit_code == 0, result.output
+    for words in (
+        "PodGroup default/g: waits",
+        "Queue:     default, number 1 of 1 that wait",
+        "Pods:      3, of which 3 are needed at once; 0 have a node, 2 more would find one",
+        "gang   0 of 3 Pods have a node, 2 more find one",
+        "1      n1     Insufficient cpu  cpu: asked 2, most free 0 on n1",
+        "Smallest change found that would let it run\n  2 cpu more on node n1\n  or 1 node like n1 more",
+    ):
+        assert words in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_the_documents_hold_the_same_as_data(crowded: str, output: str, load: Any) -> None:
+    result = run("explain", "podgroup", "g", "-f", crowded, "-o", output)
+    assert result.exit_code == 0, result.output
+    document = load(result.stdout)
+    assert (document["outlook"], document["pods"]["placeable"]) == ("waits", 2)
+    assert document["turn"] == {"position": 1, "waiting": 1, "before": []}
+    assert document["nodes"][0]["shortages"][0]["asked"] == "2"
+    assert document["changes"][0]["text"] == "2 cpu more on node n1"
+    assert document["changes"][0]["whatIf"][0]["kind"] == "Node"
+
+
+def test_what_is_found_can_be_given_to_simulate(crowded: str, tmp_path: Path) -> None:
+    document = json.loads(run("explain", "podgroup", "g", "-f", crowded, "-o", "json").stdout)
+    change = written(tmp_path / "change.yaml", *document["changes"][0]["whatIf"])
+    result = run("simulate", "-f", crowded, "--what-if", change)
+    assert result.exit_code == 0, result.output
+    assert "starts  default/g          3/3, needs 3  queue default" in result.stdout
+
+
+def test_without_changes_none_are_looked_for(crowded: str) -> None:
+    assert "Smallest change" not in run("explain", "podgroup", "g", "-f", crowded, "--no-changes").stdout
+
+
+def test_a_placed_pod_is_told_why_its_node(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.yaml", node("n1"), node("n2", "1c"), group("g"), pod("p", "2c", "g", on="n1"))
+    result = run("explain", "pod", "p", "-f", path)
+    assert "Pod default/p: placed\n  it has node n1" in result.stdout
+    assert "Why node n1: best nodes of the 1 that take it (Pod default/p)" in result.stdout
+    assert "NODE  SCORE  nodeorder  binpack" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["podgroup", "nobody"], 1, "Failed to explain: there is no podgroup nobody in namespace default"),
+        (["podgroup", "g", "-n", "other"], 1, "there is no podgroup g in namespace other"),
+        (["podgroup", "g", "--scheduler-conf", "/nowhere"], 1, "/nowhere"),
+        (["queue", "g"], 2, "'queue' is not one of 'pod', 'podgroup', 'job'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_explained_is_refused(crowded: str, arguments: list[str], code: int, words: str) -> None:
+    result = run("explain", *arguments, "-f", crowded)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert words in result.stderr
+
+
+def test_manifests_that_cannot_be_read_are_refused_with_their_place(tmp_path: Path) -> None:
+    path = written(tmp_path / "bad.yaml", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": 3})
+    result = run("explain", "pod", "p", "-f", path)
+    assert result.exit_code == 1
+    assert "bad.yaml, document 1: Node: spec" in result.stderr
+
+
+# --- from a cluster ---------------------------------------------------------------------------------------------------
+def living(raw: Raw, uid: str) -> Raw:
+    created = {"uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "3"}
+    return {**raw, "metadata": {**raw["metadata"], **created}}
+
+
+def holding(cluster: Cluster, *, scheduler: str = "volcano-py") -> None:
+    cluster.holds(NODES, living(node("n1"), "u1"))
+    cluster.holds(QUEUES, living(queue("default"), "u2"))
+    cluster.holds(CLUSTER_GROUPS, living(group("g", phase="Inqueue"), "u3"))
+    cluster.holds(CLUSTER_PODS, living(pod("p", "6c", "g", scheduler=scheduler), "u4"))
+
+
+def test_a_living_cluster_is_read_once_and_never_written_to(cluster: Cluster) -> None:
+    holding(cluster)
+    result = cluster.run("explain", "podgroup", "g", "-n", "default")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "PodGroup default/g: waits" in result.stdout
+    assert "2 cpu more on node n1" in result.stdout
+    assert {call.method for call in cluster.api.calls} == {"GET"}
+
+
+def test_the_scheduler_of_the_cluster_says_how_it_is_configured_and_which_names_it_answers_to(cluster: Cluster) -> None:
+    holding(cluster, scheduler="volcano")
+    labels = {"app.kubernetes.io/part-of": "volcano-py", "app.kubernetes.io/component": "scheduler"}
+    meta = {"name": "volcano-py-scheduler", "namespace": "volcano-system", "labels": labels}
+    capped = PLAIN.replace("{name: gang}", "{name: gang}, {name: overcommit}")
+    cluster.holds(CONFIG_MAPS, {"metadata": meta, "data": {"volcano-scheduler.conf": capped}})
+    container = {"args": ["scheduler", "--scheduler-name=volcano", "--scheduler-name=volcano-py"]}
+    cluster.holds(DEPLOYMENTS, {"metadata": meta, "spec": {"template": {"spec": {"containers": [container]}}}})
+    result = cluster.run("explain", "podgroup", "g", "-n", "default", "-o", "json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert json.loads(result.stdout)["outlook"] == "waits"
+    assert "built-in" not in result.stderr
+
+
+def test_without_it_the_built_in_configuration_is_taken_and_that_is_said(cluster: Cluster) -> None:
+    holding(cluster)
+    assert "the built-in one is taken" in cluster.run("explain", "podgroup", "g", "-n", "default").stderr
+
+
+def test_objects_that_cannot_be_used_are_told_of_and_left_out(cluster: Cluster) -> None:
+    holding(cluster)
+    broken = living({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}, "spec": "none"}, "u9")
+    odd = living(node("n3", "many"), "u10")
+    cluster.holds(NODES, living(node("n1"), "u1"), broken, odd)
+    result = cluster.run("explain", "podgroup", "g", "-n", "default")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "warning: Node n2: Node: spec" in result.stderr
+
+
+def test_what_one_may_not_see_is_done_without_unless_nothing_can_be_said_then(cluster: Cluster) -> None:
+    holding(cluster)
+    forbidden = {"kind": "Status", "message": 'storageclasses is forbidden: User "me" cannot list'}
+    cluster.api.answer("GET", "/apis/storage.k8s.io/v1/storageclasses", forbidden, status=403)
+    assert "explained without" in cluster.run("explain", "podgroup", "g", "-n", "default").stderr
+    cluster.api.answer("GET", NODES, {**forbidden, "message": 'nodes is forbidden: User "me" cannot list'}, status=403)
+    assert "list nodes" in cluster.refuses("explain", "podgroup", "g", "-n", "default")
+
+
+def test_names_are_completed_by_kind(cluster: Cluster) -> None:
+    cluster.holds(PODS, living(pod("train-0", "1c"), "u1"))
+    cluster.holds(GROUPS, living(group("train"), "u2"))
+    from click.shell_completion import ShellComplete
+
+    def names(kind: str) -> list[str]:
+        words = ["explain", "--kubeconfig", str(cluster.kubeconfig), "-n", "default", kind]
+        return [item.value for item in ShellComplete(main, {}, "volcano-py", "X").get_completions(words, "tr")]
+
+    assert (names("pod"), names("podgroup")) == (["train-0"], ["train"])
+
+
+# --- simulate --what-if -----------------------------------------------------------------------------------------------
+def test_what_if_prints_what_differs(tmp_path: Path) -> None:
+    before = written(tmp_path / "c.yaml", node("n1", "2c+4Gi"), group("g"), pod("p", "2c", "g"), group("h"),
+                     pod("q", "4c", "h"))  # fmt: skip
+    change = written(tmp_path / "w.yaml", node("n2"))
+    result = run("simulate", "-f", before, "--what-if", change)
+    assert result.exit_code == 0, result.output
+    assert "starts  default/h          1/1, needs 1  queue default" in result.stdout
+    assert "jobs waiting    default  1       0" in result.stdout
+    assert "default/g" not in result.stdout
+
+
+def test_what_if_says_so_when_it_makes_no_difference(tmp_path: Path) -> None:
+    before = written(tmp_path / "c.yaml", node("n1"), group("g"), pod("p", "2c", "g"))
+    result = run("simulate", "-f", before, "--what-if", written(tmp_path / "w.yaml", node("n2", "1c")))
+    assert result.stdout == "It makes no difference.\n"
+
+
+def test_what_if_as_a_document(tmp_path: Path) -> None:
+    before = written(tmp_path / "c.yaml", node("n1", "1c"), group("g"), pod("p", "2c", "g"))
+    change = written(tmp_path / "w.yaml", node("n2"))
+    document = json.loads(run("simulate", "-f", before, "--what-if", change, "-o", "json").stdout)
+    assert list(document["jobs"]["start"]) == ["default/g"]
+    assert yaml.safe_load(run("simulate", "-f", before, "--what-if", change, "-o", "yaml").stdout) == document
+
+
+def test_a_change_that_makes_no_sense_ends_with_code_two(tmp_path: Path) -> None:
+    before = written(tmp_path / "c.yaml", node("n1"))
+    change = written(tmp_path / "w.yaml", {"apiVersion": "v1", "kind": "Node",
+                     "metadata": {"name": "n7", "annotations": {"volcano-py/what-if": "delete"}}})  # fmt: skip
+    result = run("simulate", "-f", before, "--what-if", change)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "w.yaml, document 1: Node n7 is not there, so there is nothing to delete" in result.stderr

@@ -1,0 +1,120 @@
+"""Bindings that wait for other objects, on the cluster in memory."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from scheduler.api.decisions import Bind, Decisions
+from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.objects import ConfigMap, KubeObject
+from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from tests.builders import Raw, World, group, node, pod
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Preparation):
+    """A ConfigMap is asked to be filled, and is by somebody."""
+
+    def step(self, found: KubeObject | None, now: float) -> Step:
+        data = found.data or {} if isinstance(found, ConfigMap) else None
+        if data is None:
+            return Fails(f"{self} not found")
+        if "asked" not in data:
+            return Patch({"data": {"asked": "yes"}})
+        return None if "filled" in data else Waits(f"{self} to be filled")
+
+    def undo(self, found: KubeObject, now: float) -> Patch | None:
+        return Patch({"data": {"asked": None}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Last(Filled):
+    at_binding: ClassVar[bool] = True
+
+
+def config_map(name: str) -> Raw:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {}}
+
+
+def a_world(*names: str) -> World:
+    pods = [pod(f"p{i}", "1c", "g") for i in range(2)]
+    return World(node("n1"), group("g"), pods, [config_map(name) for name in names])
+
+
+def bind(world: World, *preparations: tuple[Preparation, ...]) -> None:
+    """Bind p0, p1 … together, each with its preparations."""
+    cache = world.cluster.cache
+    tasks = [cache._tasks[f"default/p{i}"] for i in range(len(preparations))]
+    decisions = Decisions(binds=[Bind(task, "n1", {}, made, 1) for task, made in zip(tasks, preparations, strict=True)])
+    cache.assume(decisions)
+    world.cluster.carry_out(decisions, [])
+
+
+def fill(world: World, name: str) -> None:
+    """Somebody fills a ConfigMap, and everybody looks again."""
+    world.cluster.server.patch(CONFIG_MAP, "default", name, {"data": {"filled": "yes"}})
+    world.cluster.carry_out(Decisions(), [])
+
+
+def data(world: World, name: str) -> dict[str, Any]:
+    return dict(world.get("ConfigMap", name)["data"])
+
+
+def nodes(world: World) -> list[str | None]:
+    return [world.get("Pod", f"p{i}")["spec"].get("nodeName") for i in range(2)]
+
+
+def filled(name: str, kind: type[Filled] = Filled, timeout: float = 10.0) -> Filled:
+    return kind(kind=CONFIG_MAP, namespace="default", name=name, timeout=timeout)
+
+
+def test_a_gang_is_bound_when_all_it_waits_for_has_come_about() -> None:
+    world = a_world("a", "b")
+    bind(world, (filled("a"),), (filled("b"),))
+    assert data(world, "a") == {"asked": "yes"}
+    fill(world, "a")
+    assert nodes(world) == [None, None]
+    fill(world, "b")
+    assert nodes(world) == ["n1", "n1"]
+
+
+def test_what_is_left_to_the_last_is_asked_for_when_the_rest_has_come_about() -> None:
+    world = a_world("a", "lock")
+    bind(world, (filled("lock", Last), filled("a")), ())
+    assert data(world, "lock") == {}
+    fill(world, "a")
+    assert nodes(world) == [None, "n1"]
+    fill(world, "lock")
+    assert nodes(world) == ["n1", "n1"]
+
+
+def test_a_gang_that_waits_too_long_gives_everything_back() -> None:
+    world = a_world("a", "b")
+    bind(world, (filled("a"),), (filled("b", timeout=2.0),))
+    for _ in range(2):
+        world.cluster.tick()
+    world.cluster.carry_out(Decisions(), [])
+
+    assert nodes(world) == [None, None]
+    assert data(world, "a") == data(world, "b") == {}
+    (event,) = world.events("FailedScheduling")
+    why = "timed out after 2 s waiting for ConfigMap default/b to be filled"
+    assert event == f"execute preBind for pod default/p1 failed: {why}, resync the task"
+    assert not world.cluster.cache.snapshot(0).preparing
+
+
+def test_a_pod_that_is_gone_takes_its_gang_along() -> None:
+    world = a_world("a", "b")
+    bind(world, (filled("a"),), (filled("b"),))
+    world.cluster.server.remove(("/Pod", "default", "p0"))
+    fill(world, "b")
+
+    assert world.get("Pod", "p1")["spec"].get("nodeName") is None
+    assert "p1" not in {bind.task.name for bind in world.cluster.cache.snapshot(0).preparing}
+
+
+def test_something_that_is_not_there_ends_the_waiting() -> None:
+    world = a_world()
+    bind(world, (filled("missing"),), ())
+
+    assert nodes(world) == [None, None]
+    assert "ConfigMap default/missing not found" in world.events("FailedScheduling")[0]

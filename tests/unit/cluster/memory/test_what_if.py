@@ -1,0 +1,116 @@
+"""Changes to a simulated cluster, written as manifests."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.api.names import ASCEND_910, WHAT_IF
+from scheduler.cluster.memory import ManifestError, Simulation
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from tests.builders import NAME, Raw, group, manifests, node, pod, pods, queue
+
+DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
+
+
+def settled(*objects: Any) -> Simulation:
+    simulation = Simulation(manifests(*objects), DEFAULT, [NAME])
+    simulation.run()
+    return simulation
+
+
+def marked(what: str, kind: str, name: str, api_version: str = "v1", **rest: Any) -> Raw:
+    namespace = {"namespace": "default"} if kind in ("Pod", "PodGroup") else {}
+    meta = {"name": name, **namespace, "annotations": {WHAT_IF: what}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **rest}
+
+
+def get(simulation: Simulation, kind: str, name: str, api_version: str = "v1") -> Raw | None:
+    return simulation.cluster.get(api_version, kind, "default" if kind in ("Pod", "PodGroup") else "", name)
+
+
+def on(simulation: Simulation, name: str) -> str:
+    found = get(simulation, "Pod", name)
+    assert found is not None
+    return str(found["spec"].get("nodeName", ""))
+
+
+SCHEDULING = "scheduling.volcano.sh/v1beta1"
+
+
+def test_an_object_that_was_not_there_is_added() -> None:
+    simulation = settled(node("n1", "1c"), group("g"), pod("p", "2c", "g"))
+    simulation.change(manifests(node("n2")))
+    simulation.run()
+    assert on(simulation, "p") == "n2"
+
+
+def test_an_object_that_was_there_is_replaced_and_keeps_its_identity_and_status() -> None:
+    simulation = settled(node("n1"), queue("q", capability="1c"))
+    old = get(simulation, "Queue", "q", SCHEDULING)
+    simulation.change(manifests({k: v for k, v in queue("q", weight=7).items() if k != "status"}))
+    new = get(simulation, "Queue", "q", SCHEDULING)
+    assert old is not None and new is not None
+    assert new["metadata"]["uid"] == old["metadata"]["uid"]
+    assert (new["spec"]["weight"], "capability" in new["spec"], new["status"]["state"]) == (7, False, "Open")
+
+
+def test_merge_changes_what_it_names_and_nothing_else() -> None:
+    simulation = settled(node("n1", "4c+8Gi"), group("g"), pod("p", "6c", "g"))
+    simulation.change(manifests(marked("merge", "Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    simulation.run()
+    changed = get(simulation, "Node", "n1")
+    assert changed is not None
+    assert (changed["status"]["allocatable"]["memory"], WHAT_IF in changed["metadata"].get("annotations", {})) == (
+        "8Gi",
+        False,
+    )
+    assert on(simulation, "p") == "n1"
+
+
+def test_pods_on_a_node_that_goes_are_placed_anew() -> None:
+    simulation = settled(node("n1"), group("g"), pod("p", "2c", "g"))
+    simulation.change(manifests(node("n2"), marked("delete", "Node", "n1")))
+    simulation.run()
+    assert get(simulation, "Node", "n1") is None
+    assert on(simulation, "p") == "n2"
+
+
+def test_such_a_pod_does_not_take_the_chips_of_the_lost_node_with_it() -> None:
+    held = pod("p", "1c+huawei.com/Ascend910=1", "g", on="n1", annotations={ASCEND_910: "Ascend910-5"})
+    simulation = settled(node("n1", "4c+8Gi+huawei.com/Ascend910=8"), group("g"), held)
+    simulation.change(manifests(marked("delete", "Node", "n1")))
+    found = get(simulation, "Pod", "p")
+    assert found is not None
+    assert ASCEND_910 not in found["metadata"]["annotations"]
+
+
+def test_with_a_pod_group_go_its_pods() -> None:
+    simulation = settled(node("n1", "2c"), group("g"), pods("p", 2, "1c", "g"), group("h"), pod("h-0", "2c", "h"))
+    simulation.change(manifests(marked("delete", "PodGroup", "g", SCHEDULING)))
+    simulation.run()
+    assert get(simulation, "Pod", "p-0") is None
+    assert on(simulation, "h-0") == "n1"
+
+
+def test_a_pod_that_is_replaced_is_another_one() -> None:
+    simulation = settled(node("n1"), group("g"), pod("p", "8c", "g"))
+    simulation.change(manifests(pod("p", "1c", "g")))
+    simulation.run()
+    assert on(simulation, "p") == "n1"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (marked("forget", "Node", "n1"), "expected delete or merge, got 'forget'"),
+        (marked("delete", "Node", "n9"), "Node n9 is not there, so there is nothing to delete"),
+        (marked("merge", "Node", "n9", status={}), "Node n9 is not there, so there is nothing to merge"),
+        ({"apiVersion": "x/v1", "kind": "Thing", "metadata": {"name": "a"}}, "is no kind that could make a difference"),
+        (marked("merge", "Queue", "default", SCHEDULING, spec={"capability": {"cpu": "lots"}}), "spec"),
+    ],
+)  # fmt: skip
+def test_a_change_that_makes_no_sense_is_refused_with_its_place(change: Raw, words: str) -> None:
+    simulation = settled(node("n1"))
+    with pytest.raises(ManifestError, match="object 1") as raised:
+        simulation.change(manifests(change))
+    assert words in str(raised.value)

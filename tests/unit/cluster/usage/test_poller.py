@@ -1,0 +1,164 @@
+"""The poller: it asks again and again, follows the configuration, and no answer of any kind stops it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from scheduler.api.usage import NodeUsage
+from scheduler.cluster.usage import UsagePoller, poller
+from scheduler.framework.usage_source import SourceType, UsageSource
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import until
+from tests.unit.cluster.servers import serving
+
+
+async def nobody(path: str) -> bytes:
+    raise AssertionError(path)
+
+
+class World:
+    def __init__(self, *names: str) -> None:
+        self.heard: list[Mapping[str, NodeUsage]] = []
+        self.metrics = Metrics()
+        self.poller = UsagePoller(lambda: names, self.heard.append, self.metrics, nobody)
+
+    def polls(self, result: str) -> float:
+        return self.metrics.registry.get_sample_value("volcano_py_node_usage_polls_total", {"result": result}) or 0
+
+
+def vector(**loads: str) -> web.Response:
+    result = [{"metric": {"instance": name}, "value": [1.0, load]} for name, load in loads.items()]
+    return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def run(scenario: Callable[[World], Awaitable[None]], *names: str) -> None:
+    async def main() -> None:
+        world = World(*names)
+        try:
+            await scenario(world)
+        finally:
+            await world.poller.close()
+
+    asyncio.run(main())
+
+
+def source(address: str, interval: float = 0.01) -> UsageSource:
+    return UsageSource(SourceType.PROMETHEUS, address, interval)
+
+
+def test_it_asks_again_and_again_and_delivers_what_it_hears() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return vector(n1="40")
+
+    async def scenario(world: World) -> None:
+        async with serving(handler) as address:
+            world.poller.follow(source(address))
+            await world.poller.first_answer()
+            await until(lambda: len(world.heard) > 1)
+        assert world.heard[0]["n1"].cpu == 40.0 and world.heard[0].keys() == {"n1"}
+        assert world.polls("success") >= 2
+        assert world.metrics.registry.get_sample_value("volcano_py_nodes_with_usage") == 1
+
+    run(scenario, "n1", "n2")
+
+
+def test_a_source_that_fails_is_told_once_and_counted_and_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[Callable[[], Any]] = [
+        lambda: web.Response(status=500),
+        lambda: web.Response(status=500),
+        lambda: web.Response(text="{}"),
+    ]
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return answers.pop(0)() if answers else vector(n1="7")
+
+    async def scenario(world: World) -> None:
+        async with serving(handler) as address:
+            world.poller.follow(source(address))
+            await until(lambda: world.heard)
+        assert world.polls("error") == 3
+
+    run(scenario, "n1")
+    out = capsys.readouterr().out
+    assert out.count("status 500") == 1 and out.count("the load of nodes is known again") == 1
+
+
+def test_an_error_that_nobody_thought_of_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd:
+        tries = 0
+
+        async def measure(self, nodes: object) -> dict[str, NodeUsage]:
+            self.tries += 1
+            if self.tries == 1:
+                raise ZeroDivisionError
+            return {"n1": NodeUsage(1, 2, 3)}
+
+    class Opened:
+        async def __aenter__(self) -> Odd:
+            return Odd()
+
+        async def __aexit__(self, *error: object) -> None:
+            return None
+
+    monkeypatch.setattr(poller, "open_source", lambda settings, get: Opened())
+
+    async def scenario(world: World) -> None:
+        world.poller.follow(source("http://p"))
+        await until(lambda: world.heard)
+        assert world.polls("error") == 1
+
+    run(scenario, "n1")
+
+
+def test_another_source_in_the_configuration_is_asked_from_then_on_and_none_is_asked_no_more() -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path.split("/")[1])
+        return vector(n1="1")
+
+    async def scenario(world: World) -> None:
+        async with serving(handler) as address:
+            world.poller.follow(source(f"{address}/one"))
+            await until(lambda: "one" in asked)
+            world.poller.follow(source(f"{address}/two"))
+            await until(lambda: "two" in asked)
+            asked.clear()
+            await until(lambda: len(asked) > 3)
+            assert "one" not in asked[1:]
+            world.poller.follow(None)
+            await asyncio.sleep(0.02)
+            asked.clear()
+            await asyncio.sleep(0.05)
+            assert not asked
+
+    run(scenario, "n1")
+
+
+def test_the_same_source_again_is_not_begun_anew() -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return vector(n1="1")
+
+    async def scenario(world: World) -> None:
+        async with serving(handler) as address:
+            world.poller.follow(source(address, 60))
+            await until(lambda: world.heard)
+            world.poller.follow(source(address, 60))
+            await asyncio.sleep(0.05)
+            assert len(asked) == 2  # cpu and memory, once
+
+    run(scenario, "n1")
+
+
+def test_without_a_source_there_is_no_first_answer_to_wait_for() -> None:
+    async def scenario(world: World) -> None:
+        await world.poller.first_answer()
+        assert not world.heard
+
+    run(scenario, "n1")

@@ -1,0 +1,215 @@
+"""The kinds of changes, each in a cluster where it is what helps."""
+
+import json
+
+from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
+from scheduler.framework.configuration import parse_configuration
+from tests.builders import Raw, configuration, group, node, pod, pods, queue
+from tests.unit.explain.worlds import PLAIN, changes, explained
+
+CAPACITY = configuration(["gang", "predicates", "capacity"])
+
+
+def test_a_queue_that_is_missing_is_to_be_created() -> None:
+    assert changes("g", node("n1"), group("g", "q"), pod("p", "1c", "g")) == ["create queue q"]
+
+
+def test_a_queue_that_is_closed_is_to_be_opened() -> None:
+    closed = queue("q", state="Closed")
+    assert changes("g", node("n1"), closed, group("g", "q"), pod("p", "1c", "g"), conf=CAPACITY) == ["open queue q"]
+
+
+def test_of_queues_closed_with_the_one_above_only_that_one_is_to_be_opened() -> None:
+    hierarchy = configuration({"gang": {}, "predicates": {}, "capacity": {"enableHierarchy": True}})
+    found = changes(
+        "g", node("n1"), queue("dept", state="Closed"), queue("team", parent="dept"), group("g", "team"),
+        pod("p", "1c", "g"), conf=hierarchy,
+    )  # fmt: skip
+    assert found == ["open queue dept"]
+
+
+def test_a_limit_of_a_queue_is_to_be_raised_by_what_is_missing() -> None:
+    found = changes(
+        "g", node("n1", "16c+16Gi"), queue("q", capability="10c"), group("h", "q"), pod("h-0", "8c", "h", on="n1"),
+        group("g", "q", 2), pods("p", 2, "3c", "g"), conf=CAPACITY,
+    )  # fmt: skip
+    assert found[0] == "raise queue q's capability cpu from 10 to 14"
+
+
+def test_so_is_the_limit_of_the_queue_above_it() -> None:
+    hierarchy = configuration({"gang": {}, "predicates": {}, "capacity": {"enableHierarchy": True}})
+    found = changes(
+        "g", node("n1", "16c+16Gi"), queue("dept", capability="2c"), queue("team", capability="4c", parent="dept"),
+        group("g", "team"), pod("p", "3c", "g"), conf=hierarchy,
+    )  # fmt: skip
+    assert found[0] == "raise queue dept's capability cpu from 2 to 3"
+
+
+def test_a_card_quota_is_to_be_raised() -> None:
+    limited = queue("q")
+    limited["metadata"]["annotations"] = {CARD_QUOTA: json.dumps({"NVIDIA-H200": 1})}
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "4"}
+    found = changes(
+        "g", node("n1", "8c+8Gi+nvidia.com/gpu=4", labels), limited, group("g", "q", 4),
+        pods("p", 4, "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}),
+        conf=configuration(["gang", "predicates", "capacity-card"]),
+    )  # fmt: skip
+    assert found == ["queue q needs 3 NVIDIA-H200 more in its card quota (4 in all)"]
+
+
+def test_a_resource_quota_is_to_be_raised() -> None:
+    quota: Raw = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "rq", "namespace": "default"},
+        "spec": {"hard": {"memory": "1Gi"}},
+    }
+    found = changes(
+        "g", node("n1"), quota, group("g", asks="3Gi"), pod("p", "1c", "g"),
+        conf=configuration(["gang", "predicates", "resourcequota"]),
+    )  # fmt: skip
+    assert found == ["raise ResourceQuota default/rq's memory from 1Gi to 3Gi"]
+
+
+def test_a_queue_with_too_little_weight_is_to_get_more() -> None:
+    conf = parse_configuration(
+        "actions: enqueue, allocate, reclaim\n"
+        "tiers:\n- plugins: [{name: gang, enableReclaimable: false}, {name: predicates}, {name: proportion}]\n"
+    )
+    found = changes(
+        "g", node("n1", "8c+8Gi"), queue("a"), queue("b"), *((group(f"a{i}", "a"), pod(f"a{i}-0", "1c", f"a{i}"))
+        for i in range(6)), *((group(n, "b"), pod(f"{n}-0", "1c", n)) for n in ("h1", "h2", "h3", "h4", "g")),
+        conf=conf,
+    )  # fmt: skip
+    assert found[0] == "raise queue b's weight from 1 to 2"
+
+
+def test_scheduling_gates_are_to_be_removed_from_as_many_pods_as_it_takes() -> None:
+    found = changes("g", node("n1"), group("g", minimum=2), pods("p", 3, "1c", "g", gated=True))
+    assert found == ["remove the scheduling gates of 2 Pods: p-0, p-1"]
+
+
+def test_a_gang_that_lacks_pods_is_to_ask_for_fewer() -> None:
+    found = changes("g", node("n1"), group("g", minimum=4), pods("p", 2, "1c", "g"))
+    assert found == ["lower minMember of PodGroup default/g from 4 to 2 (it has 2 Pods)"]
+
+
+def test_a_taint_is_to_be_removed() -> None:
+    tainted = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
+    found = changes("g", node("n1", "1c"), node("n2", **tainted), group("g"), pod("p", "2c", "g"))
+    assert found[0] == "remove taint dedicated=x:NoSchedule from node n2"
+
+
+def test_a_cordoned_node_is_to_be_uncordoned() -> None:
+    found = changes("g", node("n1", unschedulable=True), group("g"), pod("p", "2c", "g"))
+    assert found[0] == "uncordon node n1"
+
+
+def test_a_node_is_to_be_labelled() -> None:
+    found = changes("g", node("n1"), group("g"), pod("p", "2c", "g", selector={"disk": "ssd"}))
+    assert found[0] == "label node n1 with disk=ssd"
+
+
+def test_a_label_that_says_something_else_is_left_as_it_is() -> None:
+    found = changes("g", node("n1", labels={"disk": "hdd"}), group("g"), pod("p", "2c", "g", selector={"disk": "ssd"}))
+    assert found == ["1 node more, with 2 cpu, label disk=ssd"]
+
+
+def test_amounts_are_to_be_freed_where_fewest_are_missing() -> None:
+    found = changes("g", node("n1", "2c+8Gi"), node("n2", "3c+1Gi"), group("g"), pod("p", "4c+3Gi", "g"))
+    assert found[0] == "2 cpu more on node n1"
+
+
+def test_several_amounts_are_to_be_freed_on_one_node_where_several_are_missing() -> None:
+    found = changes("g", node("n1", "2c+1Gi"), group("g"), pod("p", "4c+3Gi", "g"))
+    assert found[0] == "2 cpu more on node n1 and 2Gi memory more on node n1"
+
+
+def test_nodes_are_to_be_added_like_the_smallest_that_would_do() -> None:
+    used = [group("h", minimum=2), pod("h-0", "4c", "h", on="n1", priority=9), pod("h-1", "16c", "h", on="n2")]
+    found = changes("g", node("n1"), node("n2", "16c+8Gi"), *used, group("g", minimum=3), pods("p", 3, "3c", "g"))
+    assert "3 nodes like n1 more" in found
+
+
+def test_without_any_node_one_is_to_be_made_to_measure() -> None:
+    assert changes("g", group("g"), pod("p", "2c+1Gi", "g")) == ["1 node more, with 2 cpu, 1Gi memory"]
+
+
+def test_a_pod_that_asks_for_nothing_needs_a_node_all_the_same() -> None:
+    assert changes("g", group("g"), pod("p", "", "g")) == ["1 node more"]
+
+
+def test_a_job_that_is_no_more_important_is_to_go() -> None:
+    apart = {"labels": {"app": "a"}, "affinity": {"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}}  # fmt: skip
+    zone = {"zone": "z"}
+    found = changes(
+        "g", node("n1", labels=zone), group("h"), pod("h-0", "1c", "h", on="n1", **apart), group("g"),
+        pod("p", "1c", "g", **apart),
+    )  # fmt: skip
+    assert "delete PodGroup default/h (1 Pod in queue default, priority 0)" in found
+
+
+def test_chips_of_one_ring_are_to_be_freed_and_their_holder_is_named() -> None:
+    held = {ASCEND_910: "Ascend910-0,Ascend910-1"}
+    other = {ASCEND_910: "Ascend910-4,Ascend910-5"}
+    chips = "1c+huawei.com/Ascend910"
+    found = changes(
+        "g", node("n1", "16c+16Gi+huawei.com/Ascend910=8", {"accelerator-type": "module"}),
+        group("a"), pod("a-0", f"{chips}=2", "a", on="n1", annotations=held),
+        group("b"), pod("b-0", f"{chips}=2", "b", on="n1", annotations=other),
+        group("g"), pod("p", f"{chips}=4", "g"), conf=configuration(["gang", "predicates", "ascend"]),
+    )  # fmt: skip
+    assert found[0] == "2 more free chips in one HCCS ring on node n1 (held by default/a-0)"
+
+
+def test_where_several_things_are_in_the_way_all_of_them_are_named_and_nothing_else() -> None:
+    closed = queue("q", capability="1c", state="Closed")
+    found = changes("g", node("n1", "2c+8Gi"), closed, group("g", "q"), pod("p", "3c", "g", gated=True), conf=CAPACITY)
+    assert found == [
+        "remove the scheduling gates of 1 Pod: p and open queue q and raise queue q's capability cpu from 1 to 3 and "
+        "1 cpu more on node n1"
+    ]
+
+
+def test_of_tainted_nodes_only_those_that_are_needed_are_named() -> None:
+    def fenced(name: str, cpu: int, *keys: str) -> Raw:
+        return node(name, f"{cpu}c+8Gi", taints=[{"key": key, "effect": "NoSchedule"} for key in keys])
+
+    found = changes(
+        "g", fenced("n1", 2, "a"), fenced("n2", 8, "a", "b"), group("g", minimum=3), pods("p", 3, "2c", "g")
+    )
+    assert found[0] == "remove taint a:NoSchedule from node n2 and remove taint b:NoSchedule from node n2"
+
+
+def test_nothing_is_claimed_where_nothing_helps() -> None:
+    it = explained(
+        "podgroup", "g", node("n1"), group("g"), pod("p", "1c", "g", selector={"kubernetes.io/hostname": "n9"}),
+        search=True,
+    )  # fmt: skip
+    assert (it.searched, it.changes) == (True, [])
+
+
+def test_a_change_comes_as_documents_that_can_be_tried() -> None:
+    it = explained("podgroup", "g", node("n1"), group("g"), pod("p", "6c", "g"), search=True)
+    (document,) = it.changes[0].documents
+    assert document == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1", "annotations": {WHAT_IF: "merge"}},
+        "status": {"allocatable": {"cpu": "6"}},
+    }
+
+
+def test_more_may_be_promised_where_that_is_what_is_in_the_way() -> None:
+    it = explained(
+        "podgroup", "g", node("n1"), queue("q"), group("h", "q", asks="4c", phase="Inqueue"),
+        pod("h-0", "4c", "h", selector={"no": "where"}), group("g", asks="1c"), pod("p", "1c", "g"),
+        conf=configuration(["gang", "predicates", "overcommit"]), search=True,
+    )  # fmt: skip
+    assert "raise overcommit's argument overcommit-factor from 1.2 to 1.25" in [change.text for change in it.changes]
+
+
+def test_configurations_without_queues_are_explained_too() -> None:
+    assert changes("g", node("n1"), group("g"), pod("p", "5c", "g"), conf=PLAIN)[0] == "1 cpu more on node n1"

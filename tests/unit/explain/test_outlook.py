@@ -1,0 +1,114 @@
+"""What it is, and what will become of it if nobody changes anything."""
+
+import pytest
+
+from scheduler.explain import NotThereError, Outlook
+from scheduler.explain.explanation import Held
+from tests.builders import Raw, group, node, pod, pods, queue
+from tests.unit.explain.worlds import DEFAULT, explained
+
+JOB: Raw = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "train", "namespace": "default"},
+    "spec": {
+        "schedulerName": "volcano-py",
+        "minAvailable": 1,
+        "tasks": [
+            {
+                "name": "worker",
+                "replicas": 1,
+                "template": {
+                    "spec": {"containers": [{"name": "main", "image": "a:1", "resources": {"requests": {"cpu": "3"}}}]}
+                },
+            }
+        ],
+    },
+}
+
+
+def test_a_pod_that_has_a_node_is_placed_and_told_how_the_nodes_compare() -> None:
+    it = explained("pod", "p", node("n1"), node("n2", "8c+16Gi"), group("g"), pod("p", "1c", "g", on="n1"))
+    assert (it.outlook, it.state) == (Outlook.PLACED, "it has node n1")
+    assert it.ranking is not None
+    assert (it.ranking.chosen, it.ranking.nodes) == ("n1", 2)
+    assert {ranked.name for ranked in it.ranking.best} == {"n1", "n2"}
+    assert all(set(ranked.by_plugin) == {"nodeorder"} for ranked in it.ranking.best)
+
+
+def test_a_gang_that_will_be_placed_starts_and_says_what_its_node_was_chosen_from() -> None:
+    it = explained("podgroup", "g", node("n1"), node("n2"), group("g", minimum=2), pods("p", 2, "3c", "g"))
+    assert (it.outlook, it.state) == (Outlook.STARTS, "it gets its nodes in the next session")
+    assert it.ranking is not None
+    assert it.ranking.chosen == max(it.ranking.best, key=lambda ranked: ranked.total).name
+
+
+def test_each_pod_of_a_gang_is_told_what_was_left_when_its_turn_came() -> None:
+    objects = (node("n1"), node("n2"), group("g", minimum=2), pods("p", 2, "3c", "g"))
+    first, second = (explained("pod", f"p-{i}", *objects).ranking for i in range(2))
+    assert first is not None and second is not None
+    assert (first.nodes, second.nodes) == (2, 1)
+    assert first.chosen != second.chosen
+
+
+def test_a_job_that_waits_for_others_to_leave_starts_later_and_says_for_whom_it_waits() -> None:
+    it = explained(
+        "podgroup", "g", node("n1"), group("h"), pod("h-0", "4c", "h", on="n1", deleting=True),
+        group("g"), pod("g-0", "2c", "g"),
+    )  # fmt: skip
+    assert it.outlook is Outlook.WAITS  # nothing in a simulation ends a Pod that terminates from the start
+    (gate,) = [gate for gate in it.gates if gate.held is Held.PIPELINED]
+    assert gate.message == "g-0 is promised node n1 and waits for default/h-0 to terminate there"
+
+
+def test_what_is_finished_has_ended() -> None:
+    it = explained("pod", "p", node("n1"), group("g"), pod("p", "1c", "g", on="n1", phase="Succeeded"))
+    assert (it.outlook, it.state) == (Outlook.ENDED, "it is Succeeded")
+
+
+def test_a_pod_of_another_scheduler_is_left_alone() -> None:
+    it = explained("pod", "p", node("n1"), pod("p", "1c", scheduler="default-scheduler"))
+    assert it.outlook is Outlook.LEFT_ALONE
+    assert "its schedulerName is default-scheduler, and this scheduler answers to volcano-py" in it.state
+
+
+def test_a_vcjob_is_explained_through_its_pod_group() -> None:
+    it = explained("job", "train", node("n1", "2c+4Gi"), JOB)
+    assert (it.outlook, it.kind) == (Outlook.WAITS, "job")
+    assert it.group.startswith("default/train-")
+
+
+def test_a_vcjob_that_is_not_let_in_has_no_pods_and_is_told_why() -> None:
+    it = explained("job", "train", node("n1", "1c+4Gi"), JOB, conf=DEFAULT, search=True)
+    assert (it.outlook, it.size, it.phase) == (Outlook.WAITS, 0, "Pending")
+    assert [(gate.held, gate.plugin) for gate in it.gates] == [(Held.ENQUEUE, "overcommit")]
+    assert it.changes
+
+
+def test_a_pod_group_without_pods_that_was_let_in_waits_for_its_owner() -> None:
+    it = explained("podgroup", "g", node("n1"), group("g", phase="Inqueue"))
+    assert (it.outlook, [gate.held for gate in it.gates]) == (Outlook.WAITS, [Held.OWNER])
+
+
+@pytest.mark.parametrize("kind", ["pod", "podgroup", "job"])
+def test_what_is_not_there_is_said_to_be_not_there(kind: str) -> None:
+    with pytest.raises(NotThereError, match=f"there is no {kind} nobody in namespace default"):
+        explained(kind, "nobody", node("n1"))
+
+
+def test_the_place_in_the_queue_names_those_before_it() -> None:
+    it = explained(
+        "podgroup", "c", node("n1", "1c"), queue("q"),
+        *((group(name, "q"), pod(f"{name}-0", "2c", name)) for name in "abc"), group("d"), pod("d-0", "2c", "d"),
+    )  # fmt: skip
+    assert it.turn is not None
+    assert (it.turn.queue, it.turn.position, it.turn.waiting) == ("q", 3, 3)
+    assert it.turn.before == ("default/a", "default/b")
+
+
+def test_more_pods_of_a_gang_that_runs_wait_for_a_place_of_their_own() -> None:
+    it = explained(
+        "podgroup", "g", node("n1"), group("g"), pods("p", 2, "2c", "g", on="n1"), pod("p-2", "2c", "g"), search=True
+    )
+    assert (it.outlook, it.placed, it.size) == (Outlook.WAITS, 2, 3)
+    assert it.changes[0].text == "2 cpu more on node n1"

@@ -1,0 +1,24 @@
+"""Explanations of small clusters in a line."""
+
+from typing import Any
+
+from scheduler.cluster.memory import Simulation
+from scheduler.explain import Explanation, explain
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
+from tests.builders import NAME, manifests
+
+DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
+PLAIN = parse_configuration(
+    "actions: enqueue, allocate, backfill\n"
+    "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}]\n"
+)
+
+
+def explained(kind: str, name: str, *objects: Any, conf: Configuration = PLAIN, search: bool = False) -> Explanation:
+    simulation = Simulation(manifests(*objects), conf, [NAME])
+    return explain(simulation, kind, "default", name, search=search)
+
+
+def changes(name: str, *objects: Any, conf: Configuration = PLAIN) -> list[str]:
+    """What would let a PodGroup run, in words."""
+    return [change.text for change in explained("podgroup", name, *objects, conf=conf, search=True).changes]

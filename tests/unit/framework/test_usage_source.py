@@ -1,0 +1,76 @@
+"""The section ``metrics:``: as Volcano reads it and as its documents write it, and what of it cannot be used."""
+
+from typing import Any
+
+import pytest
+
+import scheduler.actions  # noqa: F401
+from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.usage_source import SourceType, UsageSource, parse_usage_source
+
+ELASTIC = UsageSource(
+    SourceType.ELASTICSEARCH,
+    "https://es:9200",
+    10.0,
+    verify_tls=False,
+    index="mine",
+    username="me",
+    password="secret",
+    host_field="host.name",
+)
+
+
+def test_nested_keys_and_keys_with_dots_are_the_same() -> None:
+    plain = {"type": "elasticsearch", "address": "https://es:9200/", "interval": "10s"}
+    fields = {"index": "mine", "username": "me", "password": "secret", "hostnameFieldName": "host.name"}
+    nested = plain | {"tls": {"insecureSkipVerify": "true"}, "elasticsearch": fields}
+    dotted = plain | {"tls.insecureSkipVerify": True, **{f"elasticsearch.{key}": v for key, v in fields.items()}}
+    assert parse_usage_source(nested, "m") == parse_usage_source(dotted, "m") == (ELASTIC, [])
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    source, problems = parse_usage_source({"type": "elasticsearch", "address": "http://es"}, "m")
+    assert source == UsageSource(SourceType.ELASTICSEARCH, "http://es", 30.0, True, "metricbeat-*") and not problems
+    assert source.host_field == "host.hostname"
+
+
+def test_the_adaptor_needs_no_address() -> None:
+    assert parse_usage_source({"type": "prometheus_adaptor"}, "m") == (UsageSource(SourceType.PROMETHEUS_ADAPTOR), [])
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(ELASTIC)
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ({"address": "http://p"}, "m: no type: the load of nodes is not asked for"),
+        ({"type": "graphite"}, "m.type: 'graphite' is none of prometheus, prometheus_adaptor, elasticsearch;"),
+        ({"type": "prometheus"}, "m.address: missing; the load of nodes is not asked for"),
+        ({"type": "prometheus", "address": "p:9090"}, "m.address: not an http or https URL: 'p:9090';"),
+        ({"type": "prometheus", "address": "http://p:99999"}, "m.address: not an http or https URL"),
+        ({"type": "prometheus", "address": ["http://p"]}, "m.address: missing"),
+    ],
+)
+def test_a_section_that_cannot_be_used_is_told_of_and_nobody_is_asked(section: dict[str, Any], problem: str) -> None:
+    source, problems = parse_usage_source(section, "m")
+    assert source is None and len(problems) == 1 and problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize("interval", ["soon", "0s", "-3s", "10", "5ms"])
+def test_an_interval_that_is_none_is_told_of_and_the_default_holds(interval: str) -> None:
+    source, problems = parse_usage_source({"type": "prometheus", "address": "http://p", "interval": interval}, "m")
+    assert source is not None and source.interval == 30.0
+    assert problems[0].startswith("m.interval:") and problems[0].endswith("using 30s")
+
+
+def test_such_a_section_is_a_warning_and_not_the_end_of_the_file() -> None:
+    configuration = parse_configuration("actions: allocate\nmetrics: {type: nonsense}\n", "conf.yaml")
+    assert configuration.metrics is None
+    assert configuration.warnings[0].startswith("conf.yaml: metrics.type: 'nonsense' is none of")
+
+
+def test_no_section_is_nothing_to_speak_of() -> None:
+    configuration = parse_configuration("actions: allocate\n")
+    assert configuration.metrics is None and not configuration.warnings

@@ -1,0 +1,191 @@
+"""Nodes with shared devices, and Pods that ask for some, in a few words."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.api.names import (
+    GPU_INDEX,
+    GPU_MEMORY,
+    GPU_NUMBER,
+    NPU_CORE,
+    VGPU_CORES,
+    VGPU_IDS,
+    VGPU_MEMORY,
+    VGPU_NUMBER,
+    VGPU_REGISTER,
+)
+from scheduler.framework.configuration import Configuration
+from tests.builders import Raw, World, configuration, group, node, pod
+
+ASCEND = "huawei.com/Ascend310P"
+HELD_NPUS = "hami.io/Ascend310P-devices-allocated"
+MODEL = "NVIDIA-Tesla V100"
+
+
+def sharing(
+    *, actions: str = "enqueue, allocate, backfill", others: Sequence[str] = (), **settings: Any
+) -> Configuration:
+    """A configuration with the plugin; ``VGPUEnable=True`` and the like are its arguments."""
+    arguments = {f"deviceshare.{key}": value for key, value in settings.items()}
+    return configuration(
+        ["priority", "gang"], ["deviceshare", *others], actions=actions, arguments={"deviceshare": arguments}
+    )
+
+
+VGPU = sharing(VGPUEnable=True)
+GPU_SHARING = sharing(GPUSharingEnable=True)
+GPU_WHOLE = sharing(GPUNumberEnable=True)
+HAMI = sharing(AscendHAMiVNPUEnable=True)
+MINDCLUSTER = sharing(AscendMindClusterVNPUEnable=True)
+
+
+# --- nodes ---
+def annotated(raw: Raw, annotations: Mapping[str, str]) -> Raw:
+    raw["metadata"]["annotations"] = {**raw["metadata"].get("annotations", {}), **annotations}
+    return raw
+
+
+def gpu_node(name: str, number: int, memory: int, **annotations: str) -> Raw:
+    """A node of GPUs with so much memory each, as Volcano's device plugin reports it."""
+    raw = node(name, f"64c+256Gi+{GPU_MEMORY}={number * memory}+{GPU_NUMBER}={number}")
+    raw["status"]["capacity"] = dict(raw["status"]["allocatable"])
+    return annotated(raw, annotations)
+
+
+def vgpu_node(
+    name: str,
+    number: int = 2,
+    memory: int = 10_000,
+    *,
+    slots: int = 10,
+    model: str = MODEL,
+    broken: Sequence[int] = (),
+    mode: str = "hami-core",
+    annotations: Mapping[str, str] | None = None,
+) -> Raw:
+    """A node of GPUs ``<name>-0``, ``<name>-1``, ... as the vGPU device plugin registers them."""
+    register = "".join(
+        f"{name}-{i},{slots},{memory},{model},{str(i not in broken).lower()},{mode}:" for i in range(number)
+    )
+    totals = f"{VGPU_NUMBER}={number * slots}+{VGPU_MEMORY}={number * memory}+{VGPU_CORES}={number * 100}"
+    return annotated(node(name, f"64c+256Gi+{totals}"), {VGPU_REGISTER: register, **(annotations or {})})
+
+
+def npu_node(
+    name: str,
+    number: int = 2,
+    *,
+    memory: int = 21527,
+    cores: int = 8,
+    slots: int = 7,
+    word: str = "Ascend310P",
+    networks: Sequence[int] = (),
+    broken: Sequence[int] = (),
+    annotations: Mapping[str, str] | None = None,
+) -> Raw:
+    """A node of NPUs ``<name>-0``, ``<name>-1``, ... as HAMi's device plugin registers them."""
+    register = [
+        {"id": f"{name}-{i}", "index": i, "count": slots, "devmem": memory, "devcore": cores, "health": i not in broken}
+        | ({"custominfo": {"NetworkID": networks[i]}} if networks else {})
+        for i in range(number)
+    ]
+    raw = node(name, f"64c+256Gi+huawei.com/{word}={number * slots}")
+    return annotated(raw, {f"hami.io/node-register-{word}": json.dumps(register), **(annotations or {})})
+
+
+def chip_node(name: str, number: int = 2, cores: int = 8) -> Raw:
+    """A node of Ascend 310P chips of which MindCluster's device plugin cuts virtual NPUs."""
+    labels = {"accelerator": "huawei-Ascend310P", "servertype": f"Ascend310P-{cores}"}
+    return node(name, f"64c+256Gi+{NPU_CORE}={number * cores}", labels)
+
+
+def chip_list(node_name: str, chips: Any, unhealthy: Sequence[int] = ()) -> Raw:
+    """What MindCluster's device plugin tells of a node; a list of numbers, or any text."""
+    lists = {
+        ASCEND: ",".join(f"Ascend310P-{i}" for i in chips) if isinstance(chips, list | range) else chips,
+        f"{ASCEND}-Unhealthy": ",".join(f"Ascend310P-{i}" for i in unhealthy),
+    }
+    data = {"DeviceInfoCfg": json.dumps({"DeviceInfo": {"DeviceList": lists}})}
+    return config_map(f"mindx-dl-deviceinfo-{node_name}", data)
+
+
+def config_map(name: str, data: Mapping[str, str]) -> Raw:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "data": dict(data),
+    }
+
+
+# --- Pods ---
+def limited(
+    name: str, *containers: Mapping[str, int | str], init: Sequence[Mapping[str, int | str]] = (), **rest: Any
+) -> Raw:
+    """A Pod whose containers have these limits."""
+    raw = pod(name, **rest)
+    raw["spec"]["containers"] = [_container(f"c{i}", limits) for i, limits in enumerate(containers)]
+    if init:
+        raw["spec"]["initContainers"] = [_container(f"i{i}", limits) for i, limits in enumerate(init)]
+    return raw
+
+
+def _container(name: str, limits: Mapping[str, int | str]) -> Raw:
+    amounts = {key: str(value) for key, value in limits.items()}
+    return {"name": name, "resources": {"limits": amounts, "requests": amounts}} if amounts else {"name": name}
+
+
+def slice_of(number: int = 1, memory: int | None = None, cores: int | None = None) -> dict[str, int | str]:
+    """Limits of a container that asks for vGPUs."""
+    asked: dict[str, int | str] = {VGPU_NUMBER: number}
+    if memory is not None:
+        asked[VGPU_MEMORY] = memory
+    if cores is not None:
+        asked[VGPU_CORES] = cores
+    return asked
+
+
+def jobs(*pods: Raw, minimum: int = 1, name: str = "job", **rest: Any) -> list[Raw]:
+    """The Pods in one PodGroup."""
+    for raw in pods:
+        raw["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = name
+    return [group(name, minimum=minimum, **rest), *pods]
+
+
+def vgpu_pods(number: int, *asked: int | None, name: str = "p", **rest: Any) -> list[Raw]:
+    """So many Pods with one container that asks for (number, memory, cores) of vGPUs."""
+    return [limited(f"{name}-{i}", slice_of(*asked), **rest) for i in range(number)]  # type: ignore[arg-type]
+
+
+# --- outcomes ---
+def given(world: World, key: str) -> dict[str, str]:
+    """Pod -> an annotation of the last cycle's bindings."""
+    return {bind.task.name: bind.annotations[key] for bind in world.decisions.binds if key in bind.annotations}
+
+
+def vgpus(world: World) -> dict[str, str]:
+    return given(world, VGPU_IDS)
+
+
+def gpus(world: World) -> dict[str, str]:
+    return given(world, GPU_INDEX)
+
+
+def cores(world: World) -> dict[str, str]:
+    return given(world, NPU_CORE)
+
+
+def npus(world: World) -> dict[str, str]:
+    return given(world, HELD_NPUS)
+
+
+def message(world: World, name: str) -> str:
+    """Why a Pod waits, as the last cycle says."""
+    return next(p.message for p in world.decisions.pods if p.task.name == name)
+
+
+def problems(world: World) -> list[str]:
+    """What the last cycle set aside: ``kind name field: problem``."""
+    assert world.outcome is not None
+    return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in world.outcome.malformed]

@@ -1,0 +1,254 @@
+"""No part of a card is ever given twice, undoing gives back exactly what was taken, and runs are as one by one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given as with_any
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from scheduler.api.job import Job
+from scheduler.api.names import VGPU_IDS
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError, Statement
+from scheduler.plugins.deviceshare.cards import EVERY_CARD, Card, Cards, Share, charge, mask_of
+from scheduler.plugins.deviceshare.columns import Runs
+from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
+from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
+from scheduler.plugins.deviceshare.hami import HamiNpu, NpuClaim
+from scheduler.plugins.deviceshare.ledger import Ledger
+from scheduler.plugins.deviceshare.plugin import DeviceShare
+from scheduler.plugins.deviceshare.rooms import try_room
+from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
+from tests.builders import Raw, World
+from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, vgpu_node, vgpu_pods
+
+
+@dataclass
+class Setting:
+    """An open session, its ledger, and short ways to its jobs."""
+
+    session: Session
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        (self.ledger,) = next(p for p in self.session.plugins if isinstance(p, DeviceShare))._ledgers
+
+    def job(self, name: str) -> Job:
+        return self.session.jobs[f"default/{name}"]
+
+    def task(self, name: str) -> Task:
+        return next(iter(self.job(name).tasks()))
+
+    def books(self) -> list[tuple[Cards, Cards]]:
+        ledger = self.ledger
+        return [(ledger.cards(row, later=False), ledger.cards(row, later=True)) for row in ledger.readings]
+
+    def free(self, row: int = 0, *, later: bool = False) -> list[int]:
+        """Free memory per card."""
+        return [card.free_memory for card in self.ledger.cards(row, later=later)]
+
+
+def asking(name: str, *asked: int) -> list[Raw]:
+    return jobs(*vgpu_pods(1, *asked, name=name), name=name)
+
+
+def running(name: str, ids: str, on: str = "n", **rest: Any) -> list[Raw]:
+    held = limited(f"{name}-0", slice_of(1, 1, 0), on=on, annotations={VGPU_IDS: ids}, **rest)
+    return jobs(held, name=name, phase="Running")
+
+
+def setting(*objects: Any) -> Setting:
+    return Setting(World(vgpu_node("n"), *objects).session(VGPU))
+
+
+def test_cards_are_chosen_when_a_task_is_allocated_and_given_back_when_it_is_undone() -> None:
+    given = setting(asking("a", 1, 4000, 10), asking("b", 2, 5000, 10))
+    before = given.books()
+    statement = given.session.statement()
+    statement.allocate(given.job("a"), [given.task("a")], [0])
+    assert given.free() == [10_000, 6000]
+    statement.allocate(given.job("b"), [given.task("b")], [0])
+    assert given.free() == [5000, 1000]
+    statement.discard()
+    assert given.books() == before
+
+
+def test_where_no_card_has_it_nothing_is_taken_and_the_numbers_are_told() -> None:
+    given = setting(asking("a", 1, 9000, 10), running("x", "n-0,NVIDIA,2000,0:n-1,NVIDIA,2000,0:"))
+    before = given.books()
+    statement = given.session.statement()
+    with pytest.raises(AllocationError, match="node n has no GPU with 9000 of its memory and 10% of the cores free"):
+        statement.allocate(given.job("a"), [given.task("a")], [0])
+    assert given.books() == before and not statement
+
+
+def test_an_evicted_task_keeps_what_it_has_but_it_can_be_promised_once() -> None:
+    given = setting(
+        asking("a", 1, 9000, 10),
+        asking("b", 1, 9000, 10),
+        running("x", "n-0,NVIDIA,9000,0:"),
+        running("y", "n-1,NVIDIA,9000,0:"),
+    )
+    before = given.books()
+    statement = given.session.statement()
+    statement.evict(given.job("x"), given.task("x"), "preempted")
+    assert given.free() == [1000, 1000] and given.free(later=True) == [10_000, 1000]
+    statement.pipeline(given.job("a"), given.task("a"), 0)
+    assert given.free() == [1000, 1000] and given.free(later=True) == [1000, 1000]
+    with pytest.raises(AllocationError):
+        statement.pipeline(given.job("b"), given.task("b"), 0)
+    statement.discard()
+    assert given.books() == before
+
+
+def test_a_node_that_has_no_devices_takes_nobody() -> None:
+    world = World(vgpu_node("a"), {**vgpu_node("n"), "metadata": {"name": "n"}}, asking("a", 1, 100, 1))
+    given = Setting(world.session(VGPU))
+    with pytest.raises(AllocationError, match="node n has no GPU"):
+        given.session.statement().allocate(given.job("a"), [given.task("a")], [1])
+
+
+NPU = NpuModel("A", "h/A", "h/A-memory", 100, 90, ())
+ASKED = ((1, 3000, 30), (1, 3000, 0), (2, 2000, 20), (1, 6000, 100), (2, 5000, 50), (1, 1000, 10), (1, 9000, 90))
+
+
+class CardsAreConserved(RuleBasedStateMachine):
+    """Random statements over two nodes: allocate, pipeline, evict, discard, commit in any order."""
+
+    @initialize(held=st.lists(st.tuples(st.integers(0, 1), st.sampled_from([1000, 2000])), max_size=4))
+    def open(self, held: list[tuple[int, int]]) -> None:
+        there = [running(f"r{i}", f"a-{card},NVIDIA,{memory},10:", "a") for i, (card, memory) in enumerate(held)]
+        wanted = [asking(f"j{i}", *asked) for i, asked in enumerate(ASKED)]
+        self.given = Setting(World(vgpu_node("a"), vgpu_node("b"), *there, *wanted).session(VGPU))
+        self.running = [f"r{i}" for i in range(len(held))]
+        self.statement: Statement = self.given.session.statement()
+        self.before = self.given.books()
+
+    @rule(number=st.integers(0, len(ASKED) - 1), row=st.integers(0, 1), pipelined=st.booleans())
+    def place(self, number: int, row: int, pipelined: bool) -> None:
+        job, task = self.given.job(f"j{number}"), self.given.task(f"j{number}")
+        if task.uid not in job.of(TaskStatus.PENDING):
+            return
+        books = self.given.books()
+        try:
+            if pipelined:
+                self.statement.pipeline(job, task, row)
+            else:
+                self.statement.allocate(job, [task], [row])
+        except AllocationError:
+            assert self.given.books() == books
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def evict(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.running))
+        job, task = self.given.job(name), self.given.task(name)
+        if task.uid not in job.of(TaskStatus.RELEASING):
+            self.statement.evict(job, task, "test")
+
+    @rule()
+    def discard(self) -> None:
+        self.statement.discard()
+        assert self.given.books() == self.before
+
+    @rule()
+    def commit(self) -> None:
+        self.statement.commit()
+        self.before = self.given.books()
+
+    @invariant()
+    def no_card_has_given_more_than_it_has(self) -> None:
+        ledger = self.given.ledger
+        for row, reading in ledger.readings.items():
+            expected = reading.inventory.cards
+            for _, grant in ledger.holders(row, later=False):
+                expected = charge(expected, grant)
+            cards = ledger.cards(row, later=False)
+            assert cards == expected
+            assert all(card.free_memory >= 0 and card.free_cores >= 0 and card.used <= card.slots for card in cards)
+
+    @invariant()
+    def what_is_to_come_is_what_is_less_who_leaves_and_with_who_was_promised(self) -> None:
+        ledger = self.given.ledger
+        for row, reading in ledger.readings.items():
+            expected = reading.inventory.cards
+            for _, grant in ledger.holders(row, later=True):
+                expected = charge(expected, grant)
+            assert ledger.cards(row, later=True) == expected
+
+
+CardsAreConserved.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestCardsAreConserved = CardsAreConserved.TestCase
+
+CARDS = st.lists(
+    st.builds(
+        Card,
+        slots=st.integers(0, 4),
+        memory=st.just(100),
+        cores=st.just(100),
+        used=st.integers(0, 2),
+        used_memory=st.integers(0, 110),
+        used_cores=st.integers(0, 100),
+        layouts=st.none(),
+        parts=st.just(()),
+        link=st.just(-1),
+    ),
+    min_size=1,
+    max_size=4,
+).map(tuple)
+SHARES = st.lists(
+    st.builds(
+        Share,
+        number=st.integers(1, 3),
+        memory=st.integers(0, 60),
+        cores=st.sampled_from([0, 10, 50, 100]),
+        percent=st.sampled_from([-1, -1, 30, 100]),
+    ),
+    min_size=1,
+    max_size=2,
+).map(tuple)
+POLICIES = st.sampled_from(["", "binpack", "spread"])
+
+
+@settings(max_examples=300, deadline=None)
+@with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), apart=st.booleans())
+def test_a_run_holds_the_places_that_tasks_would_get_one_by_one(
+    cards: Cards, shares: tuple[Share, ...], policy: str, most: int, apart: bool
+) -> None:
+    family, claim = Vgpu(VgpuConfig(), policy, 0, locks=False), VgpuClaim(shares)
+    runs, eligible = Runs(family, claim, most), EVERY_CARD
+    codes = np.array([runs.code(cards, eligible, apart)])
+    room = int(runs.rooms(codes)[0])
+    for ahead in range(most):
+        placement = family.place(cards, claim, eligible)
+        assert (placement is None) == (ahead >= room)
+        if placement is None:
+            break
+        assert runs.scores(codes, np.array([ahead]))[0] == placement.score
+        after = charge(cards, placement.grant)
+        assert charge(after, placement.grant, -1) == cards
+        assert all(now.used_memory <= max(now.memory, was.used_memory) for was, now in zip(cards, after, strict=True))
+        cards = after
+        if apart:
+            eligible &= ~mask_of(placement.grant)
+
+
+@settings(max_examples=300, deadline=None)
+@with_any(cards=CARDS, share=SHARES, policy=POLICIES, number=st.integers(1, 3), soft=st.booleans())
+def test_rooms_that_are_reckoned_are_those_that_trying_finds(
+    cards: Cards, share: tuple[Share, ...], policy: str, number: int, soft: bool
+) -> None:
+    npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
+    npu_claim = NpuClaim(share, soft, "NPU")
+    assert npus.room(cards, npu_claim, EVERY_CARD, 5, False) == try_room(npus, cards, npu_claim, EVERY_CARD, 5, False)
+    for whole in (False, True):
+        gpus = GpuShare(0, whole=whole, locks=False)
+        gpu_claim = GpuClaim(number=number) if whole else GpuClaim(memory=share[0].memory)
+        assert gpus.room(cards, gpu_claim, EVERY_CARD, 5, False) == try_room(
+            gpus, cards, gpu_claim, EVERY_CARD, 5, False
+        )

@@ -1,0 +1,169 @@
+"""Virtual NPUs cut by MindCluster's device plugin, in whole cycles."""
+
+import pytest
+
+from scheduler.api.names import ASCEND_REAL, NPU_CORE
+from tests.builders import Raw, World
+from tests.unit.plugins.deviceshare.devices import (
+    MINDCLUSTER,
+    chip_list,
+    chip_node,
+    config_map,
+    cores,
+    jobs,
+    limited,
+    message,
+    problems,
+    sharing,
+)
+
+
+def npu_pod(name: str, number: int, level: str = "", dvpp: str = "", **rest: object) -> Raw:
+    labels = {"ring-controller.atlas": "ascend-310P"}
+    if level:
+        labels["vnpu-level"] = level
+    if dvpp:
+        labels["vnpu-dvpp"] = dvpp
+    return limited(name, {NPU_CORE: number}, labels=labels, **rest)  # type: ignore[arg-type]
+
+
+def holder(number: int, given: str, real: str = "", name: str = "old") -> Raw:
+    annotations = {NPU_CORE: given, **({ASCEND_REAL: real} if real else {})}
+    return npu_pod(name, number, on="n", annotations=annotations)
+
+
+def cluster(number: int = 2) -> list[Raw]:
+    return [chip_node("n", number), chip_list("n", range(number))]
+
+
+@pytest.mark.parametrize(
+    ("number", "level", "dvpp", "template"),
+    [
+        (1, "", "", "vir01"),
+        (2, "", "", "vir02_1c"),
+        (2, "other", "", "vir02_1c"),
+        (2, "high", "", "vir02"),
+        (4, "", "", "vir04_3c"),
+        (4, "high", "null", "vir04"),
+        (4, "", "yes", "vir04_4c_dvpp"),
+        (4, "high", "no", "vir04_3c_ndvpp"),
+    ],
+)
+def test_cores_and_labels_choose_the_template(number: int, level: str, dvpp: str, template: str) -> None:
+    world = World(cluster(1), jobs(npu_pod("p", number, level, dvpp))).run(MINDCLUSTER)
+    assert cores(world) == {"p": f"0-{template}"}
+
+
+def test_a_pod_gets_a_time_of_its_own_with_its_part() -> None:
+    world = World(cluster(1), jobs(npu_pod("p", 1), npu_pod("q", 1))).run(MINDCLUSTER)
+    first, second = world.decisions.binds
+    assert set(first.annotations) == {NPU_CORE, "predicate-time"}
+    assert int(first.annotations["predicate-time"]) < int(second.annotations["predicate-time"])
+
+
+def test_a_multiple_of_a_chips_cores_means_whole_chips() -> None:
+    world = World(cluster(3), jobs(npu_pod("p", 16), npu_pod("q", 8), npu_pod("r", 8))).run(MINDCLUSTER)
+    assert cores(world) == {"p": "0,1", "q": "2"}
+
+
+def test_whole_chips_that_others_have_stand_in_nobodys_way() -> None:
+    assert cores(World(cluster(), holder(8, "0", "Ascend310P-0"), jobs(npu_pod("p", 8))).run(MINDCLUSTER)) == {"p": "1"}
+
+
+def test_the_chip_with_least_free_is_cut() -> None:
+    held = holder(2, "1-vir02_1c", "Ascend310P-2c.1cpu-100-1_0")
+    assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "1-vir02_1c"}
+
+
+def test_a_chip_that_is_being_cut_is_left_alone_and_no_other_template_is_cut_on_the_node() -> None:
+    held = holder(2, "1-vir02_1c")
+    assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
+    world = World(cluster(), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)
+    assert cores(world) == {}
+    assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in message(world, "p")
+
+
+def test_once_a_part_is_cut_other_templates_may_be_cut() -> None:
+    held = holder(4, "0-vir04_3c", "Ascend310P-4c.3cpu-100-0_0")
+    assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
+
+
+def test_where_cpus_are_short_a_lesser_template_does() -> None:
+    held = holder(4, "0-vir04", "Ascend310P-4c-100-0_0")
+    assert cores(World(cluster(1), held, jobs(npu_pod("p", 4, "high"))).run(MINDCLUSTER)) == {"p": "0-vir04_3c"}
+
+
+def test_the_image_processor_of_a_chip_is_given_once() -> None:
+    held = holder(4, "0-vir04_4c_dvpp", "Ascend310P-4c.4cpu.dvpp-100-0_0")
+    for dvpp, given in (("yes", {}), ("null", {}), ("no", {"p": "0-vir04_3c_ndvpp"})):
+        world = World(cluster(1), held, jobs(npu_pod("p", 4, dvpp=dvpp))).run(MINDCLUSTER)
+        assert cores(world) == given
+
+
+def test_a_chip_with_three_groups_in_use_is_cut_in_small_parts_only() -> None:
+    held = [holder(1, "0-vir01", f"Ascend310P-1c-10{i}-0_{i}", f"old-{i}") for i in range(3)]
+    assert cores(World(cluster(1), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)) == {}
+    assert cores(World(cluster(1), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
+    held.append(holder(1, "0-vir01", "Ascend310P-1c-103-0_3", "old-3"))
+    assert cores(World(cluster(1), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {}
+    assert cores(World(cluster(1), held, jobs(npu_pod("p", 1))).run(MINDCLUSTER)) == {"p": "0-vir01"}
+
+
+def test_only_chips_that_are_listed_and_healthy_are_given() -> None:
+    nodes = [chip_node("n", 3), chip_list("n", [1, 2], unhealthy=[2])]
+    world = World(nodes, jobs(*(npu_pod(f"p-{i}", 8) for i in range(2)))).run(MINDCLUSTER)
+    assert cores(world) == {"p-0": "1"}
+
+
+def test_a_list_in_the_annotations_of_the_node_does_where_there_is_no_config_map() -> None:
+    raw = chip_node("n", 1)
+    raw["metadata"]["annotations"] = {"huawei.com/Ascend310P": "Ascend310P-0"}
+    assert cores(World(raw, jobs(npu_pod("p", 8))).run(MINDCLUSTER)) == {"p": "0"}
+
+
+def test_the_node_with_least_idle_is_the_best() -> None:
+    held = holder(2, "1-vir02_1c", "Ascend310P-2c.1cpu-100-1_0")
+    nodes = [chip_node("a"), chip_list("a", range(2)), *cluster()]
+    world = World(nodes, held, jobs(npu_pod("p", 2))).run(sharing(AscendMindClusterVNPUEnable=True, ScheduleWeight=10))
+    assert world.bound == {"p": "n"}
+
+
+def test_a_node_that_needs_no_lesser_template_is_better() -> None:
+    held = holder(4, "0-vir04", "Ascend310P-4c-100-0_0")
+    nodes = [*cluster(1), chip_node("z", 1), chip_list("z", range(1))]
+    settings = sharing(AscendMindClusterVNPUEnable=True, ScheduleWeight=10)
+    assert World(nodes, held, jobs(npu_pod("p", 4, "high"))).run(settings).bound == {"p": "z"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (npu_pod("p", 3), "1 node(s) had no Ascend310P chips with 3 AI cores free"),
+        (npu_pod("p", 2, dvpp="maybe"), "a label vnpu-dvpp that is not yes, no or null: 'maybe'"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused_with_the_reason(raw: Raw, words: str) -> None:
+    assert words in message(World(cluster(), jobs(raw)).run(MINDCLUSTER), "p")
+
+
+def test_pods_of_another_kind_are_counted_by_amounts_alone() -> None:
+    world = World(cluster(), jobs(limited("p", {NPU_CORE: 2}))).run(MINDCLUSTER)
+    assert world.bound == {"p": "n"} and cores(world) == {}
+
+
+@pytest.mark.parametrize(
+    "raw", [chip_list("n", "Ascend910-0"), chip_list("n", "Ascend310P-,x"), chip_list("n", 7),
+            config_map("mindx-dl-deviceinfo-n", {"DeviceInfoCfg": "["}), config_map("mindx-dl-deviceinfo-n", {})],
+)  # fmt: skip
+def test_a_malformed_list_of_chips_is_told_of_and_nothing_else_stops(raw: Raw) -> None:
+    good = [chip_node("z", 1), chip_list("z", range(1))]
+    world = World(chip_node("n"), raw, good, jobs(npu_pod("p", 8))).run(MINDCLUSTER)
+    assert world.bound == {"p": "z"} and len(problems(world)) == 1
+
+
+@pytest.mark.parametrize("given", ["x", "0-vir99", "-vir01", "0,x", "1" * 50])
+def test_malformed_holdings_are_told_of_and_nothing_else_stops(given: str) -> None:
+    world = World(cluster(1), holder(2, given), jobs(npu_pod("p", 2))).run(MINDCLUSTER)
+    assert cores(world) == {"p": "0-vir02_1c"}
+    (problem,) = problems(world)
+    assert problem.startswith(f"Pod old metadata.annotations[{NPU_CORE}]: ")

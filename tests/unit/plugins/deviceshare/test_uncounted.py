@@ -1,0 +1,51 @@
+"""Resources about which the plugin alone decides are no amounts, from the session on in which it is switched on."""
+
+from tests.builders import World, configuration, group, queue
+from tests.unit.plugins.deviceshare.devices import ASCEND, HAMI, config_map, jobs, limited, npu_node, npus
+
+MEMORY = f"{ASCEND}-memory"
+PLAIN = configuration(["priority", "gang"])
+
+
+def test_they_count_until_the_plugin_is_switched_on_and_again_when_it_is_switched_off() -> None:
+    asker = limited("p", {ASCEND: 1, MEMORY: 3000, "cpu": 1})
+    world = World(npu_node("n"), jobs(asker, asks=f"1c+{MEMORY}=3000")).run(PLAIN)
+    assert world.bound == {}
+    assert npus(world.run(HAMI)) == {"p": "n-0,Ascend310P,3072,0:;"}
+    fresh = World(npu_node("n"), jobs(asker, asks=f"1c+{MEMORY}=3000"))
+    fresh.session(HAMI)
+    assert fresh.run(PLAIN).bound == {}
+
+
+def test_what_is_on_a_node_and_what_a_gang_asks_for_is_counted_anew() -> None:
+    world = World(npu_node("n"), jobs(limited("p", {ASCEND: 1, MEMORY: 3000}, on="n"), asks=f"{MEMORY}=3000"))
+    counted = world.session(PLAIN)
+    position = counted.dimensions.find(MEMORY)
+    assert position is not None
+    job = counted.jobs["default/job"]
+    assert counted.nodes.used[position].tolist() == [3_000_000]
+    assert job.min_resources is not None and job.min_resources[position] == 3_000_000
+    left_out = world.session(HAMI)
+    job = left_out.jobs["default/job"]
+    assert left_out.nodes.used[position].tolist() == [0] and left_out.nodes.idle[position].tolist() == [0]
+    assert job.min_resources is not None and job.min_resources[position] == 0 and job.allocated[position] == 0
+
+
+def test_names_come_from_the_config_map_and_follow_it() -> None:
+    text = "vnpus: [{commonWord: B, resourceName: huawei.com/B, resourceMemoryName: huawei.com/B-mem}]"
+    world = World(config_map("volcano-vgpu-device-config", {"device-config.yaml": text}))
+    assert world.session(HAMI).dimensions.uncounted == {
+        "huawei.com/B-mem",
+        "huawei.com/B-core",
+    }
+
+
+def test_a_queue_with_such_a_resource_in_its_capability_is_not_held_up_by_it() -> None:
+    settings = configuration(
+        ["priority", "gang"],
+        ["deviceshare", "capacity"],
+        arguments={"deviceshare": {"deviceshare.AscendHAMiVNPUEnable": True}},
+    )
+    asker = limited("p", {ASCEND: 1, MEMORY: 3000}, annotations={"scheduling.k8s.io/group-name": "g"})
+    world = World(npu_node("n"), queue("q", capability=f"{MEMORY}=1000"), group("g", "q"), asker).run(settings)
+    assert world.bound == {"p": "n"}

@@ -1,0 +1,66 @@
+"""Extenders for tests: they answer as told and remember what they were asked."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import run_cycle
+from scheduler.framework.outside import Reply, Request
+from tests.builders import World, configuration
+
+URL = "http://extender.example.com/v1"
+VERBS = [
+    *("onSessionOpen", "onSessionClose", "predicate", "prioritize", "preemptable", "reclaimable", "queueOverused"),
+    *("jobEnqueueable", "jobEnqueued", "jobReady", "allocateFunc", "deallocateFunc"),
+]
+Answer = Callable[[Any], Any] | Mapping[str, Any] | Reply
+
+
+class FakeExtender:
+    """``answers``: verb -> what it says: a dictionary, or a function of the question; everything else gets ``{}``."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[Request] = []
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        self.requests += requests
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: Request) -> Reply:
+        verb, question = request.url.rsplit("/", 1)[1], json.loads(request.body)
+        self.asked.append((verb, question))
+        answer = self.answers.get(verb, {})
+        if callable(answer):
+            answer = answer(question)
+        return answer if isinstance(answer, Reply) else Reply(json.dumps(answer).encode())
+
+    def questions(self, verb: str) -> list[Any]:
+        return [question for asked, question in self.asked if asked == verb]
+
+    @property
+    def verbs(self) -> list[str]:
+        return [verb for verb, _ in self.asked]
+
+
+def conf(
+    verbs: str, *, actions: str = "enqueue, allocate, backfill", first: bool = False, **arguments: Any
+) -> Configuration:
+    """A configuration in which the extender is asked these verbs, in the last tier or in the first."""
+    settings = {"extender.urlPrefix": f"{URL}/", **{f"extender.{verb}Verb": verb for verb in verbs.split()}}
+    settings |= {f"extender.{key}": value for key, value in arguments.items()}
+    others: Sequence[Sequence[str]] = (["priority", "gang"], ["predicates", "proportion"])
+    tiers = (["extender", *others[0]], others[1]) if first else (others[0], [*others[1], "extender"])
+    return configuration(*tiers, actions=actions, arguments={"extender": settings})
+
+
+def schedule(world: World, settings: Configuration, extender: FakeExtender) -> World:
+    """One cycle, carried out."""
+    cache = world.cluster.cache
+    world.outcome = run_cycle(cache.snapshot(world.cluster.now), settings, outside=extender)
+    cache.assume(world.outcome.decisions)
+    world.cluster.carry_out(world.outcome.decisions, world.outcome.malformed)
+    world.cluster.tick()
+    return world

@@ -1,0 +1,147 @@
+"""Pools put together from ResourceSlices: which devices are within reach of which node."""
+
+import pytest
+
+from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
+from scheduler.plugins.predicates.dynamic_resources.search import NodeRefusedError
+from tests.builders import Raw
+from tests.device_builders import claim_spec, device, gpus, request, resource_slice
+from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, search
+
+ZONES = {"n1": {"zone": "a"}, "n2": {"zone": "b"}}
+
+
+def zone(name: str) -> Raw:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}]}
+
+
+def reached(found: Inventory, row: int = 0) -> list[str]:
+    return [device.spec.name for device in found.at(row).devices]
+
+
+def test_a_slice_is_for_its_node() -> None:
+    found = inventory([resource_slice(gpus(1), "n1")], ["n1", "n2"])
+
+    assert (reached(found, 0), reached(found, 1)) == (["gpu-0"], [])
+    assert found.wide == []
+
+
+def test_a_slice_may_be_for_all_nodes_or_for_those_a_selector_meets() -> None:
+    found = inventory(
+        [
+            resource_slice([device("everywhere")], pool="a", allNodes=True),
+            resource_slice([device("in-b")], pool="b", nodeSelector=zone("b")),
+        ],
+        ZONES,
+    )
+
+    assert (reached(found, 0), reached(found, 1)) == (["everywhere"], ["everywhere", "in-b"])
+    assert {d.spec.name for d in found.wide} == {"everywhere", "in-b"}
+
+
+def test_a_slice_may_say_it_device_by_device() -> None:
+    devices = [
+        device("one", nodeName="n1"),
+        device("b", nodeSelector=zone("b")),
+        device("all", allNodes=True),
+        device("none"),
+    ]
+
+    found = inventory([resource_slice(devices, pool="p", perDeviceNodeSelection=True)], ZONES)
+
+    assert (reached(found, 0), reached(found, 1)) == (["one", "all"], ["b", "all"])
+
+
+def test_nodes_that_reach_the_same_share_one_answer() -> None:
+    found = inventory([resource_slice(gpus(2), pool="net", allNodes=True)], ["n1", "n2"])
+
+    assert found.at(0) is found.at(1)
+
+
+def test_the_newest_generation_counts() -> None:
+    old = resource_slice([device("old")], "n1", name="old", generation=1)
+    new = resource_slice([device("new")], "n1", name="new", generation=2)
+
+    assert reached(inventory([old, new])) == ["new"]
+
+
+def test_an_old_generation_is_void_when_the_new_one_has_nothing_for_the_node() -> None:
+    old = [resource_slice([device(f"old-{n}")], n, name=f"old-{n}", pool="p", count=2) for n in ("n1", "n2")]
+    new = resource_slice([device("new")], "n2", name="new", pool="p", generation=2)
+
+    found = inventory([*old, new], ["n1", "n2"])
+
+    assert (reached(found, 0), reached(found, 1)) == ([], ["new"])
+
+
+def test_nothing_is_taken_of_a_pool_of_which_slices_are_missing() -> None:
+    found = inventory([resource_slice(gpus(2), "n1", count=2)])
+
+    assert reached(found) == []
+    with pytest.raises(NodeRefusedError, match=r"asks for all devices, but resource pool gpu.example.com/n1 is curr"):
+        search(Books(found), demand(claim_spec(request(allocationMode="All"))))
+
+
+def test_a_pool_is_whole_when_its_slices_are_spread_over_nodes() -> None:
+    slices = [resource_slice([device(n)], n, name=n, pool="p", count=2) for n in ("n1", "n2")]
+
+    assert reached(inventory(slices, ["n1", "n2"])) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        [resource_slice([device("twice")], "n1", name=name, count=2) for name in ("a", "b")],
+        [
+            resource_slice(
+                [device("x", consumesCounters=[{"counterSet": "s", "counters": {"m": {"value": "1"}}}])], "n1"
+            )
+        ],
+    ],
+)
+def test_nothing_is_taken_of_a_pool_that_contradicts_itself(slices: list[Raw]) -> None:
+    with pytest.raises(NodeRefusedError, match="invalid resource pools were encountered"):
+        search(Books(inventory(slices)), demand(claim_spec(request())))
+
+
+def test_pools_come_by_driver_and_name_slices_by_name_devices_in_their_order() -> None:
+    found = inventory(
+        [
+            resource_slice([device("4")], "n1", driver="z.example.com"),
+            resource_slice([device("2")], "n1", name="b", pool="p", count=2),
+            resource_slice([device("1"), device("0")], "n1", name="a", pool="p", count=2),
+            resource_slice([device("3")], "n1", name="0", pool="q"),
+        ]
+    )
+
+    assert reached(found) == ["1", "0", "2", "3", "4"]
+
+
+def test_devices_that_have_to_be_made_ready_come_last() -> None:
+    found = inventory(
+        [
+            resource_slice([device("slow", bindingConditions=["attached"])], "n1", pool="a"),
+            resource_slice([device("quick")], "n1", pool="b"),
+        ]
+    )
+
+    assert reached(found) == ["quick", "slow"]
+
+
+def test_a_device_with_an_amount_that_is_none_is_left_out_and_told_of() -> None:
+    found = inventory([resource_slice([device("bad", None, {"memory": "many"}), *gpus(1)], "n1")])
+
+    assert reached(found) == ["gpu-0"]
+    assert [(m.kind, m.name, m.field) for m in found.problems] == [
+        ("ResourceSlice", "n1-gpu.example.com", "spec.devices[0]")
+    ]
+
+
+def test_slices_that_did_not_change_are_not_read_again() -> None:
+    slices = [resource_slice(gpus(1), "n1")]
+    before = inventory(slices)
+
+    after = Inventory(dict(before._objects), before._facts, before)
+
+    assert after.at(0).devices[0] is before.at(0).devices[0]

@@ -1,0 +1,130 @@
+"""Which volume each claim of a Pod gets on each node, against a plain reading of the rule, node by node."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.api.node import Codes, NodeFacts
+from scheduler.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from scheduler.plugins.predicates.volumes.claims import Wanted, wanted_by
+from scheduler.plugins.predicates.volumes.plan import Plan
+from scheduler.plugins.predicates.volumes.pool import Pool
+from scheduler.plugins.predicates.volumes.reach import Topology
+from scheduler.plugins.predicates.volumes.situations import Situation
+from tests.builders import World, group, node
+from tests.unit.plugins.predicates.volumes.stock import CONF, ZONE, claim, storage_class, user, volume
+
+NODES = 12
+
+
+def complain(*_: object) -> Any:
+    return complain
+
+
+class Silent:
+    """Nobody listens."""
+
+    about = staticmethod(complain)
+
+
+def facts() -> NodeFacts:
+    labels = [{"kubernetes.io/hostname": f"n{i:02}", ZONE: "abc"[i % 3]} for i in range(NODES)]
+    return NodeFacts([Node(metadata=ObjectMeta(name=f"n{i:02}", labels=labels[i])) for i in range(NODES)])
+
+
+def decoded(struct: Any, raw: dict[str, Any]) -> Any:
+    return msgspec.convert(raw, struct)
+
+
+wide = st.builds(lambda size, zone: (size, (), zone), st.integers(1, 5), st.sampled_from(["a", "b", ""]))
+narrow = st.builds(lambda size, on: (size, (f"n{on:02}",), ""), st.integers(1, 5), st.integers(0, NODES))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    stock=st.lists(st.one_of(wide, narrow), max_size=8),
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    taken=st.sets(st.integers(0, 7)),
+    made=st.booleans(),
+)
+def test_the_smallest_volume_that_is_left_node_by_node(
+    stock: list[tuple[int, tuple[str, ...], str]], sizes: list[int], taken: set[int], made: bool
+) -> None:
+    raw = [{**volume(f"v{i}", f"{size}Gi", on=on, zone=zone)} for i, (size, on, zone) in enumerate(stock)]
+    for one in raw:
+        one["status"] = {"phase": "Available"}
+    volumes = {one["metadata"]["name"]: decoded(PersistentVolume, one) for one in raw}
+    wanted = [wanted_by(decoded(PersistentVolumeClaim, claim("c", f"{size}Gi"))) for size in sorted(sizes)]
+    nodes = facts()
+    pool = Pool(volumes, {}, Silent())  # type: ignore[arg-type]
+    topology = Topology(nodes)
+
+    def reach_of(one: PersistentVolume) -> Any:
+        return topology.of_volume(one, complain)
+
+    def provision(_: Wanted) -> Codes:
+        return np.full(NODES, -1 if made else 0, dtype=np.int32)
+
+    plan = Plan(pool, wanted, reach_of, provision, NODES)
+    for rank in taken & set(range(len(pool.volumes))):
+        pool.taken[rank] = True
+    plan.recompute()
+
+    for row in range(NODES):
+        left = [
+            one for rank, one in enumerate(pool.volumes) if not pool.taken[rank] and row in reach_of(one).rows.tolist()
+        ]
+        expected = []
+        for size in sorted(sizes):
+            good = [one for one in left if int(str(one.spec.capacity["storage"])[:-2]) >= size]  # type: ignore[index]
+            expected.append(good[0].metadata.name if good else "")
+            left = left if not good else [one for one in left if one is not good[0]]
+        assert plan.at(row) == expected
+        assert (plan.codes[row] < 0) == (made or "" not in expected)
+
+
+def test_pods_with_claims_of_their_own_that_are_alike_are_looked_at_as_one() -> None:
+    """Otherwise a thousand Pods of a StatefulSet would cost a thousand times all nodes."""
+    claims = [claim(f"c{i}") for i in range(20)]
+    world = World(
+        node("n1", "100c"),
+        storage_class(),
+        [volume(f"v{i}") for i in range(20)],
+        claims,
+        group("g", minimum=20),
+        [user(f"p{i}", f"c{i}") for i in range(20)],
+    ).run(CONF)
+
+    session = world.outcome.session  # type: ignore[union-attr]
+    assert len(world.bound) == 20
+    assert len({bind.preparations[0].name for bind in world.decisions.binds}) == 20
+    assert len(session._views) == 1
+
+
+def test_bound_claims_of_one_zone_are_one_situation() -> None:
+    nodes = [node("n1", "100c", {ZONE: "a"}), node("n2", "100c", {ZONE: "b"})]
+    held = [
+        [
+            claim(f"c{i}", volumeName=f"v{i}"),
+            volume(f"v{i}", zone="ab"[i % 2], claimRef={"namespace": "default", "name": f"c{i}"}),
+        ]
+        for i in range(10)
+    ]
+    world = World(
+        nodes,
+        storage_class(),
+        [o for pair in held for o in pair],
+        group("g", minimum=10),
+        [user(f"p{i}", f"c{i}") for i in range(10)],
+    ).run(CONF)
+
+    assert [world.bound[f"p{i}"] for i in range(10)] == ["n1", "n2"] * 5
+    assert len(world.outcome.session._views) == 2  # type: ignore[union-attr]
+
+
+def test_situations_are_equal_by_what_they_hold() -> None:
+    assert Situation(drivers=("a",)) == Situation(drivers=("a",))
+    assert len({Situation(drivers=("a",)), Situation(drivers=("a",)), Situation()}) == 2

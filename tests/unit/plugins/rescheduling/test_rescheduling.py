@@ -1,0 +1,153 @@
+"""rescheduling: every so often Pods leave busy nodes while there are idle ones, no more than those can take."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.api.objects import Container, PodSpec, ResourceRequirements
+from scheduler.api.usage import NodeUsage
+from scheduler.framework.configuration import Configuration
+from scheduler.plugins.rescheduling.qos import Qos, qos_of
+from tests.builders import World, configuration, group, node, pod
+
+HALF = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 50, "memory": 50}}
+
+
+def conf(parameters: dict[str, Any] | None = None, **arguments: Any) -> Configuration:
+    if parameters is not None:
+        arguments["strategies"] = [{"name": "lowNodeUtilization", "params": parameters}]
+    settings = {"interval": "0s", **arguments}
+    return configuration(["rescheduling"], actions="shuffle", arguments={"rescheduling": settings})
+
+
+def world(loads: dict[str, tuple[float, float]], *pods: Any, age: float = 0.0, **cordoned: Any) -> World:
+    """Nodes of 10 cpus and 10 GiB, so many per cent of cpu and memory busy."""
+    nodes = [node(name, "10c+10Gi", **cordoned.get(name, {})) for name in loads]
+    made = World(nodes, group("g", phase="Running"), *pods)
+    made.cluster.cache.take_usage({n: NodeUsage(*load, made.cluster.now - age) for n, load in loads.items()})
+    return made
+
+
+def second_round(made: World, settings: Configuration) -> set[str]:
+    """Who is evicted by the second session: the first begins the interval."""
+    assert made.run(settings).evicted == set()
+    return made.run(settings).evicted
+
+
+def running(name: str, asks: str = "1c+1Gi", on: str = "n1", **rest: Any) -> Any:
+    return pod(name, asks, "g", on=on, **rest)
+
+
+def test_pods_leave_a_busy_node_until_it_comes_below_the_target() -> None:
+    made = world({"n1": (75, 10), "n2": (5, 5)}, *(running(f"p{i}", priority=i) for i in range(5)))
+    assert second_round(made, conf(HALF)) == {"p0", "p1", "p2"}
+
+
+def test_no_more_pods_leave_than_the_idle_nodes_take_until_they_come_to_the_target() -> None:
+    made = world({"n1": (95, 10), "n2": (15, 5), "n3": (40, 40)}, *(running(f"p{i}", "2c") for i in range(5)))
+    assert len(second_round(made, conf(HALF))) == 2
+
+
+def test_what_is_over_the_target_already_takes_nobody() -> None:
+    loose = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50, "memory": 50}}
+    made = world({"n1": (90, 10), "n2": (5, 60)}, running("p"))
+    assert second_round(made, conf(loose)) == set()
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [{"n1": (75, 5), "n2": (25, 5)}, {"n1": (45, 5), "n2": (5, 5)}, {"n1": (5, 5), "n2": (5, 5)}, {"n1": (75, 5)}],
+)
+def test_nobody_leaves_unless_there_are_both_idle_and_busy_nodes(loads: dict[str, tuple[float, float]]) -> None:
+    assert second_round(world(loads, running("p")), conf(HALF)) == set()
+
+
+def test_a_cordoned_node_is_no_idle_one() -> None:
+    made = world({"n1": (75, 5), "n2": (5, 5)}, running("p"), n2={"unschedulable": True})
+    assert second_round(made, conf(HALF)) == set()
+
+
+def test_nodes_of_which_nothing_is_known_any_more_take_no_part() -> None:
+    assert second_round(world({"n1": (75, 5), "n2": (5, 5)}, running("p"), age=301), conf(HALF)) == set()
+
+
+def test_without_a_monitoring_system_nobody_leaves() -> None:
+    made = World(node("n1"), group("g", phase="Running"), running("p"))
+    assert second_round(made, conf(HALF)) == set()
+
+
+def test_the_busiest_node_comes_first_and_of_its_pods_the_least_important_and_least_guaranteed() -> None:
+    whole = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}
+    made = world(
+        {"n1": (70, 10), "n2": (90, 10), "n3": (15, 5)},
+        running("other-node"),
+        running("important", on="n2", priority=9),
+        running("guaranteed", "", on="n2", **whole),
+        running("burstable", on="n2"),
+        running("nothing", "", on="n2"),
+    )
+    made.run(conf(HALF), cycles=2)
+    order = ["nothing", "burstable", "guaranteed", "important", "other-node"]
+    assert [eviction.task.name for eviction in made.decisions.evictions] == order
+
+
+def test_a_pod_of_the_same_name_in_another_namespace_is_another_pod() -> None:
+    double, owner = running("p", on="n3"), group("g", phase="Running")
+    double["metadata"]["namespace"] = owner["metadata"]["namespace"] = "other"
+    made = world({"n1": (75, 10), "n2": (5, 5), "n3": (40, 40)}, owner, double, running("p"))
+    settings = conf(HALF)
+    made.run(settings, cycles=2)
+    assert [eviction.task.key for eviction in made.decisions.evictions] == ["default/p"]
+
+
+def test_without_strategies_the_one_there_is_stands_and_evicts_nobody() -> None:
+    made = world({"n1": (99, 99), "n2": (5, 5)}, running("p"))
+    assert second_round(made, conf()) == set()
+
+
+def test_a_round_comes_after_every_interval_and_not_before_the_first() -> None:
+    made = world({"n1": (75, 10), "n2": (5, 5)}, *(running(f"p{i}", "100m") for i in range(9)))
+    settings = conf(HALF, interval="3s")
+    assert [bool(made.run(settings).evicted) for _ in range(4)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"interval": "soon"}, "argument interval: 'soon' is not a duration; using 300.0"),
+        ({"metricsPeriod": "5m"}, "argument metricsPeriod: '5m' is not measured; using '10m'"),
+        ({"strategies": 7}, "argument strategies: '7' is not a list; using None"),
+        ({"strategies": [{"name": "else"}]}, "argument strategies: 'else' is not a known strategy; using None"),
+        ({"strategies": ["x"]}, "argument strategies: 'x' is not a known strategy; using None"),
+        (
+            {"strategies": [{"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": "20"}}}]},
+            "argument params.thresholds.cpu: '20' is not a number; using 100.0",
+        ),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_told_of(arguments: dict[str, Any], problem: str) -> None:
+    assert world({"n1": (0, 0)}).session(conf(**arguments)).problems == [f"plugin rescheduling: {problem}"]
+
+
+def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> ResourceRequirements:
+    return ResourceRequirements(requests=requests, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("containers", "level", "qos"),
+    [
+        ([None], None, Qos.BEST_EFFORT),
+        ([resources({"example.com/gpu": 1}, {"example.com/gpu": 1})], None, Qos.BEST_EFFORT),
+        ([resources({"cpu": "1"})], None, Qos.BURSTABLE),
+        ([resources(None, {"cpu": "1", "memory": "1Gi"})], None, Qos.GUARANTEED),
+        ([resources({"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})], None, Qos.BURSTABLE),
+        ([resources(None, {"cpu": "1", "memory": "1Gi"}), None], None, Qos.BURSTABLE),
+        ([None], resources({"cpu": "1", "memory": "1"}, {"cpu": "1", "memory": "1"}), Qos.GUARANTEED),
+        ([resources({"cpu": "?"})], None, Qos.BEST_EFFORT),
+    ],
+)
+def test_the_quality_of_service_is_worked_out_as_by_kubernetes(
+    containers: list[ResourceRequirements | None], level: ResourceRequirements | None, qos: Qos
+) -> None:
+    spec = PodSpec(containers=[Container(resources=entry) for entry in containers], resources=level)
+    assert qos_of(spec) is qos

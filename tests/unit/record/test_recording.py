@@ -1,0 +1,161 @@
+"""What is recorded is decided again, and a decision that changes is found."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import POD
+from scheduler.cluster.memory import MemoryCluster
+from scheduler.framework.cycle import run_cycle
+from scheduler.record.cache import RecordedCache
+from scheduler.record.frames import Begin, RecordingError, joined
+from scheduler.record.journal import SUFFIX, Journal
+from scheduler.record.replay import Replayed, replay
+from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
+
+PLAN = configuration(["priority", "gang"], ["predicates", "proportion", "nodeorder"])
+PREEMPT = configuration(["priority"], ["predicates"], actions="enqueue, allocate, preempt")
+CLASSES = [
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
+    for n, v in (("high", 100), ("low", 1))
+]
+
+
+class Recorded:
+    """A cluster in memory whose scheduler is recorded."""
+
+    def __init__(self, directory: Path, *objects: Raw | list[Raw], limit: int = 1 << 30) -> None:
+        self.directory = directory
+        self.complaints: list[str] = []
+        journal = Journal(directory, limit, "test", self.complaints.append)
+        self.cache = RecordedCache([NAME], journal)
+        self.cluster = MemoryCluster(self.cache, [NAME])
+        self.cluster.load(manifests(*objects))
+
+    def run(self, cycles: int = 1, plan: Any = PLAN, *, carried_out: bool = True) -> "Recorded":
+        for _ in range(cycles):
+            snapshot = self.cache.snapshot(self.cluster.now)
+            self.cache.opened(snapshot, plan, 0)
+            outcome = run_cycle(snapshot, plan)
+            self.cache.decided(outcome.decisions)
+            self.cache.assume(outcome.decisions)
+            if carried_out:
+                self.cluster.carry_out(outcome.decisions, [])
+                self.cluster.run_kubelet()
+            self.cluster.tick()
+        return self
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.directory.glob(f"*{SUFFIX}"))
+
+    def replayed(self) -> list[Replayed]:
+        return [session for path in self.files for session in replay(path)]
+
+
+def some_cluster() -> list[Raw]:
+    jobs = [[group(f"g{i}", "q", 2), *pods(f"g{i}", 3, "1c", f"g{i}")] for i in range(4)]
+    return [node("n1", "4c"), node("n2", "4c"), queue("q"), *[raw for job in jobs for raw in job]]
+
+
+def test_every_session_comes_to_the_same_again(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run(3)
+    recorded.cluster.load(manifests(node("n3", "4c")))
+    sessions = recorded.run(3).replayed()
+    assert len(sessions) == 6 and all(session.same for session in sessions)
+    bound = [len(session.recorded.binds) for session in sessions if session.recorded]
+    assert bound[0] == 8 and sum(bound) == 12
+
+
+def test_what_was_assumed_and_never_seen_counts_in_the_replay_too(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run(3, carried_out=False)
+    assert [len(s.recorded.binds) for s in recorded.replayed() if s.recorded and s.same] == [8, 0, 0]
+
+
+def test_a_binding_that_failed_is_decided_anew_in_the_replay_too(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, [node("n1", "4c"), queue("q"), group("g", "q"), pod("p", "1c", "g")])
+    snapshot = recorded.cache.snapshot(recorded.cluster.now)
+    decisions = run_cycle(snapshot, PLAN).decisions
+    recorded.run(carried_out=False)
+    recorded.cache.bind_failed(decisions.binds[0])
+    recorded.run()
+    assert [list(s.recorded.binds) for s in recorded.replayed() if s.recorded and s.same] == [["default/p"]] * 2
+
+
+def test_evictions_come_to_the_same_again(tmp_path: Path) -> None:
+    low = [group("low", priority_class="low", phase="Running"), *pods("l", 4, "1c", "low", on="n1", priority=1)]
+    high = [group("high", minimum=2, priority_class="high"), *pods("h", 2, "1c", "high", priority=100)]
+    recorded = Recorded(tmp_path, [node("n1", "4c"), *CLASSES, *low, *high]).run(4, PREEMPT)
+    sessions = recorded.replayed()
+    assert all(session.same for session in sessions)
+    assert sum(len(s.recorded.evictions) for s in sessions if s.recorded) == 2
+    assert sum(len(s.recorded.binds) for s in sessions if s.recorded) == 2
+
+
+def test_a_full_file_is_followed_by_one_that_stands_alone(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster(), limit=1 << 18)
+    for i in range(100):
+        recorded.cluster.load(manifests(node(f"m{i}", "1c"), group(f"h{i}", "q"), pod(f"h{i}", "1c", f"h{i}")))
+        recorded.run()
+    assert len(recorded.files) > 2
+    for path in recorded.files:
+        sessions = list(replay(path))
+        assert sessions and all(session.same for session in sessions)
+    assert sum(path.stat().st_size for path in recorded.files) <= 1 << 18
+
+
+def test_a_file_that_was_cut_short_is_good_up_to_there(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run(4)
+    whole = recorded.files[0].read_bytes()
+    recorded.files[0].write_bytes(whole[:-7])
+    sessions = recorded.replayed()
+    assert 2 <= len(sessions) <= 4 and all(session.same for session in sessions if session.recorded)
+
+
+def test_a_session_that_comes_to_something_else_is_told_with_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run(2)
+    monkeypatch.setattr("scheduler.plugins.gang.Gang.open", lambda self, session: None)
+    (session,) = recorded.replayed()
+    assert not session.same and session.number == 1
+    assert ("binds", "default/g3-0", "n1", "") in session.differences
+
+
+def test_a_session_that_failed_fails_again_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(tmp_path, some_cluster())
+    recorded.cache.opened(recorded.cache.snapshot(recorded.cluster.now), PLAN, 0)
+
+    def fail(self: object, session: object) -> None:
+        raise ZeroDivisionError("no total")
+
+    monkeypatch.setattr("scheduler.plugins.gang.Gang.open", fail)
+    (session,) = recorded.replayed()
+    assert session.same and session.recorded is None and session.error == "ZeroDivisionError: no total"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "does not begin as a recording does"),
+        (b"not gzip", "not a recording"),
+        (gzip.compress(b"\x00\x00\x00\x01\xc1"), "not a recording"),
+        (gzip.compress(joined([Begin(99, "9.9", [], "default", [])])), "format 99, of volcano-py 9.9"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: bytes, complaint: str) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=complaint):
+        list(replay(path))
+
+
+def test_a_disk_that_takes_no_more_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run()
+    recorded.files[0].unlink()
+    recorded.directory.rmdir()
+    recorded.run(2)
+    assert len(recorded.complaints) == 1 and "No such file" in recorded.complaints[0]
+    assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
