@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
 from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import HyperNode, HyperNodeMember, LabelSelector, NodeSelectorTerm
+from scheduler.framework.patterns import options, pattern_fault
 from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels
 
 NODE: Final = "Node"
 HYPER_NODE: Final = "HyperNode"
 HIGHEST_TIER: Final = 2**31 - 1
-LONGEST_PATTERN: Final = 4096
-"""Characters; names of nodes are much shorter."""
 Faults = dict[str, str]
 """Field -> what is wrong with it."""
 News = list[tuple[str, str, str]]
@@ -107,9 +106,9 @@ class HyperNodeTable:
         patterns = list(dict.fromkeys(pattern for entry in self._entries.values() for pattern in entry.patterns))
         rows: dict[str, list[int]] = {pattern: [] for pattern in patterns}
         if patterns:
-            options = _options()
-            options.max_mem = 1 << 34  # an upper bound, not what is taken; a set short of memory would miss matches
-            together = re2.Set.SearchSet(options)
+            wanted = options()
+            wanted.max_mem = 1 << 34  # an upper bound, not what is taken; a set short of memory would miss matches
+            together = re2.Set.SearchSet(wanted)
             for pattern in patterns:
                 together.Add(pattern)
             together.Compile()
@@ -186,7 +185,7 @@ def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
     if selector.exact_match is not None:
         entry.nodes.add(selector.exact_match.name)
     if selector.regex_match is not None:
-        problem = _pattern_problem(selector.regex_match.pattern)
+        problem = pattern_fault(selector.regex_match.pattern)
         if problem:
             entry.faults[f"{place}.selector.regexMatch.pattern"] = problem
         else:
@@ -198,24 +197,6 @@ def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
             entry.selectors.append(labels)
         else:
             entry.faults[f"{place}.selector.labelMatch"] = "; ".join(problems)
-
-
-def _pattern_problem(pattern: str) -> str:
-    if len(pattern) > LONGEST_PATTERN:
-        return f"it has {len(pattern)} characters, more than {LONGEST_PATTERN}"
-    try:
-        re2.compile(pattern, _options())
-    except UnicodeError as error:
-        return f"not a regular expression: {error}"
-    except re2.error as error:
-        return f"not a regular expression: {error.args[0].decode(errors='replace')}"
-    return ""
-
-
-def _options() -> "re2.Options":
-    options = re2.Options()
-    options.log_errors = False
-    return options
 
 
 def _silent(field: str, problem: str) -> None:

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from scheduler.api.objects import KubeObject, Wire
+from scheduler.framework.patterns import pattern_fault
 from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
 from scheduler.webhooks.job.podtemplate.fields import invalid
-from scheduler.webhooks.patterns import pattern_fault
 from scheduler.webhooks.reading import joined, validator
 
 _MEMBERS: Final = "[].spec.members"

@@ -203,7 +203,7 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], tiers: str)
     assert first == second
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CROWDS, st.sampled_from(["chart", "gang", "elastic"]))
 def test_queues_do_not_reclaim_back_and_forth(objects: list[Raw], tiers: str) -> None:
     """Every Pod that is evicted is made anew, as its controller would; after a while nobody is evicted any more."""

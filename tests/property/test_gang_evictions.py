@@ -204,7 +204,7 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str
     assert first == second
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CROWDS, st.sampled_from(["proportion", "capacity"]))
 def test_gangs_do_not_evict_each_other_back_and_forth(objects: list[Raw], queues: str) -> None:
     """Every Pod that is evicted is made anew, as its controller would; after a while nobody is evicted any more."""

@@ -99,7 +99,7 @@ def test_many_patterns_match_as_each_would_alone() -> None:
         (
             {"type": "Node", "selector": {"regexMatch": {"pattern": "["}}},
             "selector.regexMatch.pattern",
-            "not a regular expression: missing ]: [",
+            "error parsing regexp: missing closing ]: `[`",
         ),
         (
             {"type": "Node", "selector": {"regexMatch": {"pattern": "a" * 5000}}},

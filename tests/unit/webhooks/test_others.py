@@ -87,6 +87,7 @@ def test_a_hyper_node_has_members() -> None:
         ("node-[0-9]+", ""),
         (r"^(a|b)\.rack$", ""),
         ("[(?=]", ""),
+        ("(?i)RACK", ""),
         ("a(b", "missing closing ): `a(b`"),
         ("a)b", "unexpected ): `a)b`"),
         ("a[b", "missing closing ]: `[b`"),

@@ -1,0 +1,39 @@
+"""Regular expressions as Volcano reads them: RE2's, which cannot take long."""
+
+from typing import Final
+
+import re2
+
+LONGEST: Final = 4096
+"""Characters; names of nodes are much shorter."""
+_IN_GO: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+}
+"""What RE2 says, in the words of Go's reading of the same expressions: people search for those."""
+
+
+def options() -> "re2.Options":
+    """Nothing is written to standard error."""
+    result = re2.Options()
+    result.log_errors = False
+    return result
+
+
+def pattern_fault(pattern: str) -> str:
+    """Why it is no regular expression, or ""."""
+    if len(pattern) > LONGEST:
+        return f"it has {len(pattern)} characters, more than {LONGEST}"
+    try:
+        re2.compile(pattern, options())
+    except UnicodeError as error:
+        return f"error parsing regexp: {error}"
+    except re2.error as error:
+        said, _, where = error.args[0].decode(errors="replace").partition(": ")
+        return f"error parsing regexp: {_IN_GO.get(said, said)}: `{where}`"
+    return ""
