@@ -27,6 +27,8 @@ class ClassTable:
 
     def __init__(self, dimensions: Dimensions, selections: SelectionTable) -> None:
         self._dimensions = dimensions
+        self._width = dimensions.width
+        """Width that every request has at least."""
         self._selections = selections
         self._classes: dict[_Key, TaskClass] = {}
         self._alike: dict[_Shape, int] = {}
@@ -71,7 +73,10 @@ class ClassTable:
         return tuple(self._sociable.values())
 
     def widen(self) -> None:
-        """Lengthen every request after the dimensions grew. Not while a session reads them."""
+        """Lengthen every request if the dimensions have grown. Not while a session reads them."""
+        if self._width == self._dimensions.width:
+            return
+        self._width = self._dimensions.width
         for cls in self._classes.values():
             cls.request = self._dimensions.fit(cls.request)
 

@@ -6,7 +6,6 @@ HyperNode already, or that would close a circle, is left out of this one. Member
 over.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,8 +55,8 @@ class HyperNodeTable:
         self._misfits: dict[str, Faults] = {}
         """HyperNode -> what of it did not fit into the tree when it was last built."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+    def names(self) -> list[str]:
+        return list(self._entries)
 
     # --- objects in ---
     def upsert(self, obj: HyperNode) -> tuple[bool, Faults]:

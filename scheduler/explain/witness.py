@@ -15,6 +15,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.explain.explanation import Ranking
 from scheduler.explain.scores import rank
+from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (
     ALLOCATABLE,
@@ -24,7 +25,7 @@ from scheduler.framework.extension import (
     ExtensionPoint,
     Vote,
 )
-from scheduler.framework.session import Function, Session
+from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 _QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE})

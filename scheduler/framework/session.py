@@ -27,6 +27,7 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.classview import ClassView
 from scheduler.framework.columns import Filter, Score
+from scheduler.framework.combining import Function, Functions
 from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.extension import (
     ALLOCATABLE,
@@ -58,9 +59,7 @@ from scheduler.framework.extension import (
     VICTIM_LIMIT,
     VICTIM_QUEUE_ORDER,
     VICTIM_TASKS,
-    Combine,
     ExtensionPoint,
-    Vote,
 )
 from scheduler.framework.figures import Figures
 from scheduler.framework.outside import NOBODY, Outside
@@ -68,7 +67,6 @@ from scheduler.framework.statement import Statement
 from scheduler.framework.tenants import Bound, Tenants
 from scheduler.framework.topology import set_tier_limits
 
-Function = Callable[..., Any]
 Placement = tuple[Job, Sequence[Task], Sequence[int]]
 """Tasks of one job and their rows."""
 
@@ -118,12 +116,11 @@ class Session:
         self.open_seconds: dict[str, float] = {}
         """Plugin -> how long it took to open."""
         self._stopwatch = stopwatch
-        self._functions: dict[ExtensionPoint, list[list[Function]]] = {}
+        self._functions = Functions(len(configuration.tiers))
         self._variants: list[Callable[[Job], object]] = []
         self._situations: list[Callable[[TaskClass], object]] = []
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
-        self._vetoes: dict[ExtensionPoint, list[Function]] = {}
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._views: dict[tuple[object, ...], ClassView] = {}
@@ -174,8 +171,7 @@ class Session:
         """
         if not self._option.enabled(point.flag):
             return
-        tiers = self._functions.setdefault(point, [[] for _ in self.configuration.tiers])
-        tiers[self._tier].append(function)
+        self._functions.add(point, self._tier, function)
         if variant is not None:
             self._variants.append(variant)
         if bound is not None:
@@ -191,7 +187,7 @@ class Session:
     def add_veto(self, point: ExtensionPoint, spared: Callable[[Task | None, Task], bool]) -> None:
         """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
         switch a veto off is the plugin's business."""
-        self._vetoes.setdefault(point, []).append(spared)
+        self._functions.add_veto(point, spared)
 
     def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
         """Be told of every placement and of every one undone."""
@@ -214,85 +210,14 @@ class Session:
         """The job as a whole is refused for now: told in its conditions, and in an Event on its PodGroup when new."""
         job.refusals.append(refusal)
 
-    # --- combinators ---
+    # --- what plugins registered ---
     def functions(self, point: ExtensionPoint) -> list[list[Function]]:
         """The functions registered at a point, tier by tier."""
-        return self._functions.get(point) or []
-
-    def _flat(self, point: ExtensionPoint) -> list[Function]:
-        return [function for tier in self.functions(point) for function in tier]
+        return self._functions.at(point)
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
-        """What the plugins answer together at a point, by its combinator: FIRST the first answer that is not None (or
-        None), ALL whether none says no, SUM a number, VOTE whether it passes, VICTIMS, UNION and CHAIN a list
-        of tasks."""
-        match point.combine:
-            case Combine.FIRST:
-                answers = (function(*arguments) for function in self._flat(point))
-                return next((answer for answer in answers if answer is not None), None)
-            case Combine.ALL:
-                return all(function(*arguments) for function in self._flat(point))
-            case Combine.SUM:
-                return sum(function(*arguments) for function in self._flat(point))
-            case Combine.VOTE:
-                return self._vote(point, *arguments)
-            case Combine.VICTIMS:
-                return self._victims(point, *arguments)
-            case Combine.UNION:
-                return self._union(point, *arguments)
-            case Combine.CHAIN:
-                *about, left = arguments
-                for function in self._flat(point):
-                    left = function(*about, left)
-                return left
-            case Combine.CALL:
-                for function in self._flat(point):
-                    function(*arguments)
-                return None
-
-    def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
-        candidates = self._unspared(point, None, candidates)
-        for tier in self.functions(point):
-            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
-            if victims:
-                return list(victims.values())
-        return []
-
-    def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
-        for tier in self.functions(point):
-            permitted = False
-            for function in tier:
-                vote = function(*arguments)
-                if vote is Vote.REJECT:
-                    return False
-                permitted = permitted or vote is Vote.PERMIT
-            if permitted:
-                return True
-        return True
-
-    def _unspared(self, point: ExtensionPoint, claimant: Any, candidates: Sequence[Task]) -> Sequence[Task]:
-        vetoes = self._vetoes.get(point)
-        return [t for t in candidates if not any(v(claimant, t) for v in vetoes)] if vetoes else candidates
-
-    def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
-        candidates = self._unspared(point, claimant, candidates)
-        for tier in self.functions(point):
-            victims: list[Task] | None = None
-            for function in tier:
-                chosen = function(claimant, candidates)
-                if chosen is None:
-                    continue
-                if not chosen:
-                    victims = None
-                    break
-                if victims is None:
-                    victims = list(chosen)
-                else:
-                    allowed = {task.uid for task in chosen}
-                    victims = [task for task in victims if task.uid in allowed] or None
-            if victims:
-                return victims
-        return []
+        """What the plugins answer together at a point, by its combinator (see ``Functions.ask``)."""
+        return self._functions.ask(point, *arguments)
 
     # --- for actions: orders ---
     def moves(self, point: ExtensionPoint) -> bool:
@@ -302,7 +227,7 @@ class Session:
     @cached_property
     def job_rank(self) -> Callable[[Job], tuple[Any, ...]]:
         """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
-        functions = self._flat(JOB_ORDER)
+        functions = self._functions.flat(JOB_ORDER)
         return lambda job: tuple(f(job) for f in functions)
 
     @cached_property
@@ -312,23 +237,23 @@ class Session:
 
     @cached_property
     def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:
-        functions = self._flat(QUEUE_ORDER)
+        functions = self._functions.flat(QUEUE_ORDER)
         return lambda queue: (*(f(queue) for f in functions), queue.creation, queue.name)
 
     @cached_property
     def victim_queue_key(self) -> Callable[[Queue, Queue], tuple[Any, ...]]:
         """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
-        functions = self._flat(VICTIM_QUEUE_ORDER)
+        functions = self._functions.flat(VICTIM_QUEUE_ORDER)
         return lambda queue, claimant: tuple(f(queue, claimant) for f in functions)
 
     @cached_property
     def task_key(self) -> Callable[[Task], tuple[Any, ...]]:
-        functions = self._flat(TASK_ORDER)
+        functions = self._functions.flat(TASK_ORDER)
         return lambda task: (*(f(task) for f in functions), task.index, task.creation, task.uid)
 
     @cached_property
     def sub_job_key(self) -> Callable[[SubJob], tuple[Any, ...]]:
-        functions = self._flat(SUB_JOB_ORDER)
+        functions = self._functions.flat(SUB_JOB_ORDER)
         return lambda sub_job: (*(f(sub_job) for f in functions), sub_job.index, sub_job.key)
 
     # --- for actions: questions ---
@@ -338,19 +263,19 @@ class Session:
 
     def job_missing(self, job: Job) -> int:
         """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
-        return max((function(job) for function in self._flat(JOB_READY)), default=0)
+        return max((function(job) for function in self._functions.flat(JOB_READY)), default=0)
 
     def job_ready(self, job: Job) -> bool:
         return self.job_missing(job) == 0
 
     def job_pipelined(self, job: Job) -> bool:
-        return self._vote(JOB_PIPELINED, job)
+        return self._functions.vote(JOB_PIPELINED, job)
 
     def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
         """``job_missing`` of a sub-group; of the job, where it has none."""
         if sub_job is None or not job.grouped:
             return self.job_missing(job)
-        return max((function(sub_job) for function in self._flat(SUB_JOB_READY)), default=0)
+        return max((function(sub_job) for function in self._functions.flat(SUB_JOB_READY)), default=0)
 
     def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> bool:
         return self.sub_job_missing(job, sub_job) == 0
@@ -359,7 +284,7 @@ class Session:
         """``job_pipelined`` of a sub-group; of the job, where it has none."""
         if sub_job is None or not job.grouped:
             return self.job_pipelined(job)
-        return self._vote(SUB_JOB_PIPELINED, sub_job)
+        return self._functions.vote(SUB_JOB_PIPELINED, sub_job)
 
     def job_starving(self, job: Job) -> bool:
         for tier in self.functions(JOB_STARVING):
@@ -368,7 +293,7 @@ class Session:
         return False
 
     def job_enqueueable(self, job: Job) -> bool:
-        return self._vote(JOB_ENQUEUEABLE, job)
+        return self._functions.vote(JOB_ENQUEUEABLE, job)
 
     def job_enqueued(self, job: Job) -> None:
         self.ask(JOB_ENQUEUED, job)
@@ -379,7 +304,7 @@ class Session:
 
     def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
         """How many of ``wanted`` tasks of the class the queue may be given now."""
-        for function in self._flat(ALLOCATABLE):
+        for function in self._functions.flat(ALLOCATABLE):
             wanted = min(wanted, function(queue, job, cls))
             if wanted <= 0:
                 return 0
@@ -394,13 +319,13 @@ class Session:
         return bool(self.ask(PREEMPTIVE, queue, tasks))
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._victims(PREEMPTABLE, preemptor, candidates)
+        return self._functions.victims(PREEMPTABLE, preemptor, candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._victims(RECLAIMABLE, reclaimer, candidates)
+        return self._functions.victims(RECLAIMABLE, reclaimer, candidates)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        victims: list[Task] = self.ask(VICTIM_LIMIT, self._union(VICTIM_TASKS, candidates))
+        victims: list[Task] = self.ask(VICTIM_LIMIT, self._functions.union(VICTIM_TASKS, candidates))
         return victims
 
     def bound(self, function: Function) -> Bound | None:
@@ -428,10 +353,10 @@ class Session:
 
     # --- for actions: nodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        return [f for function in self._flat(PREDICATE) for f in function(cls, job)]
+        return [f for function in self._functions.flat(PREDICATE) for f in function(cls, job)]
 
     def scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        return [s for function in self._flat(NODE_ORDER) for s in function(cls, job)]
+        return [s for function in self._functions.flat(NODE_ORDER) for s in function(cls, job)]
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
@@ -453,7 +378,7 @@ class Session:
 
     def figures(self) -> list[Figures]:
         """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
-        return [function() for function in self._flat(FIGURES)]
+        return [function() for function in self._functions.flat(FIGURES)]
 
     def statement(self) -> Statement:
         return Statement(self)
@@ -491,7 +416,7 @@ class Session:
         """Placements that are final: their tasks become Binding and go to the decisions. Where one has to be prepared,
         all wait for it."""
         names, binds = self.nodes.names, self.decisions.binds
-        annotators, preparers = self._flat(BIND_ANNOTATIONS), self._flat(PREPARATIONS)
+        annotators, preparers = self._functions.flat(BIND_ANNOTATIONS), self._functions.flat(PREPARATIONS)
         first = len(binds)
         prepared = False
         for job, tasks, rows in placements:

@@ -63,7 +63,8 @@ log = structlog.get_logger(__name__)
 class Cache(Sink, Keeper, WriterCache, Protocol):
     """What the daemon needs of the cache."""
 
-    version: int
+    @property
+    def version(self) -> int: ...
 
     def snapshot(self, now: float) -> Snapshot: ...
 

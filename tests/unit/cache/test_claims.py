@@ -29,7 +29,9 @@ def cache_with(*objects: Raw) -> ClusterCache:
 
 
 def task(cache: ClusterCache, name: str) -> Task:
-    return cache._tasks[f"default/{name}"]
+    found = cache.task(f"default/{name}")
+    assert found is not None
+    return found
 
 
 # --- classes ---

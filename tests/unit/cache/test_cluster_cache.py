@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod, queue
 
@@ -150,8 +150,7 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
 
 def from_scratch(there: dict[tuple[str, str], Raw], like: ClusterCache) -> Snapshot:
     cache = ClusterCache([NAME])
-    cache._classes.label_keys |= like._classes.label_keys  # keys once selected by go on splitting classes
-    cache._label_keys = len(cache._classes.label_keys)
+    cache._pods.split_by(like._classes.label_keys)  # keys once selected by go on splitting classes
     feed(cache, *QUEUES)
     for kind in ("Node", "PodGroup", "Pod"):
         feed(cache, *[raw for (k, _), raw in there.items() if k == kind])
@@ -217,14 +216,16 @@ def small() -> ClusterCache:
 
 
 def bind(cache: ClusterCache, name: str, on: str) -> Bind:
-    task = cache._tasks[f"default/{name}"]
+    task = task_of(cache, name)
     decision = Bind(task, on, {"huawei.com/Ascend910": "Ascend910-0", "other": "x"})
     cache.assume(Decisions(binds=[decision]))
     return decision
 
 
-def task_of(cache: ClusterCache, name: str) -> Any:
-    return cache._tasks[f"default/{name}"]
+def task_of(cache: ClusterCache, name: str) -> Task:
+    found = cache.task(f"default/{name}")
+    assert found is not None
+    return found
 
 
 def used(cache: ClusterCache) -> list[float]:
@@ -318,7 +319,7 @@ def test_decisions_about_pods_that_were_replaced_or_are_gone_are_passed_over() -
     cache.delete("Pod", "default", "p0")
     cache.assume(Decisions(binds=[Bind(old, "n1", {})]))
     cache.bind_failed(Bind(old, "n1", {}))
-    assert "default/p0" not in cache._tasks and used(cache) == [0, 0]
+    assert cache.task("default/p0") is None and used(cache) == [0, 0]
 
 
 def test_a_replaced_pod_leaves_the_node_of_the_one_before() -> None:

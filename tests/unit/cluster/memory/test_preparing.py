@@ -43,8 +43,11 @@ def a_world(*names: str) -> World:
 def bind(world: World, *preparations: tuple[Preparation, ...]) -> None:
     """Bind p0, p1 … together, each with its preparations."""
     cache = world.cluster.cache
-    tasks = [cache._tasks[f"default/p{i}"] for i in range(len(preparations))]
-    decisions = Decisions(binds=[Bind(task, "n1", {}, made, 1) for task, made in zip(tasks, preparations, strict=True)])
+    decisions = Decisions()
+    for i, made in enumerate(preparations):
+        task = cache.task(f"default/p{i}")
+        assert task is not None
+        decisions.binds.append(Bind(task, "n1", {}, made, 1))
     cache.assume(decisions)
     world.cluster.carry_out(decisions, [])
 

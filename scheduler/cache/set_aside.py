@@ -1,0 +1,49 @@
+"""What could not be used of the objects taken in, told of once for each object, field and problem."""
+
+from collections.abc import Iterable
+
+from scheduler.api.reasons import Malformed
+
+
+class SetAside:
+    """``begin``, then ``add`` for each field of the object being taken in, then ``end``."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+        """field -> problem of the object being taken in."""
+        self._told: dict[tuple[str, str, str], dict[str, str]] = {}
+        """(kind, namespace, name) -> field -> problem, as last told of."""
+        self._news: list[Malformed] = []
+
+    def begin(self) -> None:
+        """An object is about to be taken in."""
+        self._problems = {}
+
+    def add(self, field: str, problem: str) -> None:
+        """A field of the object being taken in cannot be used."""
+        self._problems[field] = problem
+
+    def end(self, kind: str, namespace: str, name: str) -> None:
+        """The object has been taken in: tell of what was set aside of it, unless it was told before."""
+        if not self._problems and not self._told:
+            return
+        key = (kind, namespace, name)
+        before = self._told.pop(key, {})
+        if self._problems:
+            self._told[key] = self._problems
+        for field, problem in self._problems.items():
+            if before.get(field) != problem:
+                self._news.append(Malformed(kind, namespace, name, field, problem))
+
+    def tell(self, news: Iterable[Malformed]) -> None:
+        """Tell of what was found while no object was being taken in."""
+        self._news += news
+
+    def forget(self, kind: str, namespace: str, name: str) -> None:
+        """An object is gone; another of its name is told of anew."""
+        self._told.pop((kind, namespace, name), None)
+
+    def take(self) -> list[Malformed]:
+        """What was told of since the last call."""
+        result, self._news = self._news, []
+        return result

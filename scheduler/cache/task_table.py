@@ -1,0 +1,77 @@
+"""All tasks, and the indices that every change of one has to reach."""
+
+from collections.abc import Collection
+
+from scheduler.api.task import Task
+from scheduler.cache.device_claims import DeviceClaims
+from scheduler.cache.job_table import JobTable
+from scheduler.cache.node_table import NodeTable, Shared
+from scheduler.cache.outstanding import Outstanding
+from scheduler.cache.pod_tasks import holds_node
+from scheduler.cache.version import Version
+
+
+class TaskTable:
+    """By ``namespace/name``: the tasks of every Pod that is in a job or on a node."""
+
+    def __init__(
+        self, version: Version, nodes: NodeTable, jobs: JobTable, device_claims: DeviceClaims, outstanding: Outstanding
+    ) -> None:
+        self._version = version
+        self._nodes = nodes
+        self._jobs = jobs
+        self._device_claims = device_claims
+        self._outstanding = outstanding
+        self._tasks: dict[str, Task] = {}
+        self._strangers: Shared[Task] = Shared()
+        """Those on nodes that belong to no job."""
+
+    def get(self, key: str) -> Task | None:
+        return self._tasks.get(key)
+
+    def current(self, task: Task) -> Task | None:
+        """The present version of a task, or None if its Pod is gone (or another of the same name is there)."""
+        current = self._tasks.get(task.key)
+        return current if current is not None and current.uid == task.uid else None
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._tasks
+
+    def keys(self) -> list[str]:
+        return list(self._tasks)
+
+    def values(self) -> list[Task]:
+        return list(self._tasks.values())
+
+    def strangers(self) -> Collection[Task]:
+        """The tasks on nodes that belong to no job. Not changed under a reader."""
+        return self._strangers.read().values()
+
+    def swap(self, old: Task | None, new: Task | None) -> None:
+        """Replace a task by its new version (or add, or drop it) in every index."""
+        self._device_claims.swap(old, new)
+        self._outstanding.swap(old, new)
+        if old is not None:
+            if holds_node(old):
+                self._nodes.take(old)
+                if not old.job:
+                    self._strangers.pop(old.key)
+            if old.job and (new is None or new.job != old.job or new.uid != old.uid):
+                self._jobs.leave(old)
+        if new is not None:
+            self._tasks[new.key] = new
+            if holds_node(new):
+                self._nodes.put(new)
+                if not new.job:
+                    self._strangers[new.key] = new
+            if new.job:
+                self._jobs.join(new)
+        elif old is not None:
+            del self._tasks[old.key]
+        self._version.grow()
+
+    def drop(self, key: str) -> None:
+        """A Pod is gone, or does not matter any more."""
+        task = self._tasks.get(key)
+        if task is not None:
+            self.swap(task, None)

@@ -1,0 +1,112 @@
+"""How the answers of several plugins become one: the functions of an extension point, tier by tier, combined."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scheduler.api.task import Task
+from scheduler.framework.extension import Combine, ExtensionPoint, Vote
+
+Function = Callable[..., Any]
+Veto = Callable[[Any, Task], bool]
+"""veto(claimant, task): the task is no victim."""
+
+
+class Functions:
+    """What plugins registered at all extension points."""
+
+    def __init__(self, tiers: int) -> None:
+        self._tiers = tiers
+        self._by_point: dict[ExtensionPoint, list[list[Function]]] = {}
+        self._vetoes: dict[ExtensionPoint, list[Veto]] = {}
+
+    def add(self, point: ExtensionPoint, tier: int, function: Function) -> None:
+        self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
+
+    def add_veto(self, point: ExtensionPoint, veto: Veto) -> None:
+        """A veto holds whatever plugins and tiers say."""
+        self._vetoes.setdefault(point, []).append(veto)
+
+    def at(self, point: ExtensionPoint) -> list[list[Function]]:
+        """The functions registered at a point, tier by tier."""
+        return self._by_point.get(point) or []
+
+    def flat(self, point: ExtensionPoint) -> list[Function]:
+        """Those of all tiers, the first tier's in front."""
+        return [function for tier in self.at(point) for function in tier]
+
+    def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
+        """What they answer together: FIRST the first answer that is not None (or None), ALL whether none says no, SUM a
+        number, VOTE whether it passes, VICTIMS, UNION and CHAIN a list of tasks."""
+        match point.combine:
+            case Combine.FIRST:
+                answers = (function(*arguments) for function in self.flat(point))
+                return next((answer for answer in answers if answer is not None), None)
+            case Combine.ALL:
+                return all(function(*arguments) for function in self.flat(point))
+            case Combine.SUM:
+                return sum(function(*arguments) for function in self.flat(point))
+            case Combine.VOTE:
+                return self.vote(point, *arguments)
+            case Combine.VICTIMS:
+                return self.victims(point, *arguments)
+            case Combine.UNION:
+                return self.union(point, *arguments)
+            case Combine.CHAIN:
+                *about, left = arguments
+                for function in self.flat(point):
+                    left = function(*about, left)
+                return left
+            case Combine.CALL:
+                for function in self.flat(point):
+                    function(*arguments)
+                return None
+
+    def vote(self, point: ExtensionPoint, *arguments: object) -> bool:
+        """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; what
+        nobody decides passes."""
+        for tier in self.at(point):
+            permitted = False
+            for function in tier:
+                vote = function(*arguments)
+                if vote is Vote.REJECT:
+                    return False
+                permitted = permitted or vote is Vote.PERMIT
+            if permitted:
+                return True
+        return True
+
+    def victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+        """Those on whom all functions of a tier agree that have an opinion (None is none), of the first tier in which
+        they agree on any. Where functions agree on nobody though each names some, the next one begins anew, as
+        Volcano's."""
+        candidates = self._unspared(point, claimant, candidates)
+        for tier in self.at(point):
+            victims: list[Task] | None = None
+            for function in tier:
+                chosen = function(claimant, candidates)
+                if chosen is None:
+                    continue
+                if not chosen:
+                    victims = None
+                    break
+                if victims is None:
+                    victims = list(chosen)
+                else:
+                    allowed = {task.uid for task in chosen}
+                    victims = [task for task in victims if task.uid in allowed] or None
+            if victims:
+                return victims
+        return []
+
+    def union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
+        """Those whom any function of a tier names, of the first tier in which one names any."""
+        candidates = self._unspared(point, None, candidates)
+        for tier in self.at(point):
+            victims = {task.uid: task for function in tier for task in function(candidates) or ()}
+            if victims:
+                return list(victims.values())
+        return []
+
+    def _unspared(self, point: ExtensionPoint, claimant: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+        vetoes = self._vetoes.get(point)
+        return [t for t in candidates if not any(v(claimant, t) for v in vetoes)] if vetoes else candidates
