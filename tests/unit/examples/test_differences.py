@@ -55,6 +55,12 @@ def test_a_gang_that_was_placed_is_never_called_unschedulable() -> None:
     assert [c["type"] for c in conditions] == ["Scheduled"]
 
 
+def test_equal_pods_that_fit_nowhere_are_all_told_why() -> None:
+    world = World(node("n1", "1c+8Gi"), group("big", minimum=2), pods("big", 2, "2c", "big")).run(SCORELESS)
+    told = [world.get("Pod", f"big-{i}")["status"]["conditions"][0]["message"] for i in range(2)]
+    assert told[0] == told[1] and told[0].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+
+
 def test_the_resource_that_lacks_is_named_with_what_was_asked_for_and_what_is_free() -> None:
     world = waiting_gang().run(SCORELESS)
     assert any("cpu: asked 2, most free on one node 0" in m for m in world.events("FailedScheduling"))

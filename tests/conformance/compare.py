@@ -1,0 +1,132 @@
+"""Compare facts with a record of Volcano's: where they differ, in words; what is left out on purpose, and why.
+
+What three runs of Volcano did not agree on is not in the record (``disagreed`` has the paths), and is not compared.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from textwrap import shorten
+from typing import Any
+
+from tests.conformance.facts import SECTIONS
+
+Raw = dict[str, Any]
+
+_DELIBERATE = {
+    # The job's version, see below, when the Pods were made.
+    "230-command-abort-resume": r"pods/.*/volcano\.sh/job-version",
+    # The names of claims are random, and so are the keys of controlledResources that have them: Volcano's runs did not
+    # agree on either.
+    "242-volumes": r"pvcs/default/j-pvc-\w+|jobs/default/j/status/controlledResources",
+    # Ours says in an Event why the job waits.
+    "244-job-missing-queue": r"events/.*QueueNotFound.*",
+    # Ours tells every Pod that fits nowhere why; Volcano tells one, and the others of the gang alone.
+    "262-jobunknown-policy": r"scheduling/j-<uid:j>/Pending, False Unschedulable .*",
+    # Where it was recorded, Nodes get this taint at admission, until a controller has seen them Ready.
+    "309-wh-full-flow": r"admitted/Node/n\d/spec/taints",
+}
+
+
+def differences(scenario: str, expected: Raw, found: Raw, label: str = "") -> list[str]:
+    """Where facts are not as in the record; ``label``: they are those of an observation."""
+    disagreed = _disagreed(expected, f"observations/{label}/" if label else "")
+    left = _comparable(expected["observations"][label] if label else expected)
+    right = _comparable(found)
+    if "events" in disagreed:
+        # The record has only those of every run.
+        right["events"] = {event: 1 for event in right["events"] if event in left["events"]}
+        disagreed.discard("events")
+    return _told(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
+
+
+def answers(scenario: str, expected: Raw, found: Raw) -> list[str]:
+    """Where steps are answered otherwise than in the record, or objects stored otherwise."""
+    left, right = (
+        {
+            "results": {str(i): result for i, result in enumerate(facts.get("results", []))},
+            "admitted": facts.get("observations", {}).get("admitted", {}),
+        }
+        for facts in (expected, found)
+    )
+    disagreed = _disagreed(expected, "")
+    return _told(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
+
+
+def _told(scenario: str, differing: Iterable[tuple[str, str]]) -> list[str]:
+    deliberate = re.compile(_DELIBERATE.get(scenario, r"(?!)"))
+    return [text for path, text in differing if not deliberate.fullmatch(path)]
+
+
+def _disagreed(expected: Raw, prefix: str) -> set[str]:
+    return {path.removeprefix(prefix) for path in expected["disagreed"] if path.startswith(prefix)}
+
+
+def _comparable(facts: Raw) -> Raw:
+    """Facts in which Pods of a group are interchangeable, and without those that last from one session to the next."""
+    told: Raw = {section: facts.get(section, {}) for section in SECTIONS}
+    pods = told["pods"]
+    names = "|".join(sorted((re.escape(key.partition("/")[2]) for key in pods), key=len, reverse=True)) or r"(?!)"
+    general = re.compile(rf"(?<![\w-])({names})(?![\w-])")
+    # Which of equal Pods goes where, and which is the one that stands for what keeps all from it, is random.
+    told["scheduling"] = _scheduling(pods, general)
+    told["pods"] = {key: {n: v for n, v in pod.items() if n not in ("node", "scheduled")} for key, pod in pods.items()}
+    told["podgroups"] = {key: _group(group, general) for key, group in told["podgroups"].items()}
+    # Which phases a job went through is in its conditions. Events about PodGroups that wait, and those of Pods and
+    # PodGroups themselves, tell of single scheduling sessions.
+    told["events"] = {
+        " ".join(event): 1
+        for event in facts.get("events", [])
+        if event[0] in ("Job", "Queue") and event[3] != "PodGroupPending"
+    }
+    told["jobs"] = {key: _job(job) for key, job in told["jobs"].items()}
+    return told
+
+
+def _job(job: Raw) -> Raw:
+    # Volcano raises the version each time it looks at a job that ends, ours once per action. The spec is compared where
+    # it can change, as what is admitted.
+    status = {name: value for name, value in job["status"].items() if name != "version"}
+    return {name: value for name, value in job.items() if name != "spec"} | {"status": status}
+
+
+def _scheduling(pods: Raw, general: re.Pattern[str]) -> Raw:
+    """How many Pods of a group are in which phase, with what said of their scheduling."""
+    counts: dict[str, Counter[str]] = {}
+    for pod in pods.values():
+        scheduled = pod.get("scheduled") or {}
+        message = general.sub("<pod>", scheduled.get("message") or "")
+        told = f"{pod.get('phase')}, {scheduled.get('status')} {scheduled.get('reason')} {message}"
+        counts.setdefault(str(pod.get("group")), Counter())[told] += 1
+    return {group: dict(count) for group, count in counts.items()}
+
+
+def _group(group: Raw, general: re.Pattern[str]) -> Raw:
+    conditions = group.get("conditions")
+    if conditions is None:
+        return group
+    kept = [
+        {**each, "message": each["message"] and general.sub("<pod>", each["message"])}
+        for each in conditions
+        # Of a group that runs: left behind by a session in which a Pod of it had just gone.
+        if not (each["type"] == "Unschedulable" and group.get("phase") == "Running")
+    ]
+    return {**group, "conditions": kept}
+
+
+_ABSENT = object()
+
+
+def _walk(expected: Any, found: Any, path: str, disagreed: set[str]) -> Iterator[tuple[str, str]]:
+    if path in disagreed:
+        return
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in sorted({*expected, *found}):
+            yield from _walk(expected.get(key, _ABSENT), found.get(key, _ABSENT), f"{path}/{key}", disagreed)
+    elif expected != found:
+        yield path, f"{path}:\n    Volcano: {_shown(expected)}\n    here:    {_shown(found)}"
+
+
+def _shown(value: Any) -> str:
+    return "(absent)" if value is _ABSENT else shorten(json.dumps(value, sort_keys=True), 400)
