@@ -76,7 +76,7 @@ class Hierarchy:
     def key(self, queue: Queue) -> tuple[tuple[bool, float], ...]:
         """Comparable: the queue of the smaller goes first."""
         answer = []
-        for level in self._places.get(queue.name) or self._place(queue):
+        for level in self._place(queue):
             above = level.above
             known = above is not None and level.position < len(above.shares)  # no job is below one that is not
             share = float(above.shares[level.position]) if above is not None and known else 0.0
