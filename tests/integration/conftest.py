@@ -4,36 +4,21 @@ Tests share it, so each works in a namespace, and with cluster-wide names, of it
 is started is the business of `controlplane`.
 """
 
-import os
 from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
-from controlplane import build
 from controlplane.run import ControlPlane
+from tests.integration.stage import a_control_plane
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """A running control plane with the CRDs of `deploy/crds` and KWOK.
-
-    Where its binaries cannot be had, a person's run skips the tests; the CI's fails, since there a skip would pass
-    for a proof.
-    """
-    try:
-        plane = ControlPlane().start()
-    except build.BuildError as error:
-        reason = f"no control plane: {error}"
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    try:
-        plane.apply_crds()
+    """A running control plane with the CRDs of `deploy/crds` and KWOK."""
+    with a_control_plane() as plane:
         plane.start_kwok()
         yield plane
-    finally:
-        plane.stop()
 
 
 @pytest.fixture

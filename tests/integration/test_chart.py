@@ -1,7 +1,6 @@
 """The chart on a real API server: installed by Helm, its roles run under the rights it gives, every example tried,
 upgraded, and taken away again."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -9,7 +8,6 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from controlplane import build
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE, ROOT
 from scheduler.api.kinds import CLAIM, QUEUE, STORAGE_CLASS, VCJOB, VOLUME
@@ -19,6 +17,7 @@ from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
 from tests.integration import examples
 from tests.integration.installation import EXAMPLES, ROLES, Installation
+from tests.integration.stage import or_skipped
 
 pytestmark = pytest.mark.controlplane
 
@@ -53,13 +52,8 @@ NEVER_NEEDED_HERE = {
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles at work."""
     installed = Installation(tmp_path_factory.mktemp("chart"))
-    try:
+    with or_skipped():
         installed.__enter__()
-    except build.BuildError as error:
-        reason = f"no control plane: {error}"
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
     with installed:
         api = installed.api
         restricted = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -1,20 +1,18 @@
 """The controllers on a real API server with a scheduler and fake kubelets, killed, doubled and fed with nonsense."""
 
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane import build
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
+from tests.integration.stage import Role, a_control_plane, running, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -24,26 +22,6 @@ KILLS = 20
 JOBS = 100
 
 
-class Role:
-    """One process of ours."""
-
-    def __init__(self, plane: ControlPlane, name: str, log: Path, *options: str) -> None:
-        self.log = log
-        command = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(plane.kubeconfig)]
-        command += ["--enable-metrics=false", "--enable-healthz=false", *options]
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-
-    def stop(self) -> int:
-        if self.process.poll() is None:
-            self.process.terminate()
-        return self.process.wait(20)
-
-
 class Cluster:
     """A control plane of its own: everything in it concerns our controllers."""
 
@@ -51,18 +29,12 @@ class Cluster:
         self.plane = plane
         self.api = plane.admin
         self.logs = logs
-        self.roles = ExitStack()
 
-    @contextmanager
-    def running(self, role: str, *options: str) -> Iterator[Role]:
-        process = self.start(role, *options)
-        try:
-            yield process
-        finally:
-            process.stop()
+    def running(self, role: str, *options: str) -> AbstractContextManager[Role]:
+        return running(role, self.plane.kubeconfig, self.logs, *options)
 
     def start(self, role: str, *options: str) -> Role:
-        return Role(self.plane, role, self.logs / f"{role}-{time.monotonic_ns()}.log", *options)
+        return Role(role, self.plane.kubeconfig, self.logs, *options)
 
     def namespace(self, name: str) -> str:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -107,13 +79,7 @@ class Cluster:
         ]
 
     def wait(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
-        deadline = time.monotonic() + timeout
-        found = condition()
-        while not found:
-            assert time.monotonic() < deadline, f"not within {timeout:.0f} s"
-            time.sleep(0.1)
-            found = condition()
-        return found
+        return wait(condition, timeout)
 
     def command(self, namespace: str, action: str, target: dict[str, Any], kind: str, api_version: str) -> None:
         reference = {"apiVersion": api_version, "kind": kind, "controller": True}
@@ -131,28 +97,20 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Nodes with room, Kubernetes' own controllers, and our scheduler. (`control_plane` decides whether to skip.)"""
-    del control_plane
-    logs = tmp_path_factory.mktemp("logs")
-    try:
-        plane = ControlPlane().start()
-    except build.BuildError as error:
-        pytest.fail(str(error), pytrace=False)
-    with ExitStack() as stack:
-        stack.callback(plane.stop)
-        plane.apply_crds()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Nodes with room, Kubernetes' own controllers, and our scheduler."""
+    with a_control_plane() as plane:
         plane.start_kwok()
         plane.start_controller_manager()
-        made = Cluster(plane, logs)
+        made = Cluster(plane, tmp_path_factory.mktemp("logs"))
         for i in range(4):
             amounts = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
             meta = {"name": f"n{i}", "labels": {"kubernetes.io/hostname": f"n{i}"}}
             plane.admin.create(
                 "/api/v1/nodes", {"metadata": meta, "status": {"allocatable": amounts, "capacity": amounts}}
             )
-        stack.enter_context(made.running("scheduler", "--leader-elect=false", "--schedule-period=200ms"))
-        yield made
+        with made.running("scheduler", "--leader-elect=false", "--schedule-period=200ms"):
+            yield made
 
 
 @pytest.fixture

@@ -4,19 +4,17 @@ The scheduler runs with the rights that the chart gives it and no others.
 """
 
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from controlplane import build
 from controlplane.manifests import ROOT
 from controlplane.run import ControlPlane
-from scheduler.api.names import CLAIM_FINALIZER, GROUP_NAME
+from scheduler.api.names import CLAIM_FINALIZER
 from tests.device_builders import (
     claim,
     device_class,
@@ -27,7 +25,7 @@ from tests.device_builders import (
     template,
     templated,
 )
-from tests.integration.test_scheduler import GROUPS, Daemon
+from tests.integration.stage import GROUPS, Namespace, Role, a_control_plane, emptied
 
 pytestmark = pytest.mark.controlplane
 
@@ -42,22 +40,10 @@ tiers:
 CONTROLLERS = ("resourceclaim-controller", "garbage-collector-controller")
 
 
-class Identity:
-    """The control plane as the chart's scheduler may see it."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.kubeconfig = plane.kubeconfig_for(ACCOUNT)
-
-
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """A control plane whose claim controller and kubelets run, with the scheduler's roles of the chart."""
-    try:
-        started = ControlPlane().start()
-    except build.BuildError as error:
-        pytest.skip(f"no control plane: {error}")
-    try:
-        started.apply_crds()
+    with a_control_plane() as started:
         started.start_controller_manager(CONTROLLERS)
         started.start_kwok()
         started.admin.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
@@ -65,19 +51,14 @@ def plane() -> Iterator[ControlPlane]:
         rights = [m for m in manifests if m and "Role" in m["kind"] and m["metadata"]["name"].find("scheduler") >= 0]
         started.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
         yield started
-    finally:
-        started.stop()
 
 
-class Devices:
-    """Shorthand: a namespace with its nodes, devices, claims and Pods."""
+class Devices(Namespace):
+    """A namespace with devices and claims of them."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self.api = plane.admin
-        self.name = f"t{uuid.uuid4().hex[:8]}"
+        super().__init__(plane)
         self.driver = f"{self.name}.example.com"
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
         self.add(device_class(self.name, f'device.driver == "{self.driver}"'))
         self.add(template("one", request(device_class=self.name)))
 
@@ -87,39 +68,22 @@ class Devices:
         where = f"namespaces/{self.name}/" if raw["metadata"].pop("namespace", None) else ""
         self.api.create(f"{RESOURCES}/{where}{plural}", raw)
 
-    def node(self, number: int, devices: int) -> str:
-        name = f"{self.name}-n{number}"
-        amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"}
-        labels = {"pool": self.name, "kubernetes.io/hostname": name}
-        status = {"allocatable": amounts, "capacity": amounts}
-        self.api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
-        self.add(resource_slice(gpus(devices), name, driver=self.driver))
-        return name
+    def with_devices(self, name: str, devices: int) -> str:
+        """A node with so many; returns its full name."""
+        node = self.node(name)
+        self.add(resource_slice(gpus(devices), node, driver=self.driver))
+        return node
 
     def gang(self, name: str, number: int, claims: Sequence[dict[str, Any]], queue: str = "default") -> None:
-        kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
-        body = {**kind, "metadata": {"name": name}, "spec": {"minMember": number, "queue": queue}}
-        self.api.create(f"{GROUPS}/namespaces/{self.name}/podgroups", body)
+        """Pods that start together, all with ``claims``."""
+        self.group(name, number, queue)
+        used = {"claims": [{"name": c["name"]} for c in claims]}
         for i in range(number):
-            spec = {
-                "schedulerName": "volcano-py",
-                "nodeSelector": {"pool": self.name},
-                "terminationGracePeriodSeconds": 0,
-                "resourceClaims": list(claims),
-                "containers": [
-                    {
-                        "name": "main",
-                        "image": "registry.example/train:1",
-                        "resources": {"requests": {"cpu": "1"}, "claims": [{"name": c["name"]} for c in claims]},
-                    }
-                ],
-            }
-            meta = {"name": f"{name}-{i}", "annotations": {GROUP_NAME: name}}
-            self.api.create(f"/api/v1/namespaces/{self.name}/pods", {"metadata": meta, "spec": spec})
+            self.pod(f"{name}-{i}", name, {"cpu": "1"}, resources=used, resourceClaims=list(claims))
 
     def delete_pods(self, *names: str) -> None:
         for name in names:
-            self.api.delete(f"/api/v1/namespaces/{self.name}/pods/{name}?gracePeriodSeconds=0")
+            self.api.delete(f"{self.path}/pods/{name}?gracePeriodSeconds=0")
 
     # --- what has become of them ---
     def claims(self) -> list[dict[str, Any]]:
@@ -131,51 +95,23 @@ class Devices:
         allocations = [c["status"]["allocation"] for c in self.claims() if (c.get("status") or {}).get("allocation")]
         return [(r["pool"], r["device"]) for a in allocations for r in a["devices"]["results"]]
 
-    def bound(self) -> dict[str, str]:
-        pods = self.api.get(f"/api/v1/namespaces/{self.name}/pods")["items"]
-        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
-
-    def why(self, pod: str) -> str:
-        conditions = self.api.get(f"/api/v1/namespaces/{self.name}/pods/{pod}")["status"].get("conditions") or ()
-        return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), "")
-
-    def wait(self, condition: Callable[[], Any], timeout: float = 40.0) -> Any:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if found := condition():
-                return found
-            time.sleep(0.05)
-        events = self.api.get(f"/api/v1/namespaces/{self.name}/events")["items"]
-        raise AssertionError(f"not within {timeout:.0f} s; events: {[e['message'] for e in events][:20]}")
+    def scheduler(self, directory: Path) -> AbstractContextManager[Role]:
+        """As the chart lets it."""
+        conf = directory / "scheduler.conf"
+        conf.write_text(CONF, encoding="utf-8")
+        return self.scheduled(directory, f"--scheduler-conf={conf}", kubeconfig=self.plane.kubeconfig_for(ACCOUNT))
 
 
 @pytest.fixture
-def devices(plane: ControlPlane) -> Iterator[Devices]:
-    made = Devices(plane)
-    yield made
-    admin = plane.admin
-    admin.delete(f"/api/v1/namespaces/{made.name}/pods?gracePeriodSeconds=0")
-    admin.delete(f"{GROUPS}/namespaces/{made.name}/podgroups")
-    for path in ("/api/v1/nodes", f"{RESOURCES}/resourceslices"):
-        for item in admin.get(path)["items"]:
-            admin.delete(f"{path}/{item['metadata']['name']}")
-
-
-@contextmanager
-def scheduling(devices: Devices, tmp_path: Path) -> Iterator[Daemon]:
-    conf = tmp_path / "scheduler.conf"
-    conf.write_text(CONF, encoding="utf-8")
-    options = ("--leader-elect=false", f"--scheduler-conf={conf}")
-    daemon = Daemon(Identity(devices.plane), tmp_path / f"scheduler-{time.monotonic_ns()}.log", options)  # type: ignore[arg-type]
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
-        print(daemon.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+def devices(plane: ControlPlane) -> Devices:
+    emptied(plane)
+    for item in plane.admin.get(f"{RESOURCES}/resourceslices")["items"]:
+        plane.admin.delete(f"{RESOURCES}/resourceslices/{item['metadata']['name']}")
+    return Devices(plane)
 
 
 def test_every_pod_of_a_gang_has_its_devices_written_down_before_it_is_bound(devices: Devices, tmp_path: Path) -> None:
-    nodes = [devices.node(i, devices=4) for i in range(2)]
+    nodes = [devices.with_devices(f"n{i}", 4) for i in range(2)]
     devices.gang("g", 8, templated("one"))
 
     def bound_with_devices() -> bool:
@@ -186,7 +122,7 @@ def test_every_pod_of_a_gang_has_its_devices_written_down_before_it_is_bound(dev
             assert [r["name"] for r in claims[pod]["status"]["reservedFor"]] == [pod]
         return len(bound) == 8
 
-    with scheduling(devices, tmp_path):
+    with devices.scheduler(tmp_path):
         devices.wait(bound_with_devices)
 
     assert sorted(devices.given()) == sorted((node, f"gpu-{i}") for node in nodes for i in range(4))
@@ -198,14 +134,14 @@ def test_every_pod_of_a_gang_has_its_devices_written_down_before_it_is_bound(dev
 def test_a_gang_without_enough_devices_takes_none_and_gets_them_when_others_are_gone(
     devices: Devices, tmp_path: Path
 ) -> None:
-    devices.node(0, devices=2)
+    devices.with_devices("n0", 2)
     devices.gang("first", 2, templated("one"))
 
-    with scheduling(devices, tmp_path):
+    with devices.scheduler(tmp_path):
         devices.wait(lambda: len(devices.bound()) == 2)
         devices.gang("second", 2, templated("one"))
         text = "cannot allocate all claims"
-        devices.wait(lambda: any(text in devices.why(f"second-{i}") for i in range(2)))
+        devices.wait(lambda: any(text in devices.condition(f"second-{i}")["message"] for i in range(2)))
         assert len(devices.given()) == 2
 
         devices.delete_pods("first-0")
@@ -219,11 +155,11 @@ def test_a_gang_without_enough_devices_takes_none_and_gets_them_when_others_are_
 
 def test_pods_that_share_a_claim_are_bound_where_its_device_is(devices: Devices, tmp_path: Path) -> None:
     for i in range(2):
-        devices.node(i, devices=1)
+        devices.with_devices(f"n{i}", 1)
     devices.add(claim("shared", request(device_class=devices.name)))
     devices.gang("g", 3, named("shared"))
 
-    with scheduling(devices, tmp_path):
+    with devices.scheduler(tmp_path):
         bound = devices.wait(lambda: found if len(found := devices.bound()) == 3 else None)
 
     (shared,) = devices.claims()
@@ -233,14 +169,14 @@ def test_pods_that_share_a_claim_are_bound_where_its_device_is(devices: Devices,
 
 def test_no_device_is_given_twice_though_the_scheduler_is_killed_in_between(devices: Devices, tmp_path: Path) -> None:
     for i in range(4):
-        devices.node(i, devices=4)
+        devices.with_devices(f"n{i}", 4)
     for job in range(10):
         devices.gang(f"j{job}", 2, templated("one"))
 
-    with scheduling(devices, tmp_path) as daemon:
+    with devices.scheduler(tmp_path) as daemon:
         devices.wait(devices.given)
         daemon.kill()
-    with scheduling(devices, tmp_path):
+    with devices.scheduler(tmp_path):
         devices.wait(lambda: len(devices.bound()) == 16)
         time.sleep(1)
 
@@ -250,16 +186,17 @@ def test_no_device_is_given_twice_though_the_scheduler_is_killed_in_between(devi
 
 
 def test_a_queue_gets_no_more_devices_than_its_capability_says(devices: Devices, tmp_path: Path) -> None:
-    devices.node(0, devices=4)
+    devices.with_devices("n0", 4)
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": devices.name}}
     capability = {f"deviceclass/{devices.name}": "2"}
     devices.api.create(f"{GROUPS}/queues", {**kind, "spec": {"weight": 1, "capability": capability}})
     for job in range(3):
         devices.gang(f"j{job}", 1, templated("one"), queue=devices.name)
 
-    with scheduling(devices, tmp_path):
+    with devices.scheduler(tmp_path):
         devices.wait(lambda: len(devices.bound()) == 2)
         waiting = next(f"j{job}-0" for job in range(3) if f"j{job}-0" not in devices.bound())
-        devices.wait(lambda: f"deviceclass/{devices.name}: asked 1, used 2, limit 2" in devices.why(waiting))
+        text = f"deviceclass/{devices.name}: asked 1, used 2, limit 2"
+        devices.wait(lambda: text in devices.condition(waiting)["message"])
 
     assert len(devices.bound()) == 2

@@ -2,13 +2,8 @@
 
 import json
 import subprocess
-import sys
 import threading
-import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +17,14 @@ from scheduler.api.names import (
     CARD_NAME,
     CARD_QUOTA,
     CARD_REQUEST,
-    GROUP_NAME,
     PREDICATE_TIME,
 )
 from scheduler.record.journal import SUFFIX
 from scheduler.record.replay import replay
+from tests.integration.stage import GROUPS, Namespace, emptied
 
 pytestmark = pytest.mark.controlplane
 
-GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 QUEUE_CONF = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -39,129 +33,13 @@ tiers:
 """
 
 
-class Cluster:
-    """Shorthand over the control plane: objects in, objects out, one namespace per test."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self.api = plane.admin
-        self.namespace = f"t{uuid.uuid4().hex[:8]}"
-        self.pool = self.namespace
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-
-    def node(self, name: str, **amounts: str) -> str:
-        """A Node that only this test's Pods select; returns its full name."""
-        full = f"{self.pool}-{name}"
-        resources = {"cpu": "8", "memory": "32Gi", "pods": "110", **amounts}
-        self.api.create(
-            "/api/v1/nodes",
-            {
-                "metadata": {"name": full, "labels": {"pool": self.pool, "kubernetes.io/hostname": full}},
-                "status": {"allocatable": resources, "capacity": resources},
-            },
-        )
-        return full
-
-    def group(self, name: str, minimum: int, queue: str = "default", **metadata: Any) -> None:
-        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
-        spec: dict[str, Any] = {"minMember": minimum, "queue": queue}
-        self.api.create(
-            f"{GROUPS}/namespaces/{self.namespace}/podgroups",
-            {**body, "metadata": {"name": name, **metadata}, "spec": spec},
-        )
-
-    def pod(self, name: str, group: str, requests: dict[str, str], annotations: dict[str, str] | None = None) -> None:
-        self.api.create(
-            f"/api/v1/namespaces/{self.namespace}/pods",
-            {
-                "metadata": {"name": name, "annotations": {GROUP_NAME: group, **(annotations or {})}},
-                "spec": {
-                    "schedulerName": "volcano-py",
-                    "nodeSelector": {"pool": self.pool},
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "registry.example/train:1",
-                            "resources": {"requests": requests, "limits": requests},
-                        }
-                    ],
-                },
-            },
-        )
-
-    def pods(self) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
-        return items
-
-    def bound(self) -> dict[str, str]:
-        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in self.pods() if p["spec"].get("nodeName")}
-
-    def get_group(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.api.get(f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}")
-        return found
-
-    def events(self) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
-        return items
-
-    def wait(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            found = condition()
-            if found:
-                return found
-            time.sleep(0.1)
-        raise AssertionError(f"not within {timeout:.0f} s; events: {[e['message'] for e in self.events()][:20]}")
-
-
-class Daemon:
-    """One scheduler process."""
-
-    def __init__(self, plane: ControlPlane, log: Path, options: Sequence[str]) -> None:
-        self.log = log
-        command = [sys.executable, "-m", "scheduler.cli.main", "scheduler", "--kubeconfig", str(plane.kubeconfig)]
-        command += ["--schedule-period=200ms", "--listen-address=127.0.0.1:0", "--healthz-address=127.0.0.1:0"]
-        with log.open("ab") as output:
-            self.process = subprocess.Popen([*command, *options], stdout=output, stderr=output)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-
-    def stop(self) -> int:
-        if self.process.poll() is None:
-            self.process.terminate()
-        return self.process.wait(20)
-
-
 @pytest.fixture
-def cluster(control_plane: ControlPlane) -> Cluster:
-    """Everything in a cluster concerns its scheduler: what other tests left behind is taken away first."""
-    admin = control_plane.admin
-    for path in ("/api/v1/nodes", f"{GROUPS}/queues"):
-        for item in admin.get(path)["items"]:
-            if item["metadata"]["name"] not in ("default", "root"):
-                admin.delete(f"{path}/{item['metadata']['name']}")
-    for item in admin.get("/api/v1/namespaces")["items"]:
-        name = item["metadata"]["name"]
-        admin.delete(f"{GROUPS}/namespaces/{name}/podgroups")
-        admin.delete(f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
-    return Cluster(control_plane)
+def cluster(control_plane: ControlPlane) -> Namespace:
+    emptied(control_plane)
+    return Namespace(control_plane)
 
 
-@contextmanager
-def running(cluster: Cluster, tmp_path: Path, *options: str) -> Iterator[Daemon]:
-    options = options or ("--leader-elect=false",)
-    daemon = Daemon(cluster.plane, tmp_path / f"scheduler-{time.monotonic_ns()}.log", options)
-    try:
-        yield daemon
-    finally:
-        daemon.stop()
-        print(daemon.log.read_text(encoding="utf-8", errors="replace")[-4000:])
-
-
-def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Namespace, tmp_path: Path) -> None:
     cluster.node("n1")
     cluster.node("n2")
     cluster.group("fits", 4)
@@ -171,7 +49,7 @@ def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Cluster, t
     for i in range(3):
         cluster.pod(f"too-big-{i}", "too-big", {"cpu": "6"})
 
-    with running(cluster, tmp_path):
+    with cluster.scheduled(tmp_path):
         cluster.wait(lambda: cluster.get_group("fits").get("status", {}).get("phase") == "Running")
         waiting = cluster.wait(lambda: cluster.get_group("too-big").get("status", {}).get("conditions"))
 
@@ -182,7 +60,7 @@ def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Cluster, t
     assert {("Pod", "Scheduled"), ("Pod", "FailedScheduling"), ("PodGroup", "Unschedulable")} <= reasons
 
 
-def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Namespace, tmp_path: Path) -> None:
     for i in range(4):
         cluster.node(f"npu-{i}", **{ASCEND_910: "8"})
     cluster.group("train", 4)
@@ -193,7 +71,7 @@ def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Cluster, tm
     watcher = threading.Thread(target=_watch, args=(cluster, seen, stop), daemon=True)
     watcher.start()
 
-    with running(cluster, tmp_path):
+    with cluster.scheduled(tmp_path):
         cluster.wait(lambda: len(cluster.bound()) == 4)
     stop.set()
     watcher.join(10)
@@ -209,10 +87,10 @@ def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Cluster, tm
     assert len(set(cluster.bound().values())) == 4
 
 
-def _watch(cluster: Cluster, seen: list[dict[str, Any]], stop: threading.Event) -> None:
+def _watch(cluster: Namespace, seen: list[dict[str, Any]], stop: threading.Event) -> None:
     """Collect every version of the namespace's Pods, through a watch of its own."""
     command = [str(cluster.plane.binaries / "kubectl"), f"--kubeconfig={cluster.plane.kubeconfig}", "get", "--raw"]
-    path = f"/api/v1/namespaces/{cluster.namespace}/pods?watch=true&resourceVersion=0"
+    path = f"/api/v1/namespaces/{cluster.name}/pods?watch=true&resourceVersion=0"
     process = subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True)
     threading.Thread(target=lambda: (stop.wait(), process.terminate()), daemon=True).start()
     assert process.stdout is not None
@@ -246,7 +124,7 @@ CR_QUEUE1: dict[str, Any] = {
 """The queue of the card quota design."""
 
 
-def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp_path: Path) -> None:
+def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Namespace, tmp_path: Path) -> None:
     node = cluster.node("gpu", **{"nvidia.com/gpu": "8"})
     labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
@@ -266,9 +144,9 @@ def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp
             if e["message"] == message and e["type"] == "Warning"
         }
 
-    with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}"):
+    with cluster.scheduled(tmp_path, f"--scheduler-conf={conf}"):
         cluster.wait(lambda: ("PodGroup", "no-pods") in told())
-        cluster.api.delete(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups/no-pods")
+        cluster.api.delete(f"{GROUPS}/namespaces/{cluster.name}/podgroups/no-pods")
         cluster.group("pods", 1, "cr-queue1")
         cluster.pod("pods-0", "pods", {"cpu": "1", "nvidia.com/gpu": "5"}, {CARD_NAME: "NVIDIA-H200"})
         cluster.wait(lambda: ("Pod", "pods-0") in told())
@@ -276,32 +154,32 @@ def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Cluster, tmp
     assert not cluster.bound()
 
 
-def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Namespace, tmp_path: Path) -> None:
     nodes = [cluster.node(f"npu-{i:02d}", **{ASCEND_910: "8"}) for i in range(30)]
     for g in range(15):
         cluster.group(f"pair-{g}", 2)
         for i in range(2):
             cluster.pod(f"pair-{g}-{i}", f"pair-{g}", {"cpu": "1", ASCEND_910: "8"})
-    slow = ("--leader-elect=false", "--bind-workers=1", "--kube-api-qps=15", "--kube-api-burst=1")
+    slow = ("--bind-workers=1", "--kube-api-qps=15", "--kube-api-burst=1")
 
     for _ in range(3):
-        with running(cluster, tmp_path, *slow) as daemon:
+        with cluster.scheduled(tmp_path, *slow) as daemon:
             before = len(cluster.bound())
             cluster.wait(lambda before=before: len(cluster.bound()) > before)
             daemon.kill()
     assert len(cluster.bound()) < 30, "the scheduler was to be killed at work"
-    with running(cluster, tmp_path):
+    with cluster.scheduled(tmp_path):
         cluster.wait(lambda: len(cluster.bound()) == 30, timeout=60)
 
     assert Counter(cluster.bound().values()) == Counter(nodes)
 
 
-def test_what_was_recorded_at_work_is_decided_alike_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_was_recorded_at_work_is_decided_alike_again(cluster: Namespace, tmp_path: Path) -> None:
     for i in range(10):
         cluster.node(f"npu-{i:02d}", **{ASCEND_910: "8"})
     records = tmp_path / "records"
     slow = ("--bind-workers=2", "--kube-api-qps=40", "--kube-api-burst=1")
-    with running(cluster, tmp_path, "--leader-elect=false", f"--record={records}", *slow):
+    with cluster.scheduled(tmp_path, f"--record={records}", *slow):
         for g in range(7):
             cluster.group(f"pair-{g}", 2)
             for i in range(2):
@@ -316,11 +194,11 @@ def test_what_was_recorded_at_work_is_decided_alike_again(cluster: Cluster, tmp_
     assert [session.differences for session in sessions if not session.same] == []
 
 
-def test_a_second_replica_takes_over(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_second_replica_takes_over(cluster: Namespace, tmp_path: Path) -> None:
     cluster.node("n1")
     election = (
         "--leader-elect=true",
-        f"--leader-elect-resource-namespace={cluster.namespace}",
+        f"--leader-elect-resource-namespace={cluster.name}",
         "--leader-elect-lease-duration=4s",
         "--leader-elect-renew-deadline=3s",
         "--leader-elect-retry-period=500ms",
@@ -328,16 +206,16 @@ def test_a_second_replica_takes_over(cluster: Cluster, tmp_path: Path) -> None:
     cluster.group("before", 1)
     cluster.pod("before-0", "before", {"cpu": "1"})
 
-    with running(cluster, tmp_path, *election) as first:
+    with cluster.scheduled(tmp_path, *election) as first:
         cluster.wait(lambda: "before-0" in cluster.bound())
-        with running(cluster, tmp_path, *election):
+        with cluster.scheduled(tmp_path, *election):
             first.kill()
             cluster.group("after", 1)
             cluster.pod("after-0", "after", {"cpu": "1"})
             cluster.wait(lambda: "after-0" in cluster.bound())
 
 
-def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: Cluster, tmp_path: Path) -> None:
+def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: Namespace, tmp_path: Path) -> None:
     node = cluster.node("npu", **{ASCEND_910: "8"})
     cluster.node("cpu")
     cluster.api.create(
@@ -350,7 +228,7 @@ def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: C
     cluster.group("train", 1)
     cluster.pod("train-0", "train", {"cpu": "1", ASCEND_910: "1"}, {"volcano.sh/task-priority": "high"})
 
-    with running(cluster, tmp_path):
+    with cluster.scheduled(tmp_path):
         cluster.wait(lambda: "train-0" in cluster.bound())
         cluster.wait(lambda: any(e["reason"] == "Malformed" for e in cluster.events()))
 
@@ -359,16 +237,16 @@ def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: C
     cluster.api.delete(f"/api/v1/namespaces/kube-system/configmaps/mindx-dl-deviceinfo-{node}")
 
 
-def test_a_configuration_that_does_not_parse_ends_the_start_and_not_the_run(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_configuration_that_does_not_parse_ends_the_start_and_not_the_run(cluster: Namespace, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text("actions: [\n", encoding="utf-8")
-    with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}") as daemon:
+    with cluster.scheduled(tmp_path, f"--scheduler-conf={conf}") as daemon:
         assert daemon.process.wait(20) == 2
         assert "scheduler.conf" in daemon.log.read_text(encoding="utf-8")
 
     conf.write_text(QUEUE_CONF, encoding="utf-8")
     cluster.node("n1")
-    with running(cluster, tmp_path, "--leader-elect=false", f"--scheduler-conf={conf}") as daemon:
+    with cluster.scheduled(tmp_path, f"--scheduler-conf={conf}") as daemon:
         cluster.group("one", 1)
         cluster.pod("one-0", "one", {"cpu": "1"})
         cluster.wait(lambda: "one-0" in cluster.bound())

@@ -2,18 +2,16 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane import build
 from controlplane.run import ControlPlane
-from scheduler.api.names import GROUP_NAME, SELECTED_NODE
-from tests.integration.test_scheduler import GROUPS, Daemon
+from scheduler.api.names import SELECTED_NODE
+from tests.integration.stage import Namespace, Role, a_control_plane, emptied
 
 pytestmark = pytest.mark.controlplane
 
@@ -33,39 +31,20 @@ tiers:
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """A control plane whose volume controller runs."""
-    try:
-        started = ControlPlane().start()
-    except build.BuildError as error:
-        pytest.skip(f"no control plane: {error}")
-    try:
-        started.apply_crds()
+    with a_control_plane() as started:
         started.start_controller_manager(("persistentvolume-binder-controller",))
         yield started
-    finally:
-        started.stop()
 
 
-class Storage:
-    """Shorthand: a namespace with its nodes, claims, volumes and Pods."""
+class Storage(Namespace):
+    """A namespace with claims, and volumes for them."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self.api = plane.admin
-        self.name = f"t{uuid.uuid4().hex[:8]}"
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
+        super().__init__(plane)
         self.local, self.dynamic = f"{self.name}-local", f"{self.name}-dynamic"
         for name, provisioner in ((self.local, "kubernetes.io/no-provisioner"), (self.dynamic, "example.com/maker")):
             mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
             self.api.create(f"{STORAGE}/storageclasses", {"metadata": {"name": name}, **mode})
-
-    # --- objects in ---
-    def node(self, number: int, cpu: str = "8") -> str:
-        name = f"{self.name}-n{number}"
-        amounts = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
-        labels = {"pool": self.name, HOSTNAME: name}
-        status = {"allocatable": amounts, "capacity": amounts}
-        self.api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
-        return name
 
     def volume(self, name: str, node: str, storage_class: str, claim: dict[str, str] | None = None) -> None:
         term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node]}]}
@@ -85,29 +64,15 @@ class Storage:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         self.api.create(self._claims, {"metadata": {"name": name}, "spec": {**spec, "storageClassName": storage_class}})
 
-    def group(self, name: str, minimum: int) -> None:
-        kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
-        body = {**kind, "metadata": {"name": name}, "spec": {"minMember": minimum, "queue": "default"}}
-        self.api.create(f"{GROUPS}/namespaces/{self.name}/podgroups", body)
-
-    def pod(self, name: str, group: str, claims: Sequence[str] = (), cpu: str = "1") -> None:
-        spec = {
-            "schedulerName": "volcano-py",
-            "nodeSelector": {"pool": self.name},
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "main", "image": "example.com/train:1", "resources": {"requests": {"cpu": cpu}}}],
-            "volumes": [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)],
-        }
-        self.api.create(self._pods, {"metadata": {"name": name, "annotations": {GROUP_NAME: group}}, "spec": spec})
+    def mounting(self, name: str, group: str, claims: Sequence[str] = ()) -> None:
+        """A Pod that mounts claims."""
+        volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)]
+        self.pod(name, group, {"cpu": "1"}, volumes=volumes)
 
     # --- what has become of them ---
     @property
     def _claims(self) -> str:
-        return f"/api/v1/namespaces/{self.name}/persistentvolumeclaims"
-
-    @property
-    def _pods(self) -> str:
-        return f"/api/v1/namespaces/{self.name}/pods"
+        return f"{self.path}/persistentvolumeclaims"
 
     def claims(self) -> dict[str, dict[str, Any]]:
         return {item["metadata"]["name"]: item for item in self.api.get(self._claims)["items"]}
@@ -116,50 +81,16 @@ class Storage:
         """Claim -> the volume it is bound to."""
         return {n: c["spec"]["volumeName"] for n, c in self.claims().items() if c["status"].get("phase") == "Bound"}
 
-    def bound(self) -> dict[str, str]:
-        """Pod -> its node."""
-        pods = self.api.get(self._pods)["items"]
-        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
-
-    def condition(self, pod: str) -> dict[str, str]:
-        """Why a Pod is not scheduled."""
-        conditions = self.api.get(f"{self._pods}/{pod}")["status"].get("conditions") or ()
-        return next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), {})
-
-    def wait(self, condition: Callable[[], Any], timeout: float = 40.0) -> Any:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if found := condition():
-                return found
-            time.sleep(0.05)
-        events = self.api.get(f"/api/v1/namespaces/{self.name}/events")["items"]
-        raise AssertionError(f"not within {timeout:.0f} s; events: {[e['message'] for e in events][:20]}")
+    def scheduler(self, directory: Path) -> AbstractContextManager[Role]:
+        conf = directory / "scheduler.conf"
+        conf.write_text(CONF, encoding="utf-8")
+        return self.scheduled(directory, f"--scheduler-conf={conf}")
 
 
 @pytest.fixture
-def storage(plane: ControlPlane) -> Iterator[Storage]:
-    made = Storage(plane)
-    yield made
-    for path in (
-        f"/api/v1/namespaces/{made.name}/pods?gracePeriodSeconds=0",
-        f"{GROUPS}/namespaces/{made.name}/podgroups",
-    ):
-        plane.admin.delete(path)
-    for node in plane.admin.get("/api/v1/nodes")["items"]:
-        plane.admin.delete(f"/api/v1/nodes/{node['metadata']['name']}")
-
-
-@contextmanager
-def scheduling(storage: Storage, tmp_path: Path) -> Iterator[None]:
-    conf = tmp_path / "scheduler.conf"
-    conf.write_text(CONF, encoding="utf-8")
-    options = ("--leader-elect=false", f"--scheduler-conf={conf}")
-    daemon = Daemon(storage.plane, tmp_path / "scheduler.log", options)
-    try:
-        yield
-    finally:
-        daemon.stop()
-        print(daemon.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+def storage(plane: ControlPlane) -> Storage:
+    emptied(plane)
+    return Storage(plane)
 
 
 @contextmanager
@@ -193,7 +124,7 @@ def make(storage: Storage, name: str, claim: dict[str, Any]) -> None:
 
 
 def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage, tmp_path: Path) -> None:
-    nodes = [storage.node(i) for i in range(4)]
+    nodes = [storage.node(f"n{i}") for i in range(4)]
     where = {f"{storage.name}-v{i}": nodes[i % 4] for i in range(12)}
     for name, node in where.items():
         storage.volume(name, node, storage.local)
@@ -201,9 +132,9 @@ def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage,
         storage.group(f"j{job}", 2)
         for member in range(2):
             storage.claim(f"j{job}-{member}", storage.local)
-            storage.pod(f"j{job}-{member}", f"j{job}", [f"j{job}-{member}"])
+            storage.mounting(f"j{job}-{member}", f"j{job}", [f"j{job}-{member}"])
 
-    with scheduling(storage, tmp_path):
+    with storage.scheduler(tmp_path):
         storage.wait(lambda: len(storage.bound()) == 12)
         time.sleep(2)
 
@@ -217,11 +148,11 @@ def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage,
 
 def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(storage: Storage, tmp_path: Path) -> None:
     for i in range(2):
-        storage.node(i, cpu="2")
+        storage.node(f"n{i}", cpu="2")
     storage.group("g", 4)
     for i in range(4):
         storage.claim(f"c{i}", storage.dynamic)
-        storage.pod(f"p{i}", "g", [f"c{i}"])
+        storage.mounting(f"p{i}", "g", [f"c{i}"])
     early: list[str] = []
 
     def slowly(name: str, claim: dict[str, Any]) -> None:
@@ -229,7 +160,7 @@ def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(sto
         time.sleep(0.2)
         make(storage, name, claim)
 
-    with provisioning(storage, slowly), scheduling(storage, tmp_path):
+    with provisioning(storage, slowly), storage.scheduler(tmp_path):
         storage.wait(lambda: len(storage.bound()) == 4)
 
     bound = storage.bound()
@@ -242,14 +173,14 @@ def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(sto
 def test_a_gang_whose_volume_does_not_come_is_not_bound_at_all_and_tried_again(
     storage: Storage, tmp_path: Path
 ) -> None:
-    storage.node(0, cpu="2")
+    storage.node("n0", cpu="2")
     storage.group("g", 2)
     storage.claim("c", storage.dynamic)
-    storage.pod("waits", "g", ["c"])
-    storage.pod("ready", "g")
+    storage.mounting("waits", "g", ["c"])
+    storage.mounting("ready", "g")
 
-    with scheduling(storage, tmp_path):
-        storage.wait(lambda: storage.condition("ready").get("reason") == "SchedulerError")
+    with storage.scheduler(tmp_path):
+        storage.wait(lambda: storage.condition("ready")["reason"] == "SchedulerError")
         assert not storage.bound()
         why = storage.condition("waits")["message"]
         with provisioning(storage, lambda name, claim: make(storage, name, claim)):
@@ -260,10 +191,10 @@ def test_a_gang_whose_volume_does_not_come_is_not_bound_at_all_and_tried_again(
 
 
 def test_a_provisioner_that_gives_up_lets_the_pod_go_elsewhere_at_once(storage: Storage, tmp_path: Path) -> None:
-    nodes = {storage.node(0), storage.node(1)}
+    nodes = {storage.node("n0"), storage.node("n1")}
     storage.group("g", 1)
     storage.claim("c", storage.dynamic)
-    storage.pod("p", "g", ["c"])
+    storage.mounting("p", "g", ["c"])
     tried: list[str] = []
 
     def second_time_only(name: str, claim: dict[str, Any]) -> None:
@@ -276,9 +207,9 @@ def test_a_provisioner_that_gives_up_lets_the_pod_go_elsewhere_at_once(storage: 
         path = f"/api/v1/namespaces/{storage.name}/persistentvolumeclaims/{name}"
         storage.api.patch(path, {"metadata": {"annotations": {SELECTED_NODE: None}}})
 
-    with provisioning(storage, second_time_only), scheduling(storage, tmp_path):
+    with provisioning(storage, second_time_only), storage.scheduler(tmp_path):
         storage.wait(lambda: len(tried) == 1)
-        storage.wait(lambda: "provisioning failed" in storage.condition("p").get("message", "") or storage.bound())
+        storage.wait(lambda: "provisioning failed" in storage.condition("p")["message"] or storage.bound())
         storage.wait(storage.bound)
 
     assert set(tried) == nodes

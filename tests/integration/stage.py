@@ -1,0 +1,191 @@
+"""What tests on a real API server share: the server itself, programs of ours beside it, and one namespace per test."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from controlplane import build
+from controlplane.run import ControlPlane
+from scheduler.api.names import GROUP_NAME
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
+
+
+@contextmanager
+def or_skipped() -> Iterator[None]:
+    """Where the binaries of a control plane cannot be had, a person's run skips the tests; the CI's fails, since there
+    a skip would pass for a proof."""
+    try:
+        yield
+    except build.BuildError as error:
+        reason = f"no control plane: {error}"
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@contextmanager
+def a_control_plane() -> Iterator[ControlPlane]:
+    """One with our resource definitions, stopped in the end."""
+    with or_skipped():
+        plane = ControlPlane().start()
+    try:
+        plane.apply_crds()
+        yield plane
+    finally:
+        plane.stop()
+
+
+def wait(condition: Callable[[], Any], timeout: float = 30.0, said: Callable[[], object] = lambda: "") -> Any:
+    """The first answer of ``condition`` that is true; ``said`` tells what else is known when none comes."""
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:.0f} s; {said()}")
+        time.sleep(0.05)
+    return found
+
+
+class Role:
+    """One program of ours, as a process."""
+
+    def __init__(self, name: str, kubeconfig: Path, directory: Path, *options: str) -> None:
+        self.log = directory / f"{name}-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(kubeconfig)]
+        command += ["--enable-metrics=false", "--enable-healthz=false", *options]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(20)
+
+
+@contextmanager
+def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iterator[Role]:
+    """A program for as long as the block; what it said last is shown when the test fails."""
+    role = Role(name, kubeconfig, directory, *options)
+    try:
+        yield role
+    finally:
+        role.stop()
+        print(role.log.read_text(encoding="utf-8", errors="replace")[-4000:])
+
+
+class Namespace:
+    """A namespace with nodes that only its Pods select, PodGroups and Pods."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.api = plane.admin
+        self.name = f"t{uuid4().hex[:8]}"
+        self.path = f"/api/v1/namespaces/{self.name}"
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
+
+    # --- objects in ---
+    def node(self, name: str, **amounts: str) -> str:
+        """Returns the Node's full name."""
+        full = f"{self.name}-{name}"
+        amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **amounts}
+        meta = {"name": full, "labels": {"pool": self.name, "kubernetes.io/hostname": full}}
+        self.api.create("/api/v1/nodes", {"metadata": meta, "status": {"allocatable": amounts, "capacity": amounts}})
+        return full
+
+    def group(self, name: str, minimum: int, queue: str = "default", **metadata: Any) -> None:
+        self.api.create(
+            f"{GROUPS}/namespaces/{self.name}/podgroups",
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {"name": name, **metadata},
+                "spec": {"minMember": minimum, "queue": queue},
+            },
+        )
+
+    def pod(
+        self,
+        name: str,
+        group: str,
+        requests: Mapping[str, str],
+        annotations: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """A Pod with one container; of ``resources``, what is not in ``requests`` comes with ``spec``."""
+        container = {
+            "name": "main",
+            "image": "registry.example/train:1",
+            "resources": {"requests": requests, "limits": requests, **spec.pop("resources", {})},
+        }
+        self.api.create(
+            f"{self.path}/pods",
+            {
+                "metadata": {"name": name, "annotations": {GROUP_NAME: group, **(annotations or {})}},
+                "spec": {
+                    "schedulerName": "volcano-py",
+                    "nodeSelector": {"pool": self.name},
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [container],
+                    **spec,
+                },
+            },
+        )
+
+    # --- what has become of them ---
+    def pods(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.api.get(f"{self.path}/pods")["items"]
+        return items
+
+    def bound(self) -> dict[str, str]:
+        """Pod -> its node."""
+        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in self.pods() if p["spec"].get("nodeName")}
+
+    def condition(self, pod: str) -> dict[str, str]:
+        """Why a Pod is not scheduled: ``reason`` and ``message``, both "" as long as nobody has said."""
+        conditions = self.api.get(f"{self.path}/pods/{pod}")["status"].get("conditions") or ()
+        found = (c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
+        return next(found, {"reason": "", "message": ""})
+
+    def get_group(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.get(f"{GROUPS}/namespaces/{self.name}/podgroups/{name}")
+        return found
+
+    def events(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.api.get(f"{self.path}/events")["items"]
+        return items
+
+    def wait(self, condition: Callable[[], Any], timeout: float = 40.0) -> Any:
+        return wait(condition, timeout, lambda: f"events: {[e['message'] for e in self.events()][:20]}")
+
+    @contextmanager
+    def scheduled(self, directory: Path, *options: str, kubeconfig: Path | None = None) -> Iterator[Role]:
+        """A scheduler at work. It is the only one and leads at once, unless ``options`` say otherwise."""
+        options = ("--schedule-period=200ms", "--leader-elect=false", *options)
+        with running("scheduler", kubeconfig or self.plane.kubeconfig, directory, *options) as role:
+            yield role
+
+
+def emptied(plane: ControlPlane) -> None:
+    """Take away the nodes, queues, Pods and PodGroups that other tests have left: to a scheduler all of a cluster
+    matters."""
+    admin = plane.admin
+    for path in ("/api/v1/nodes", f"{GROUPS}/queues"):
+        for item in admin.get(path)["items"]:
+            if item["metadata"]["name"] not in ("default", "root"):
+                admin.delete(f"{path}/{item['metadata']['name']}")
+    for item in admin.get("/api/v1/namespaces")["items"]:
+        name = item["metadata"]["name"]
+        admin.delete(f"{GROUPS}/namespaces/{name}/podgroups")
+        admin.delete(f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
