@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/python3")'
@@ -66,9 +66,10 @@ bench: ## Run all benchmarks, one after the other
 	$(MAKE) bench-vcjobs
 
 .PHONY: bench-memory
-bench-memory: $(READY) ## Benchmark scheduling cycles on the in-memory cluster
+bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.memory
 	$(PY) -m benchmarks.workloads_memory
+	$(PY) -m benchmarks.preemption
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine

@@ -1,1 +1,1 @@
-"""Where the performance figures of the README come from."""
+"""What the performance figures of the README come from, and what to profile."""

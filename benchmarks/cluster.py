@@ -9,20 +9,23 @@ import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, start_role, stop
+from benchmarks.contest import PATIENCE, Api, cpu_seconds, peak_memory, running
 from controlplane.run import ControlPlane
+from scheduler.api.names import ASCEND_910, GROUP_NAME
 
 PODS = "/api/v1/namespaces/default/pods"
+BARE, KUBE, OURS = "bare loop", "kube-scheduler", "volcano-py"
+SCHEDULER_NAMES = {BARE: "nobody", KUBE: "default-scheduler", OURS: "volcano-py"}
 
 
 @dataclass
@@ -78,7 +81,7 @@ def pod_bodies(pods: int, gang: int, scheduler_name: str) -> Iterable[tuple[str,
             "kind": "Pod",
             "metadata": {
                 "name": f"job-{i // gang:04d}-{i % gang}",
-                "annotations": {"scheduling.k8s.io/group-name": f"job-{i // gang:04d}"},
+                "annotations": {GROUP_NAME: f"job-{i // gang:04d}"},
                 "labels": {"app": f"job-{i // gang:04d}"},
             },
             "spec": {
@@ -102,44 +105,30 @@ def binding_bodies(pods: int, gang: int, nodes: int) -> Iterable[tuple[str, byte
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": "default", "annotations": {"huawei.com/Ascend910": "Ascend910-0"}},
+            "metadata": {"name": name, "namespace": "default", "annotations": {ASCEND_910: "Ascend910-0"}},
             "target": {"apiVersion": "v1", "kind": "Node", "name": f"node-{i % nodes:05d}"},
         }
         yield f"{PODS}/{name}/binding", msgspec.json.encode(binding)
 
 
-Contender = Callable[[ControlPlane, Api, argparse.Namespace, Path], Any]
-
-
-async def bare(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
-    await api.post_all(binding_bodies(arguments.pods, arguments.gang, arguments.nodes))
-
-
-async def kube_scheduler(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
-    arguments.process = plane.start_kube_scheduler().pid
-
-
-async def volcano_py(plane: ControlPlane, api: Api, arguments: argparse.Namespace, folder: Path) -> None:
-    arguments.started = start_role("scheduler", plane, folder)
-    arguments.process = arguments.started.pid
-
-
-CONTENDERS: dict[str, tuple[str, Contender]] = {
-    "bare loop": ("nobody", bare),
-    "kube-scheduler": ("default-scheduler", kube_scheduler),
-    "volcano-py": ("volcano-py", volcano_py),
-}
+@contextmanager
+def started(name: str, plane: ControlPlane, folder: Path) -> Iterator[int | None]:
+    """Run a contender; its process id, None of the bare loop, which is no process."""
+    if name == OURS:
+        with running("scheduler", plane, folder, "--leader-elect=false") as pid:
+            yield pid
+    else:
+        yield plane.start_kube_scheduler().pid if name == KUBE else None
 
 
 async def run(name: str, arguments: argparse.Namespace) -> Result:
-    scheduler_name, start = CONTENDERS[name]
     result = Result(name)
     with tempfile.TemporaryDirectory() as folder, ControlPlane(logs=Path(folder)) as plane:
         plane.apply_crds()
         async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             await api.post_all(group_bodies(arguments.pods, arguments.gang))
-            await api.post_all(pod_bodies(arguments.pods, arguments.gang, scheduler_name))
+            await api.post_all(pod_bodies(arguments.pods, arguments.gang, SCHEDULER_NAMES[name]))
             ready = asyncio.Event()
             watcher = asyncio.create_task(
                 api.watch_bindings(PODS, lambda name: True, arguments.pods, result.times, ready)
@@ -147,16 +136,12 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
             await ready.wait()
             await asyncio.sleep(2)
             result.started = time.perf_counter()
-            arguments.process = arguments.started = None
-            await start(plane, api, arguments, Path(folder))
-            try:
+            with started(name, plane, Path(folder)) as pid:
+                if pid is None:
+                    await api.post_all(binding_bodies(arguments.pods, arguments.gang, arguments.nodes))
                 await asyncio.wait_for(watcher, PATIENCE)
-            finally:
-                if arguments.process is not None:
-                    result.cpu = cpu_seconds(arguments.process)
-                    result.memory = peak_memory(arguments.process)
-                if arguments.started is not None:
-                    stop(arguments.started)
+                if pid is not None:
+                    result.cpu, result.memory = cpu_seconds(pid), peak_memory(pid)
     result.bound, result.first, result.last = len(result.times), result.times[0], result.times[-1]
     return result
 
@@ -166,7 +151,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--gang", type=int, default=100)
-    parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
+    parser.add_argument("--only", nargs="*", choices=list(SCHEDULER_NAMES), default=list(SCHEDULER_NAMES))
     arguments = parser.parse_args()
     console = Console(width=120)
     results = []

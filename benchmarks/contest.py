@@ -1,5 +1,5 @@
-"""What the benchmarks on a real API server share: a client that fills it and watches Pods get their nodes, our programs
-as child processes, and what a process has used.
+"""What the benchmarks on a real API server share: a client that fills it and watches what comes of it, our programs as
+child processes, and what a process has used.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -33,14 +34,21 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class Seen(msgspec.Struct):
+    """What a watch tells of a Pod or a PodGroup."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class _Event(msgspec.Struct):
     type: str
-    object: _Pod
+    object: Seen
 
 
 class Api:
@@ -80,49 +88,67 @@ class Api:
 
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
 
+    async def patch(self, path: str, body: bytes) -> None:
+        """A JSON merge patch."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with self._session.patch(path, data=body, headers=headers) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"PATCH {path}: {answer.status} {(await answer.text())[:300]}")
+            await answer.read()
+
     async def delete(self, path: str) -> None:
         async with self._session.delete(path) as answer:
             if answer.status >= 300:
                 raise RuntimeError(f"DELETE {path}: {answer.status} {(await answer.text())[:300]}")
 
+    async def watch(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[Seen, None]:
+        """What there is, what is added and what changes, without end; ``ready`` is set once the watch is open."""
+        decoder = msgspec.json.Decoder(_Event)
+        query = {"watch": "true", "resourceVersion": "0"}
+        timeout = aiohttp.ClientTimeout(total=None)
+        while True:  # a definition that is fresh is not served at once, and a watch may end at any time
+            async with self._session.get(path, params=query, timeout=timeout) as answer:
+                if answer.status == 200:
+                    if ready is not None:
+                        ready.set()
+                    async for line in answer.content:
+                        event = decoder.decode(line)
+                        if event.type in ("ADDED", "MODIFIED"):
+                            yield event.object
+            await asyncio.sleep(0.2)
+
     async def watch_bindings(
         self, path: str, counts: Callable[[str], bool], expected: int, times: list[float], ready: asyncio.Event
     ) -> None:
         """Note when each Pod whose name counts is first seen with a node, until ``expected`` are."""
-        decoder = msgspec.json.Decoder(_Event)
         seen: set[tuple[str, str]] = set()
-        query = {"watch": "true", "resourceVersion": "0"}
-        timeout = aiohttp.ClientTimeout(total=None)
-        while len(seen) < expected:  # the server may end a watch whenever it likes
-            async with self._session.get(path, params=query, timeout=timeout) as answer:
-                ready.set()
-                async for line in answer.content:
-                    pod = decoder.decode(line).object
-                    key = pod.metadata.namespace, pod.metadata.name
-                    if pod.spec.node_name and counts(pod.metadata.name) and key not in seen:
-                        seen.add(key)
-                        times.append(time.perf_counter())
-                        if len(seen) >= expected:
-                            break
+        async with aclosing(self.watch(path, ready)) as pods:
+            async for pod in pods:
+                key = pod.metadata.namespace, pod.metadata.name
+                if pod.spec.node_name and counts(pod.metadata.name) and key not in seen:
+                    seen.add(key)
+                    times.append(time.perf_counter())
+                    if len(seen) >= expected:
+                        return
 
 
-def start_role(role: str, plane: ControlPlane, folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start one of our programs (``scheduler``, ``controllers``) without rate limits; its log goes to ``folder``."""
+@contextmanager
+def running(role: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
+    """Run one of our programs (``scheduler``, ``controllers``) without rate limits; its process id. Its log goes to
+    ``folder``."""
     command = [sys.executable, "-m", "scheduler.cli.main", role, "--kubeconfig", str(plane.kubeconfig)]
     command += ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-metrics=false", "--enable-healthz=false"]
-    command += options or ["--leader-elect=false"]
     with (folder / f"{role}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log)
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and make it if it does not."""
-    process.terminate()
+        process = subprocess.Popen([*command, *options], stdout=log, stderr=log)
     try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        yield process.pid
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def cpu_seconds(pid: int) -> float:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
-from scheduler.api import objects
+from scheduler.api import objects, scheduling
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
@@ -92,7 +92,7 @@ def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.K
             "metadata": {"name": name, "namespace": "default", "uid": f"g{i}", "creationTimestamp": START},
             "spec": {"minMember": GANG, "queue": queue},
         }
-        yield "PodGroup", msgspec.convert(group, objects.PodGroup)
+        yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
         for j in range(GANG):
             pod = {
                 "metadata": {
@@ -112,11 +112,11 @@ def workload(node_number: int, pod_number: int) -> Iterator[tuple[str, objects.K
             yield "Pod", msgspec.convert(pod, objects.Pod)
 
 
-def queues() -> Iterator[objects.Queue]:
+def queues() -> Iterator[scheduling.Queue]:
     for name in ("cpu", "chips", "cards"):
         quota = json.dumps({CARD: 1_000_000})
         yield msgspec.convert(
-            {"metadata": {"name": name, "annotations": {CARD_QUOTA: quota}}, "spec": {"weight": 1}}, objects.Queue
+            {"metadata": {"name": name, "annotations": {CARD_QUOTA: quota}}, "spec": {"weight": 1}}, scheduling.Queue
         )
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
-from scheduler.api import objects
+from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import parse_configuration
@@ -53,11 +53,11 @@ def nodes(number: int) -> Iterator[objects.Node]:
         )
 
 
-def group(name: str, minimum: int, priority: str, queue: str) -> objects.PodGroup:
+def group(name: str, minimum: int, priority: str, queue: str) -> scheduling.PodGroup:
     spec = {"minMember": minimum, "queue": queue, "priorityClassName": priority}
     metadata = {"name": name, "namespace": "default", "uid": f"g-{name}", "creationTimestamp": START}
     return msgspec.convert(
-        {"metadata": metadata, "spec": spec, "status": {"phase": "Inqueue"}}, objects.PodGroup, strict=False
+        {"metadata": metadata, "spec": spec, "status": {"phase": "Inqueue"}}, scheduling.PodGroup, strict=False
     )
 
 
@@ -90,7 +90,7 @@ def cluster(kind: str, number: int, running: int, preemptors: int) -> ClusterCac
         )
     for name, spec in (("default", {}), ("other", {}), ("narrow", {"capability": {"cpu": "32"}})):
         body = {"metadata": {"name": name}, "spec": {"weight": 1, **spec}, "status": {"state": "Open"}}
-        cache.upsert("Queue", msgspec.convert(body, objects.Queue))
+        cache.upsert("Queue", msgspec.convert(body, scheduling.Queue))
     held = "narrow" if queue == "narrow" else "default"
     for i in range(running):
         cache.upsert("PodGroup", group(f"low-{i:05d}", 1, LOW, held))

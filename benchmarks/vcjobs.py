@@ -9,24 +9,22 @@ nothing.
 
 import argparse
 import asyncio
-import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import msgspec
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cluster import PODS, node_bodies
-from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, start_role, stop
+from benchmarks.contest import IN_FLIGHT, PATIENCE, Api, cpu_seconds, peak_memory, running
 from controlplane.run import ControlPlane
+from scheduler.api.names import GROUP_NAME
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
@@ -51,33 +49,6 @@ class Result:
     memory: float = 0.0
     idle_share: float = -1.0
     """Of one core, once nothing happens any more; negative: not measured."""
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-
-
-class _Meta(msgspec.Struct):
-    name: str = ""
-
-
-class _Group(msgspec.Struct):
-    metadata: _Meta
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-class _GroupEvent(msgspec.Struct):
-    type: str
-    object: _Group
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-class _PodEvent(msgspec.Struct):
-    type: str
-    object: _Pod
 
 
 def template() -> dict[str, object]:
@@ -117,50 +88,36 @@ def pod_bodies(jobs: int, replicas: int) -> Iterable[tuple[str, bytes]]:
                 "metadata": {
                     "name": f"{name}-worker-{j}",
                     "labels": {**own, "volcano.sh/job-namespace": "default", "volcano.sh/queue-name": "default"},
-                    "annotations": {**own, "scheduling.k8s.io/group-name": name, "volcano.sh/job-version": "0"},
+                    "annotations": {**own, GROUP_NAME: name, "volcano.sh/job-version": "0"},
                 },
                 "spec": {"schedulerName": "volcano-py", **template()["spec"]},  # type: ignore[dict-item]
             }
             yield PODS, msgspec.json.encode(pod)
 
 
-async def watch_pods(session: aiohttp.ClientSession, expected: int, ready: asyncio.Event) -> None:
+async def watch_pods(api: Api, expected: int, ready: asyncio.Event) -> None:
     """Return when so many Pods have been seen."""
-    decoder = msgspec.json.Decoder(_PodEvent)
     seen: set[str] = set()
-    timeout = aiohttp.ClientTimeout(total=None)
-    while len(seen) < expected:  # the server may end a watch whenever it likes
-        async with session.get(PODS, params={"watch": "true", "resourceVersion": "0"}, timeout=timeout) as answer:
-            ready.set()
-            async for line in answer.content:
-                event = decoder.decode(line)
-                if event.type != "ERROR":
-                    seen.add(event.object.metadata.name)
-                if len(seen) >= expected:
-                    return
+    async with aclosing(api.watch(PODS, ready)) as pods:
+        async for pod in pods:
+            seen.add(pod.metadata.name)
+            if len(seen) >= expected:
+                return
 
 
-async def open_groups(session: aiohttp.ClientSession) -> None:
+async def open_groups(api: Api) -> None:
     """Set every PodGroup to Inqueue as soon as it is seen."""
-    decoder = msgspec.json.Decoder(_GroupEvent)
     slots = asyncio.Semaphore(IN_FLIGHT)
-    tasks = set()
     body = msgspec.json.encode({"status": {"phase": "Inqueue"}})
-    headers = {"Content-Type": "application/merge-patch+json"}
 
     async def enqueue(name: str) -> None:
-        async with slots, session.patch(f"{GROUPS}/{name}", data=body, headers=headers) as answer:
-            await answer.read()
+        async with slots:
+            await api.patch(f"{GROUPS}/{name}", body)
 
-    timeout = aiohttp.ClientTimeout(total=None)
-    while True:  # a definition that is fresh is not served at once
-        async with session.get(GROUPS, params={"watch": "true"}, timeout=timeout) as answer:
-            if answer.status == 200:
-                async for line in answer.content:
-                    event = decoder.decode(line)
-                    if event.type in ("ADDED", "MODIFIED") and event.object.status.phase in ("", "Pending"):
-                        tasks.add(asyncio.create_task(enqueue(event.object.metadata.name)))
-        await asyncio.sleep(0.2)
+    async with asyncio.TaskGroup() as tasks:
+        async for group in api.watch(GROUPS):
+            if group.status.phase in ("", "Pending"):
+                tasks.create_task(enqueue(group.metadata.name))
 
 
 async def run(name: str, arguments: argparse.Namespace) -> Result:
@@ -174,21 +131,16 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                 "/apis/scheduling.volcano.sh/v1beta1/queues",
                 {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}},
             )
-        tls = plane.authority.client_context()
-        token = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
-        headers = {"Authorization": f"Bearer {token}"}
-        connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
-        processes: list[subprocess.Popen[bytes]] = []
-        async with (
-            Api.of(plane) as api,
-            aiohttp.ClientSession(plane.url, connector=connector, headers=headers, read_bufsize=2**22) as session,
-        ):
+        async with Api.of(plane) as api:
             await api.post_all(node_bodies(arguments.nodes))
             ready = asyncio.Event()
-            watcher = asyncio.create_task(watch_pods(session, result.pods, ready))
-            opener = asyncio.create_task(open_groups(session)) if roles and SCHEDULER not in roles else None
-            try:
-                processes = [start_role(role, plane, folder, "--leader-elect=false", "-v=1") for role in roles]
+            watcher = asyncio.create_task(watch_pods(api, result.pods, ready))
+            opener = asyncio.create_task(open_groups(api)) if roles and SCHEDULER not in roles else None
+            with ExitStack() as processes:
+                pids = [
+                    processes.enter_context(running(role, plane, folder, "--leader-elect=false", "-v=1"))
+                    for role in roles
+                ]
                 await ready.wait()
                 await asyncio.sleep(4)
                 begun = time.perf_counter()
@@ -199,26 +151,17 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
                     await api.post_all(pod_bodies(arguments.jobs, arguments.replicas))
                 await asyncio.wait_for(watcher, PATIENCE)
                 result.all_exist = time.perf_counter() - begun
-                if processes:
-                    result.cpu, result.memory = cpu_seconds(processes[0].pid), peak_memory(processes[0].pid)
+                if pids:
+                    result.cpu, result.memory = cpu_seconds(pids[0]), peak_memory(pids[0])
                     await asyncio.sleep(arguments.rest)
-                    before, moment = cpu_seconds(processes[0].pid), time.perf_counter()
+                    before, moment = cpu_seconds(pids[0]), time.perf_counter()
                     await asyncio.sleep(arguments.idle)
-                    spent = cpu_seconds(processes[0].pid) - before
+                    spent = cpu_seconds(pids[0]) - before
                     result.idle_share = spent / (time.perf_counter() - moment)
-            finally:
                 if opener is not None:
                     opener.cancel()
                     with suppress(asyncio.CancelledError):
                         await opener
-                for process in processes:
-                    stop(process)
-                if arguments.logs:
-                    for file in folder.glob("*.log"):
-                        if file.stem in roles:
-                            (Path(arguments.logs) / f"{name}.{file.name}".replace(" ", "-")).write_bytes(
-                                file.read_bytes()
-                            )
     return result
 
 
@@ -229,7 +172,6 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--rest", type=float, default=15.0, help="seconds to let things settle afterwards")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds over which the cost at rest is measured")
-    parser.add_argument("--logs", default="", help="directory to keep the logs of our processes in")
     parser.add_argument("--only", nargs="*", choices=list(CONTENDERS), default=list(CONTENDERS))
     arguments = parser.parse_args()
     console = Console(width=120)

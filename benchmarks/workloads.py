@@ -25,7 +25,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import Api, cpu_seconds, start_role, stop
+from benchmarks.contest import Api, cpu_seconds, running
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Pods, Workload
 from controlplane.run import ControlPlane
 
@@ -130,19 +130,14 @@ def started(contender: str, plane: ControlPlane, folder: Path) -> Iterator[int]:
         return
     configuration = folder / "volcano-scheduler.conf"
     configuration.write_text(CONFIGURATION, encoding="utf-8")
-    process = start_role(
-        "scheduler",
-        plane,
-        folder,
+    options = (
         f"--scheduler-conf={configuration}",
         f"--leader-elect-retry-period={RETRY}",
         f"--leader-elect-resource-name={LEASE}",
         "--leader-elect-resource-namespace=default",
     )
-    try:
-        yield process.pid
-    finally:
-        stop(process)
+    with running("scheduler", plane, folder, *options) as pid:
+        yield pid
 
 
 async def rest(pid: int) -> None:

@@ -20,7 +20,7 @@ from rich.table import Table
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
-from scheduler.api import objects
+from scheduler.api import objects, scheduling
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import parse_configuration
 from scheduler.framework.cycle import run_cycle
@@ -31,9 +31,9 @@ KINDS: dict[str, type[objects.KubeObject]] = {
     "Namespace": objects.Namespace,
     "Node": objects.Node,
     "Pod": objects.Pod,
-    "PodGroup": objects.PodGroup,
+    "PodGroup": scheduling.PodGroup,
     "PriorityClass": objects.PriorityClass,
-    "Queue": objects.Queue,
+    "Queue": scheduling.Queue,
     "Service": objects.Service,
 }
 

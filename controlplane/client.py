@@ -104,10 +104,10 @@ class Client:
             connection.request(method, path, data, headers)
             response = connection.getresponse()
             return response.status, response.headers.get("Content-Type", ""), response.read()
-        except (http.client.RemoteDisconnected, ConnectionError):
+        except BaseException as error:  # a connection whose answer did not come is of no use to the next request
             connection.close()
             self._local.connection = None
-            if reused is None:
+            if reused is None or not isinstance(error, ConnectionError):
                 raise
         # The server had closed the idle connection before the request reached it: once more on a fresh one.
         return self._exchange(method, path, data, headers)

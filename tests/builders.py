@@ -246,6 +246,16 @@ class World:
         assert found is not None, f"{kind} {name} is gone"
         return found
 
+    def told(self, name: str) -> str:
+        """Why a Pod waits, as the last cycle says; "" if it says nothing."""
+        return next((pod.message for pod in self.decisions.pods if pod.task.name == name), "")
+
+    @property
+    def malformed(self) -> list[str]:
+        """What the last cycle set aside: ``kind name field: problem``."""
+        assert self.outcome is not None
+        return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in self.outcome.malformed]
+
     def phase(self, name: str) -> str:
         return str((self.get("PodGroup", name).get("status") or {}).get("phase", ""))
 

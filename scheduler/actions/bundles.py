@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Vector
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)

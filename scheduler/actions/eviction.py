@@ -3,22 +3,22 @@
 Shared by preempt and reclaim, which differ in whose tasks are candidates and in which order nodes are tried.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from scheduler.actions.openings import compared, openings, with_room
+from scheduler.actions.openings import Lacking, Openings, compared
 from scheduler.actions.order import worst_first
 from scheduler.actions.trial import Terms, Trial, unspoken
 from scheduler.api.job import Job
-from scheduler.api.node import Rows
+from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
-from scheduler.framework.tenants import Mask
 
 NEVER = "Never"
 """preemptionPolicy of Pods that evict nobody."""
@@ -79,7 +79,7 @@ class Survey:
     least: int
     most: int
 
-    def best(self, rows: Sequence[int], nodes: int, attempt: Callable[[int], Trial | None]) -> list[int]:
+    def best(self, rows: Iterable[int], nodes: int, attempt: Callable[[int], Trial | None]) -> list[int]:
         """The best of the rows that can be had, alone in a list; empty if there is none. Nothing is evicted yet."""
         number = max(min(max(nodes * self.percentage // 100, self.least), self.most), 1)
         costs: dict[int, tuple[float, ...]] = {}
@@ -103,6 +103,7 @@ class RoomMaker:
         self._session = terms.session
         self._ranked = ranked
         self._survey = survey
+        self._openings = Openings(terms.session, terms.point)
         self._hopeless: dict[Claim, Mask] = {}
         """Claim -> nodes on which it cannot be met, whatever the filters of a class say."""
         self._in_vain: set[tuple[Claim, int]] = set()
@@ -133,18 +134,25 @@ class RoomMaker:
         session = self._session
         scope = scope & session.tenants.present
         hopeless = self._hopeless.setdefault(claim, np.zeros(len(session.nodes), dtype=bool))
-        may_open = openings(session, self._terms.point, task, scope) & ~hopeless
-        room = self._roomy(job, task)
+        lacking = Lacking(session, task.cls.request)
+        may_open = self._openings.for_task(task, lacking, scope) & ~hopeless
+        room = lacking.nothing()
+        if room.any() and not self._terms.permitted(job, task):
+            room[:] = False  # it is the quota that is in the way
         if not (may_open | room).any():
             return False
         view = session.view(task.cls, job)
-        room &= view.passes_in_future()
-        rows: Rows = np.flatnonzero(~view.unresolvable())
-        if self._ranked:
-            rows = view.ranked(rows)
+        usable = ~view.unresolvable()
+        may_open &= usable
+        room &= usable
+        if room.any():
+            room &= view.passes_in_future()
+
+        def tried(nodes: Mask) -> Iterator[int]:
+            return view.best_first(nodes, usable) if self._ranked else map(int, np.flatnonzero(nodes))
 
         def attempt(row: int) -> Trial | None:
-            trial = Trial(self._terms, job, task, view, row)
+            trial = Trial(self._terms, job, task, view, row, lacking.dims)
             candidates = worst_first(session, session.tenants.at(row, scope), session.queues[job.queue])
             victims: list[Task] = session.ask(self._terms.point, task, candidates) if candidates else []
             if trial.clear(victims, thorough=self._survey is not None) and trial.place():
@@ -153,22 +161,17 @@ class RoomMaker:
             hopeless[row] = not trial.filtered
             return None
 
-        roomy, others = rows[room[rows]].tolist(), rows[(may_open & ~room)[rows]].tolist()
-        if self._survey is not None and not roomy:
-            others = self._survey.best(others, len(session.nodes), attempt)
-        for row in (*roomy, *others):  # nobody goes while there is room
+        rows = tried(may_open & ~room)
+        if room.any():  # nobody goes while there is room
+            rows = chain(tried(room), rows)
+        elif self._survey is not None:
+            rows = iter(self._survey.best(rows, len(session.nodes), attempt))
+        for row in rows:
             trial = attempt(row)
             if trial is not None:
                 statement.merge(trial.statement)
                 return True
         return False
-
-    def _roomy(self, job: Job, task: Task) -> Mask:
-        """Nodes that have the amounts, or will have them when what terminates is gone; none where the quota is in the
-        way."""
-        if not self._terms.permitted(job, task):
-            return np.zeros(len(self._session.nodes), dtype=bool)
-        return with_room(self._session, task.cls.request)
 
 
 def _claim(job: Job, task: Task) -> Claim:

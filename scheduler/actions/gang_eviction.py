@@ -18,12 +18,12 @@ from scheduler.actions.trial import Terms, unspoken
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
 from scheduler.api.names import PREEMPTABLE, TRUE
+from scheduler.api.node import Mask
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import EvictionContext
 from scheduler.framework.statement import Statement
-from scheduler.framework.tenants import Mask
 
 MOST_DOMAINS = 8
 FIRST_ASKED = 64
@@ -78,7 +78,7 @@ class GangRoomMaker:
         session, tenants, point = self._session, self._session.tenants, self._terms.point
         need: Vector = np.sum([task.cls.request for task in tasks], axis=0)
         context = EvictionContext(job, need, self._terms.across_queues)
-        scope = scope & tenants.present & tenants.per_job(_gives_way).astype(bool)
+        scope = scope & tenants.present & tenants.per_job(gives_way).astype(bool)
         approvable = scope
         for tier in session.functions(point):
             for bound in filter(None, map(session.bound, tier)):
@@ -126,7 +126,7 @@ def _claim(job: Job, tasks: Sequence[Task]) -> object:
     return (job.queue, job.priority, job.min_member, tuple(sorted(job.role_minimum.items())), classes)
 
 
-def _gives_way(job: Job) -> bool:
+def gives_way(job: Job) -> bool:
     """Whether the PodGroup lets gangs take its nodes; it does unless it says otherwise."""
     text = job.annotations.get(PREEMPTABLE, job.labels.get(PREEMPTABLE))
     return text is None or text in TRUE

@@ -13,11 +13,11 @@ from scheduler.actions.order import Worklist
 from scheduler.actions.trial import Terms
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED
+from scheduler.api.node import Mask
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import UNIFIED_EVICTABLE
 from scheduler.framework.registry import register_action
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask
 
 
 @register_action

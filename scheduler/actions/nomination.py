@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from scheduler.actions.openings import compared, with_room
+from scheduler.actions.openings import Lacking, compared
 from scheduler.actions.placing import waiting_tasks
 from scheduler.actions.subjobs import SubJobOrder
 from scheduler.api.hypernode import HyperNode
@@ -101,7 +101,7 @@ class Nominator:
             if session.allocatable(queue, job, cls, 1) < 1:
                 return None
             if cls not in open_to:
-                open_to[cls] = rows[with_room(session, cls.request)[rows]]
+                open_to[cls] = rows[Lacking(session, cls.request).nothing()[rows]]
             row = self._choose(cls, open_to[cls])
             if row is None:
                 return None

@@ -63,9 +63,15 @@ class Worklist:
 def worst_first(session: Session, tasks: Sequence[Task], claimant: Queue) -> list[Task]:
     """Tasks of known jobs in the order in which they are evicted for a claimant's queue (Volcano's
     BuildVictimsPriorityQueue): the queue served last, therein the job that plugins put last, then the task put last."""
-    jobs, queues = session.jobs, session.queues
     ordered = sorted(tasks, key=session.task_key, reverse=True)
-    ordered.sort(key=lambda task: session.job_rank(jobs[task.job]), reverse=True)
-    ordered.sort(key=lambda task: session.queue_key(queues[jobs[task.job].queue]), reverse=True)
-    ordered.sort(key=lambda task: session.victim_queue_key(queues[jobs[task.job].queue], claimant))
+    jobs = {task.job: session.jobs[task.job] for task in tasks}
+    if len(jobs) > 1:
+        ranks = {key: session.job_rank(job) for key, job in jobs.items()}
+        ordered.sort(key=lambda task: ranks[task.job], reverse=True)
+    queues = {job.queue: session.queues[job.queue] for job in jobs.values()}
+    if len(queues) > 1:
+        places = {name: session.queue_key(queue) for name, queue in queues.items()}
+        ordered.sort(key=lambda task: places[jobs[task.job].queue], reverse=True)
+        losses = {name: session.victim_queue_key(queue, claimant) for name, queue in queues.items()}
+        ordered.sort(key=lambda task: losses[jobs[task.job].queue])
     return ordered

@@ -163,15 +163,16 @@ class Placer:
         row = self._session.nodes.index.get(task.nominated)
         if row is None or (ground.hyper_node is not None and not ground.hyper_node.holds(np.array([row]))):
             return False
-        now, later = view.admits(row)
         try:
-            if now:
+            if view.admits(row):
                 statement.allocate(ground.job, (task,), (row,))
-            elif later:
+                return True
+            if view.admits_later(row):
                 statement.pipeline(ground.job, task, row)
+                return True
         except AllocationError:
-            return False  # any other node may still do
-        return now or later
+            pass  # any other node may still do
+        return False
 
     def ungate_first(self, queue: Queue, job: Job, pending: PendingTasks) -> PendingTasks:
         """Take the gates off tasks as the queue has room; those left to be placed."""

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from scheduler.actions.openings import compared, freed
 from scheduler.api.job import Job
-from scheduler.api.node import Column, Rows
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask
 
 
 class Demand:
@@ -76,6 +75,11 @@ class Slots:
     def confine(self, rows: Rows) -> None:
         """From now on only these nodes count."""
         self._totals = self._sums(rows)
+
+    @property
+    def number(self) -> int:
+        """For how many of the tasks there are slots."""
+        return sum(min(total, asked.number) for total, asked in zip(self._totals, self._classes, strict=True))
 
     def enough(self) -> bool:
         """Whether there are slots for all the tasks, class by class."""

@@ -132,7 +132,7 @@ class _Settlement:
         self._spared = set(staying)
         for bundle in going:
             self._evict(bundle)
-        done = not self._futile() and all(
+        done = not any(map(self._taken_back, going)) and all(
             (self._admitted(task, row) or self._clear(task, row)) and self._place(task, row)
             for task, row in self._nomination
         )
@@ -144,10 +144,11 @@ class _Settlement:
             self._evict(bundle)
         return self._statement
 
-    def _futile(self) -> bool:
-        """Whether some of the places would be taken right back: Pods like those evicted would be evicted for ever."""
-        terms, going = self._terms, [bundle for bundle in self._all if bundle not in self._spared]
-        return terms.across_queues and any(terms.taken_back(self._job, task) for b in going for task in b.tasks)
+    def _taken_back(self, bundle: Bundle) -> bool:
+        """Whether some of the places, now that they are free, would be taken right back: Pods like those evicted would
+        be evicted for ever."""
+        terms = self._terms
+        return terms.across_queues and any(terms.taken_back(self._job, task) for task in bundle.tasks)
 
     def _clear(self, task: Task, row: int) -> bool:
         """A quota or a condition is in the way, and there is no telling whose: of those spared some go after all, the
@@ -158,6 +159,9 @@ class _Settlement:
             if bundle not in self._spared:
                 continue
             self._evict(bundle)
+            if self._taken_back(bundle):
+                self._spare(bundle)
+                continue
             guessed.append(bundle)
             if self._admitted(task, row):
                 break
@@ -173,14 +177,17 @@ class _Settlement:
 
     def _spare_if(self, bundle: Bundle, task: Task, row: int) -> None:
         """A bundle that was evicted stays after all if the task may have the node all the same."""
-        for victim in bundle.tasks:
-            self._statement.spare(victim)
-        self._spared.add(bundle)
+        self._spare(bundle)
         if not self._admitted(task, row):
             self._evict(bundle)
 
+    def _spare(self, bundle: Bundle) -> None:
+        for victim in bundle.tasks:
+            self._statement.spare(victim)
+        self._spared.add(bundle)
+
     def _admitted(self, task: Task, row: int) -> bool:
-        _, later = self._session.view(task.cls, self._job).admits(row)
+        later = self._session.view(task.cls, self._job).admits_later(row)
         return later and self._terms.permitted(self._job, task)
 
     def _place(self, task: Task, row: int) -> bool:

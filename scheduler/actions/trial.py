@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.actions.openings import compared
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventPost, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_NORMAL
+from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.classview import ClassView
 from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
-from scheduler.framework.session import Session, pod_ref
+from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
 LOWEST_PRIORITY = 2**31
@@ -68,14 +68,18 @@ def named(job: Job) -> str:
 class Trial:
     """One task, one node, and the evictions that bring them together."""
 
-    def __init__(self, terms: Terms, job: Job, task: Task, view: ClassView, row: int) -> None:
+    def __init__(self, terms: Terms, job: Job, task: Task, view: ClassView, row: int, dims: NDArray[np.intp]) -> None:
+        """``dims``: the resources in which the task is compared with the node."""
         self.statement = terms.session.statement()
         self._terms = terms
         self._job = job
         self._task = task
         self._view = view
         self._row = row
-        self._dims = compared(task.cls.request)
+        self._dims = dims
+        self._request = task.cls.request[dims]
+        node = terms.session.nodes.names[row]
+        self._words = f"Makes room on node {node} for Pod {task.key} of {named(job)}"
         self._evicted: list[Task] = []
         self.filtered = False
         """It failed by a filter or a plugin's books: tasks of another class may fare better."""
@@ -87,31 +91,31 @@ class Trial:
         condition that is in the way, there is no telling whom it takes: those who prove to have gone for nothing stay.
         ``thorough``: so does everybody whom a later victim has made unnecessary.
         """
-        lacking = self._lacking()
-        if not self._enough(victims):
+        wanted = self._wanted()
+        held = [victim.cls.request[self._dims] for victim in victims]
+        if (wanted > sum(held)).any():
             return False
         if not self._terms.across_queues:
             self._terms.session.decisions.preemption_attempts += 1
         passed = []
-        for victim in victims:
-            if len(lacking) and victim.cls.request[lacking].any():
+        for victim, amounts in zip(victims, held, strict=True):
+            if amounts[wanted > 0].any():
                 self._evict(victim)
-                lacking = self._lacking()
+                wanted = wanted - amounts
             else:
                 passed.append(victim)
-        if len(lacking):
-            return False
         guessed = []
         for victim in passed:
             if self._admitted():
                 break
             self._evict(victim)
             guessed.append(victim)
-        if not self._admitted():
-            return False
+        else:
+            if not self._admitted():
+                return False
         for victim in reversed(list(self._evicted) if thorough else guessed[:-1]):
             self._spare(victim)
-            if len(self._lacking()) or not self._admitted():
+            if (self._wanted() > 0).any() or not self._admitted():
                 self._evict(victim)
         return True
 
@@ -145,30 +149,22 @@ class Trial:
         self._evict(victim)
         return any(answer is not None and not answer for answer in answers)
 
-    def _lacking(self) -> NDArray[np.intp]:
-        """Resources of which the node will have too little."""
+    def _wanted(self) -> Vector:
+        """How much more the node has to have of the resources compared; below 0: what it will have to spare."""
         future = self._terms.session.nodes.future_idle_of(self._row)
-        return self._dims[self._task.cls.request[self._dims] > future[self._dims]]
-
-    def _enough(self, victims: Sequence[Task]) -> bool:
-        """Whether the node would have the amounts if all victims went."""
-        future = self._terms.session.nodes.future_idle_of(self._row)[self._dims]
-        for victim in victims:
-            future += victim.cls.request[self._dims]
-        return bool((self._task.cls.request[self._dims] <= future).all())
+        wanted: Vector = self._request - future[self._dims]
+        return wanted
 
     def _admitted(self) -> bool:
         """Whether quota and filters let the task onto the node once those evicted are gone."""
         if not self._terms.permitted(self._job, self._task):
             return False
-        _, later = self._view.admits(self._row)
+        later = self._view.admits_later(self._row)
         self.filtered = not later
         return later
 
     def _evict(self, victim: Task) -> None:
-        node = self._terms.session.nodes.names[self._row]
-        words = f"Makes room on node {node} for Pod {self._task.key} of {named(self._job)}"
-        self._terms.evict(self.statement, victim, words)
+        self._terms.evict(self.statement, victim, self._words)
         self._evicted.append(victim)
 
     def _spare(self, victim: Task) -> None:

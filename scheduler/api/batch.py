@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, LabelSelector, NetworkTopology, OwnerReference, Wire
+from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Wire
+from scheduler.api.scheduling import NetworkTopology
 
 
 class JobPhase(StrEnum):
@@ -117,7 +118,8 @@ class JobSpec(Wire):
     plugins: dict[str, list[str] | None] | None = None
     running_estimate: str | None = None
     queue: str = ""
-    max_retry: int = 0
+    max_retry: int = 3
+    """Without one; an API server fills in the same."""
     ttl_seconds_after_finished: int | None = None
     priority_class_name: str = ""
     min_success: int | None = None
@@ -228,10 +230,6 @@ class Flow(Wire):
 class JobFlowSpec(Wire):
     flows: list[Flow] | None = None
     job_retain_policy: str = "retain"
-
-
-class FlowState(Wire):
-    phase: str = ""
 
 
 class JobFlow(KubeObject):

@@ -5,8 +5,10 @@ evictions and gates, then PodGroup, Pod and Queue status, then Events.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from scheduler.api.objects import PodGroupCondition
+from scheduler.api.job import Job
+from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.preparation import Preparation
+from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.task import Task
 
 
@@ -82,6 +84,16 @@ class ObjectRef:
     namespace: str
     name: str
     uid: str = ""
+
+
+def group_ref(job: Job) -> ObjectRef:
+    """The job's PodGroup as the subject of an Event."""
+    return ObjectRef(SCHEDULING_API_VERSION, "PodGroup", job.namespace, job.name, job.uid)
+
+
+def pod_ref(task: Task) -> ObjectRef:
+    """The task's Pod as the subject of an Event."""
+    return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)
 
 
 @dataclass(frozen=True, slots=True)

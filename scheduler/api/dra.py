@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, NodeSelector, ObjectMeta, Quantity, Wire
+from scheduler.api.objects import KubeObject, NodeSelector, ObjectMeta, Quantity, Taint, Toleration, Wire
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
@@ -31,14 +31,6 @@ class DeviceSelector(Wire):
     cel: CELSelector | None = None
 
 
-class DeviceToleration(Wire):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-
 class CapacityRequirements(Wire):
     requests: dict[str, Quantity] | None = None
 
@@ -53,7 +45,7 @@ class DeviceSubRequest(Wire):
     count: int = 1
     admin_access: bool = False
     """Only where there is no choice."""
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -88,7 +80,6 @@ class ResourceClaimSpec(Wire):
 
 # --- what was given ---
 class ConsumerReference(Wire):
-    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""
@@ -102,7 +93,7 @@ class DeviceResult(Wire):
     pool: str
     device: str
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")
@@ -209,12 +200,6 @@ class CounterConsumption(Wire):
     counters: dict[str, Counter] | None = None
 
 
-class DeviceTaint(Wire):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
 class Device(Wire):
     name: str
     attributes: dict[str, DeviceAttribute] | None = None
@@ -223,7 +208,7 @@ class Device(Wire):
     node_name: str = ""
     node_selector: NodeSelector | None = None
     all_nodes: bool = False
-    taints: list[DeviceTaint] | None = None
+    taints: list[Taint] | None = None
     binds_to_node: bool = False
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None

@@ -6,16 +6,26 @@ a session moves tasks between statuses through ``move`` and remembers that the J
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from scheduler.api.names import CARD_REQUEST
-from scheduler.api.objects import NetworkTopology, PodGroupCondition, ResourceList
+from scheduler.api.names import CARD_REQUEST, PREEMPTABLE, TRUE
+from scheduler.api.objects import ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
+from scheduler.api.scheduling import NetworkTopology, PodGroupCondition
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
 
 PENDING_PHASES = ("", "Pending")
 INQUEUE = "Inqueue"
+
+
+class Condition(NamedTuple):
+    """A condition of a PodGroup that is to be True."""
+
+    type: str
+    reason: str
+    message: str
 
 
 @dataclass(slots=True, eq=False)
@@ -67,8 +77,8 @@ class Job:
     """Class id -> why its tasks found no node in this session."""
     refusals: list[Refusal] = field(default_factory=list)
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
-    new_conditions: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """(type, status, reason, message) to be set on the PodGroup at the end of this session."""
+    new_conditions: list[Condition] = field(default_factory=list)
+    """To be set on the PodGroup at the end of this session."""
     min_resource_list: ResourceList | None = None
     """spec.minResources as it was written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
@@ -118,6 +128,16 @@ class Job:
     def waiting_count(self) -> int:
         """Tasks pipelined in this session."""
         return self.count(TaskStatus.PIPELINED)
+
+    @property
+    def missing(self) -> int:
+        """How many more tasks minMember takes, those pending that ask for nothing counted in; below 1: none."""
+        return self.min_member - self.ready_count - self.pending_best_effort
+
+    @property
+    def preemptable(self) -> bool:
+        """The PodGroup says that it may be preempted as a whole."""
+        return self.annotations.get(PREEMPTABLE, self.labels.get(PREEMPTABLE)) in TRUE
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Take a task from one status to another and keep the sums. Raises KeyError if it is not in ``old``."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.api import batch, dra, objects
+from scheduler.api import batch, dra, objects, scheduling, storage
 from scheduler.api.names import (
     BATCH_API_VERSION,
     BUS_API_VERSION,
@@ -43,18 +43,18 @@ class Kind:
 NODE = Kind("Node", "v1", "nodes", False, objects.Node)
 NAMESPACE = Kind("Namespace", "v1", "namespaces", False, objects.Namespace)
 PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, objects.PriorityClass)
-QUEUE = Kind("Queue", SCHEDULING_API_VERSION, "queues", False, objects.Queue)
-POD_GROUP = Kind("PodGroup", SCHEDULING_API_VERSION, "podgroups", True, objects.PodGroup)
+QUEUE = Kind("Queue", SCHEDULING_API_VERSION, "queues", False, scheduling.Queue)
+POD_GROUP = Kind("PodGroup", SCHEDULING_API_VERSION, "podgroups", True, scheduling.PodGroup)
 CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", True, objects.ConfigMap)
-CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, objects.PersistentVolumeClaim)
-VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, objects.PersistentVolume)
-STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, objects.StorageClass)
-CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, objects.CsiNode)
-CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, objects.CsiDriver)
+CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, storage.PersistentVolumeClaim)
+VOLUME = Kind("PersistentVolume", "v1", "persistentvolumes", False, storage.PersistentVolume)
+STORAGE_CLASS = Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, storage.StorageClass)
+CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, storage.CsiNode)
+CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, storage.CsiDriver)
 STORAGE_CAPACITY = Kind(
-    "CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, objects.CsiStorageCapacity
+    "CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, storage.CsiStorageCapacity
 )
-ATTACHMENT = Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, objects.VolumeAttachment)
+ATTACHMENT = Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, storage.VolumeAttachment)
 DEVICE_CLASS = Kind("DeviceClass", RESOURCE_API_VERSION, "deviceclasses", False, dra.DeviceClass)
 RESOURCE_SLICE = Kind("ResourceSlice", RESOURCE_API_VERSION, "resourceslices", False, dra.ResourceSlice)
 RESOURCE_CLAIM = Kind("ResourceClaim", RESOURCE_API_VERSION, "resourceclaims", True, dra.ResourceClaim)
@@ -79,8 +79,8 @@ CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
 COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
-HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, objects.HyperNode)
-NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, objects.Numatopology)
+HYPER_NODE = Kind("HyperNode", TOPOLOGY_API_VERSION, "hypernodes", False, scheduling.HyperNode)
+NUMATOPOLOGY = Kind("Numatopology", NODEINFO_API_VERSION, "numatopologies", False, scheduling.Numatopology)
 
 KINDS: tuple[Kind, ...] = (
     NODE,

@@ -9,10 +9,11 @@ def format_moment(seconds: float) -> str:
 
 
 def parse_moment(text: str | None) -> float | None:
-    """Seconds since the epoch; None where there is no moment, or one that cannot be read."""
+    """Seconds since the epoch; None where there is no moment, or one that cannot be read. Without a zone it is UTC."""
     if not text:
         return None
     try:
-        return datetime.fromisoformat(text).timestamp()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

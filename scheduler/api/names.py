@@ -96,6 +96,12 @@ RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"
 NODEGROUP_RESOURCE_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
 
+# --- Nodes ---
+OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
+"""Annotation: thousandths of a core that may be given out beyond what is allocatable."""
+OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
+"""The same in bytes."""
+
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_REQUEST: Final = "volcano.sh/card.request"
@@ -236,6 +242,7 @@ DEVICE_CAPACITY_QUOTA: Final = ".deviceclass/"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
+NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 # --- Priorities ---
 SYSTEM_CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})

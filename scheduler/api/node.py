@@ -18,6 +18,7 @@ from scheduler.api.task import TaskClass
 Column = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 Change = tuple[int, int, int]
 """(row, id of the class that took amounts there, how many of its tasks); (row, -1, 0): anything else."""
 
@@ -100,9 +101,11 @@ class Nodes:
     """Part of used that terminating tasks will give back."""
     pipelined: Column
     """Promised to tasks that wait for releasing amounts; exists only within a session."""
+    evicted: Column
+    """Part of releasing that tasks hold which were evicted within this session."""
     nonzero: Column
     """Shape (2, nodes): cpu and memory asked for by tasks there or promised to come, with defaults for containers that
-    ask for none (for scores)."""
+    ask for none (for scores). Those evicted within this session count as gone."""
     capacity: Column
     """What the machines have, allocatable or not; a node that does not say so has what is allocatable."""
     log: list[Change] = field(default_factory=list)
@@ -118,6 +121,7 @@ class Nodes:
             used=np.zeros(shape),
             releasing=np.zeros(shape),
             pipelined=np.zeros(shape),
+            evicted=np.zeros(shape),
             nonzero=np.zeros((2, len(facts))),
             capacity=np.zeros(shape),
         )
@@ -131,6 +135,7 @@ class Nodes:
             self.used.copy(),
             self.releasing.copy(),
             self.pipelined.copy(),
+            self.evicted.copy(),
             self.nonzero.copy(),
             self.capacity,
         )
@@ -166,6 +171,12 @@ class Nodes:
         """``count`` tasks that hold amounts begin to terminate (negative: are taken back into service)."""
         self.releasing[:, row] += cls.request * count
         self.log.append((row, -1, 0))
+
+    def evict(self, row: int, cls: TaskClass, count: int = 1) -> None:
+        """The same of tasks that this session evicts (negative: spares)."""
+        self.evicted[:, row] += cls.request * count
+        self._nonzero(row, cls, -count)
+        self.release(row, cls, count)
 
     def promise(self, row: int, cls: TaskClass, count: int = 1) -> None:
         """``count`` tasks are pipelined onto the node (negative: no longer)."""

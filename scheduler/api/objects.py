@@ -1,10 +1,12 @@
-"""The Kubernetes and Volcano objects the scheduler reads, as typed structs that hold only the fields it uses.
+"""The objects of Kubernetes that the scheduler reads, as typed structs that hold only the fields it uses.
+
+Those of volumes are in ``storage``, of devices in ``dra``, Volcano's own in ``scheduling`` and ``batch``.
 
 Wire bytes are decoded straight into these (msgspec), so an unknown field costs nothing and a field of a wrong type is
 an error that names its path. What the program makes of them is in ``task``, ``job``, ``node`` and ``queue``.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +25,6 @@ class OwnerReference(Wire):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
-    block_owner_deletion: bool | None = None
 
 
 class ObjectMeta(Wire):
@@ -186,10 +187,15 @@ class InTreeSources(Wire):
     portworx_volume: PortworxSource | None = None
 
 
+class ImageSource(Wire):
+    reference: str = ""
+
+
 class Volume(InTreeSources):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
+    image: ImageSource | None = None
 
 
 class SchedulingGate(Wire):
@@ -254,6 +260,10 @@ class ContainerStatus(Wire):
     state: ContainerState | None = None
 
 
+ENDED_PHASES: Final = ("Succeeded", "Failed")
+"""Phases in which a Pod holds nothing any more."""
+
+
 class PodStatus(Wire):
     phase: str = ""
     start_time: str | None = None
@@ -297,94 +307,6 @@ class Node(KubeObject):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-# --- PodGroup, Queue ---
-class NetworkTopology(Wire):
-    mode: str | None = None
-    highest_tier_allowed: int | None = None
-    highest_tier_name: str | None = None
-
-
-class SubGroupPolicy(Wire):
-    name: str = ""
-    network_topology: NetworkTopology | None = None
-    sub_group_size: int | None = None
-    min_sub_groups: int | None = None
-    label_selector: LabelSelector | None = None
-    match_label_keys: list[str] | None = None
-
-
-class PodGroupSpec(Wire):
-    min_member: int = 0
-    min_task_member: dict[str, int] | None = None
-    queue: str = ""
-    priority_class_name: str = ""
-    min_resources: ResourceList | None = None
-    network_topology: NetworkTopology | None = None
-    sub_group_policy: list[SubGroupPolicy] | None = None
-
-
-class PodGroupCondition(Wire):
-    type: str = ""
-    status: str = ""
-    transition_id: str = msgspec.field(default="", name="transitionID")
-    last_transition_time: str | None = None
-    reason: str = ""
-    message: str = ""
-
-
-class PodGroupStatus(Wire):
-    phase: str = ""
-    conditions: list[PodGroupCondition] | None = None
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
-class PodGroup(KubeObject):
-    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
-
-
-class Guarantee(Wire):
-    resource: ResourceList | None = None
-
-
-class NodeGroupTerms(Wire):
-    """Names of node groups."""
-
-    required_during_scheduling_ignored_during_execution: list[str] | None = None
-    preferred_during_scheduling_ignored_during_execution: list[str] | None = None
-
-
-class QueueAffinity(Wire):
-    node_group_affinity: NodeGroupTerms | None = None
-    node_group_anti_affinity: NodeGroupTerms | None = None
-
-
-class QueueSpec(Wire):
-    weight: int = 1
-    extend_clusters: list[dict[str, Any]] | None = None
-    capability: ResourceList | None = None
-    reclaimable: bool | None = None
-    guarantee: Guarantee | None = None
-    deserved: ResourceList | None = None
-    parent: str = ""
-    priority: int = 0
-    affinity: QueueAffinity | None = None
-    type: str = ""
-    dequeue_strategy: str = "traverse"
-
-
-class QueueStatus(Wire):
-    state: str = ""
-    allocated: ResourceList | None = None
-
-
-class Queue(KubeObject):
-    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
-    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
-
-
 # --- the rest ---
 class PriorityClass(KubeObject):
     value: int = 0
@@ -400,132 +322,8 @@ class ConfigMap(KubeObject):
     data: dict[str, str] | None = None
 
 
-class ClaimSpec(Wire):
-    volume_name: str = ""
-    storage_class_name: str | None = None
-    access_modes: list[str] | None = None
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-    resources: ResourceRequirements | None = None
-    selector: LabelSelector | None = None
-
-
-class ClaimStatus(Wire):
-    phase: str = ""
-
-
-class PersistentVolumeClaim(KubeObject):
-    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
-    status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
-
-
-class VolumeNodeAffinity(Wire):
-    required: NodeSelector | None = None
-
-
-class ClaimReference(Wire):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class CsiSource(Wire):
-    driver: str = ""
-    volume_handle: str = ""
-
-
-class VolumeSpec(InTreeSources):
-    capacity: ResourceList | None = None
-    access_modes: list[str] | None = None
-    storage_class_name: str = ""
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-    node_affinity: VolumeNodeAffinity | None = None
-    claim_ref: ClaimReference | None = None
-    csi: CsiSource | None = None
-
-
-class VolumeStatus(Wire):
-    phase: str = ""
-
-
-class PersistentVolume(KubeObject):
-    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
-    status: VolumeStatus = msgspec.field(default_factory=VolumeStatus)
-
-
-class TopologyRequirement(Wire):
-    key: str
-    values: list[str] | None = None
-
-
-class TopologyTerm(Wire):
-    match_label_expressions: list[TopologyRequirement] | None = None
-
-
-class StorageClass(KubeObject):
-    provisioner: str = ""
-    volume_binding_mode: str = "Immediate"
-    allowed_topologies: list[TopologyTerm] | None = None
-
-
-class AttachLimit(Wire):
-    count: int | None = None
-
-
-class NodeDriver(Wire):
-    """A CSI driver that runs on a node."""
-
-    name: str
-    allocatable: AttachLimit | None = None
-    topology_keys: list[str] | None = None
-
-
-class CsiNodeSpec(Wire):
-    drivers: list[NodeDriver] | None = None
-
-
-class CsiNode(KubeObject):
-    """The CSI drivers of the Node of the same name."""
-
-    spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
-
-
-class CsiDriverSpec(Wire):
-    storage_capacity: bool | None = None
-
-
-class CsiDriver(KubeObject):
-    spec: CsiDriverSpec = msgspec.field(default_factory=CsiDriverSpec)
-
-
-class CsiStorageCapacity(KubeObject):
-    """How much can still be provisioned of a storage class on the nodes of a topology."""
-
-    node_topology: LabelSelector | None = None
-    storage_class_name: str = ""
-    capacity: Quantity | None = None
-    maximum_volume_size: Quantity | None = None
-
-
-class AttachmentSource(Wire):
-    persistent_volume_name: str | None = None
-
-
-class AttachmentSpec(Wire):
-    attacher: str = ""
-    node_name: str = ""
-    source: AttachmentSource = msgspec.field(default_factory=AttachmentSource)
-
-
-class VolumeAttachment(KubeObject):
-    spec: AttachmentSpec = msgspec.field(default_factory=AttachmentSpec)
-
-
 class ResourceQuotaSpec(Wire):
     hard: ResourceList | None = None
-    scopes: list[str] | None = None
-    scope_selector: dict[str, Any] | None = None
 
 
 class ResourceQuotaStatus(Wire):
@@ -551,72 +349,6 @@ class DisruptionBudgetStatus(Wire):
 class PodDisruptionBudget(KubeObject):
     spec: DisruptionBudgetSpec = msgspec.field(default_factory=DisruptionBudgetSpec)
     status: DisruptionBudgetStatus = msgspec.field(default_factory=DisruptionBudgetStatus)
-
-
-class NumaResource(Wire):
-    allocatable: str = ""
-    """Ids of what is free, as a list of ranges: ``0-3,8``."""
-
-
-class CpuDetail(Wire):
-    """Where a logical cpu is. Core ids are unique within a socket only."""
-
-    numa: int = 0
-    socket: int = 0
-    core: int = 0
-
-
-class PodAllocation(Wire):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class NumatopologySpec(Wire):
-    policies: dict[str, str] | None = None
-    res_reserved: ResourceList | None = None
-    numares: dict[str, NumaResource] | None = None
-    cpu_detail: dict[str, CpuDetail] | None = None
-    pod_allocations: list[PodAllocation] | None = None
-    """Pods whose cpus are taken off ``allocatable`` already."""
-
-
-class Numatopology(KubeObject):
-    """The NUMA nodes of the Node of the same name."""
-
-    spec: NumatopologySpec = msgspec.field(default_factory=NumatopologySpec)
-
-
-class ExactMatch(Wire):
-    name: str = ""
-
-
-class RegexMatch(Wire):
-    pattern: str = ""
-
-
-class MemberSelector(Wire):
-    exact_match: ExactMatch | None = None
-    regex_match: RegexMatch | None = None
-    label_match: LabelSelector | None = None
-
-
-class HyperNodeMember(Wire):
-    type: str = ""
-    """Node or HyperNode."""
-    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
-
-
-class HyperNodeSpec(Wire):
-    tier: int = 0
-    tier_name: str = ""
-    members: list[HyperNodeMember] | None = None
-
-
-class HyperNode(KubeObject):
-    """Nodes, or HyperNodes of lower tiers, that are close to each other in the network."""
-
-    spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
 
 
 class ServiceSpec(Wire):

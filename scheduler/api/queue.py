@@ -1,10 +1,12 @@
 """A queue as the scheduler sees it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api.amount import Amount
-from scheduler.api.objects import QueueAffinity
+from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.resource import Vector
+from scheduler.api.scheduling import QueueAffinity
 
 OPEN = "Open"
 CLOSING = "Closing"
@@ -44,3 +46,17 @@ class Queue:
     @property
     def open(self) -> bool:
         return self.state in (OPEN, "")
+
+
+def ancestors(queues: Mapping[str, Queue], name: str) -> list[str]:
+    """The queues above one, nearest first; a cycle of parents or a parent that does not exist ends the list. Above a
+    queue that does not exist is none."""
+    result: list[str] = []
+    seen = {name}
+    while name != ROOT_QUEUE and name in queues:
+        name = queues[name].parent or ROOT_QUEUE
+        if name in seen or name not in queues:
+            break
+        seen.add(name)
+        result.append(name)
+    return result

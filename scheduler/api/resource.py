@@ -71,12 +71,12 @@ class Dimensions:
         """A ResourceList as a vector; absent resources are 0.
 
         Names that Volcano does not count (``count/...``, ``requests.``, ``limits.``) are left out, as those that are
-        ``uncounted``. Raises
-        QuantityError naming the resource when an amount is malformed or negative.
+        ``uncounted``. Raises QuantityError naming the resource when an amount, of these as well, is malformed or
+        negative.
         """
         parsed: list[tuple[int, int]] = []
         for name, quantity in (amounts or {}).items():
-            if not counted(name) or name in self.uncounted:
+            if not counted(name):
                 continue
             try:
                 amount = parse_quantity(quantity, scale_of(name))
@@ -84,7 +84,8 @@ class Dimensions:
                 raise QuantityError(f"{name}: {error}") from None
             if amount < 0:
                 raise QuantityError(f"{name}: negative amount {str(quantity)[:64]}")
-            parsed.append((self.index(name), amount))
+            if name not in self.uncounted:  # it may be counted some day, and must not be found malformed only then
+                parsed.append((self.index(name), amount))
         result = np.zeros(self.width)
         for position, amount in parsed:
             result[position] = amount
@@ -134,13 +135,9 @@ def less_equal(left: Vector, right: Vector) -> bool:
     return bool((left < right + SMALLEST).all())
 
 
-def less_equal_requested(left: Vector, right: Vector, request: Vector) -> bool:
-    """left <= right, strictly compared, in the resources requested only; ``pods`` never counts."""
-    return not exceeded(left, right, request)
-
-
 def exceeded(left: Vector, right: Vector, request: Vector) -> list[int]:
-    """Positions of the requested resources (never ``pods``) in which left > right."""
+    """Positions of the requested resources (never ``pods``) in which left > right, strictly compared (what Volcano's
+    LessEqualWithDimensionAndResourcesName finds)."""
     over = (request > 0) & (left > right)
     over[PODS_INDEX] = False
     return [int(i) for i in np.flatnonzero(over)] if over.any() else []

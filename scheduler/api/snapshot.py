@@ -10,23 +10,20 @@ from scheduler.api.dra import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.node import Nodes
-from scheduler.api.objects import (
-    ConfigMap,
+from scheduler.api.objects import ConfigMap, Namespace, PodDisruptionBudget, ResourceQuota
+from scheduler.api.queue import Queue
+from scheduler.api.resource import Dimensions
+from scheduler.api.scheduling import Numatopology
+from scheduler.api.selections import Selections
+from scheduler.api.storage import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
-    Namespace,
-    Numatopology,
     PersistentVolume,
     PersistentVolumeClaim,
-    PodDisruptionBudget,
-    ResourceQuota,
     StorageClass,
     VolumeAttachment,
 )
-from scheduler.api.queue import Queue
-from scheduler.api.resource import Dimensions
-from scheduler.api.selections import Selections
 from scheduler.api.task import Task, TaskClass
 from scheduler.api.usage import UsageColumns
 

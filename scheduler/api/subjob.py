@@ -4,7 +4,7 @@ or, where a job asks for a network topology and has no sub-groups, all of them.
 
 from dataclasses import dataclass
 
-from scheduler.api.objects import NetworkTopology
+from scheduler.api.scheduling import NetworkTopology
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 
 
@@ -13,7 +13,7 @@ class SubJob:
     """Some tasks of one job in a session."""
 
     key: str
-    """``namespace/podgroup/policy-values``; that of the job for the tasks that no policy takes."""
+    """``namespace/podgroup/policy/values``; that of the job for the tasks that no policy takes."""
     job: str
     """Key of the job."""
     policy: str | None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from scheduler.api.names import QUEUE_ALLOCATION_GATE
+from scheduler.api.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, REVOCABLE_ZONE, TRUE
 from scheduler.api.objects import Affinity, PodSpec
 from scheduler.api.resource import Vector
 
@@ -37,6 +37,9 @@ ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus
 
 READY_STATUSES = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
 """Statuses that count towards a gang's minimum."""
+
+FINISHED_STATUSES = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+"""Statuses of tasks that hold nothing of the node they were on."""
 
 
 def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
@@ -163,6 +166,12 @@ class Task:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+def revocable(annotations: Mapping[str, str]) -> bool:
+    """Whether a Pod, or a PodGroup, can do with nodes that are on loan: it says so, or that it may be preempted."""
+    zone = annotations.get(REVOCABLE_ZONE)
+    return annotations.get(PREEMPTABLE) in TRUE if zone is None else zone == "*"
 
 
 def index_in_name(name: str) -> int:

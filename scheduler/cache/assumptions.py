@@ -51,7 +51,7 @@ class Assumptions:
     def _evict(self, eviction: Evict) -> None:
         task = self._tasks.current(eviction.task)
         if task is not None and task.node and task.status is not TaskStatus.RELEASING:
-            self._outstanding.evict(task.uid)
+            self._outstanding.evict(task)
             self._tasks.swap(task, replace(task, status=TaskStatus.RELEASING))
 
     def bind_failed(self, bind: Bind) -> None:
@@ -64,9 +64,9 @@ class Assumptions:
     def evict_failed(self, eviction: Evict) -> None:
         """An eviction did not come about: the task stays where it is."""
         task = self._tasks.current(eviction.task)
-        if task is not None and self._outstanding.evicting(task.uid):
-            self._outstanding.spare(task.uid)
-            self._tasks.swap(task, replace(task, status=eviction.task.status))
+        status = self._outstanding.spare(task.uid) if task is not None else None
+        if task is not None and status is not None:
+            self._tasks.swap(task, replace(task, status=status))
 
     def awaits(self, bind: Bind) -> bool:
         """Whether a binding is still to come about."""

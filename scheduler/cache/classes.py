@@ -2,8 +2,8 @@
 
 The shape of a Pod is its spec (less what says where it runs), its claims, its namespace, and those labels and
 annotations that somebody looks at. Labels that nobody selects by, such as a task's index, do not split a class; when a
-selector in some Pod first names a key, ``label_keys`` grows and the cache classifies its Pods anew. Keys that a Service
-names matter to the Pods it selects only.
+selector in some Pod first names a key, ``label_keys`` grows and the cache classifies its Pods anew before the next
+snapshot. Keys that a Service names matter to the Pods it selects only.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -157,7 +157,8 @@ def _queue_gate(gates: list[SchedulingGate] | None) -> list[SchedulingGate] | No
 
 
 def _inline(volumes: Iterable[Volume]) -> list[Volume]:
-    """The volumes that a Pod names itself and that take a place on their node, without what they are called.
+    """The volumes that a Pod names itself and that take a place on their node, or are images that may be there already,
+    without what they are called.
 
     All others are left out: every Pod gets one of a random name for its token, which must not split classes.
     """

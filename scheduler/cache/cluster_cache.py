@@ -13,9 +13,10 @@ from functools import partial
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
-from scheduler.api.objects import HyperNode, KubeObject, Node, PriorityClass
+from scheduler.api.objects import KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
+from scheduler.api.scheduling import HyperNode
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
@@ -111,17 +112,16 @@ class ClusterCache:
             self._pods.claim_again(key_of(obj.metadata))
 
     def _upsert_node(self, node: Node) -> None:
-        self._grow(self._nodes.upsert(node))
-        for problem in self._nodes.malformed:
-            self._aside.add(problem.field, problem.problem)
-        self._nodes.malformed.clear()
+        self._note(*self._nodes.upsert(node))
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
             self._jobs.forget_views()
 
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
-        changed, faults = self._hyper_nodes.upsert(obj)
+        self._note(*self._hyper_nodes.upsert(obj))
+
+    def _note(self, changed: bool, faults: Mapping[str, str]) -> None:
         self._grow(changed)
         for field, problem in faults.items():
             self._aside.add(field, problem)
@@ -163,6 +163,7 @@ class ClusterCache:
         """The complete list of a kind: what is not in it is gone."""
         listed = list(objects)
         present = {(obj.metadata.namespace, obj.metadata.name) for obj in listed}
+        self._aside.forget_others(kind, present)
         for key in self._known(kind):
             namespace, _, name = key.rpartition("/")
             if (namespace, name) not in present:
@@ -208,6 +209,7 @@ class ClusterCache:
             self._dimensions.uncounted = intake.uncounted
             self._classes.count_again()
             self._nodes.count_again()
+            self._queues.count_again()
             self._jobs.count_again()
         self._pods.split_by(intake.pod_labels)
         self._originals.want(intake.originals)
@@ -215,7 +217,7 @@ class ClusterCache:
     # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:
         """The cluster at this moment. ``now``: seconds since the epoch."""
-        self._pods.select_again()
+        self._pods.classify_again()
         self._pods.forget_classes()
         self._classes.widen()
         jobs, orphans = self._jobs.views()
@@ -289,6 +291,10 @@ class ClusterCache:
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         """The server has answered with this version of an object: it holds until the watch comes to it."""
         self._grow(self._stores.confirm(kind.name, obj))
+
+    def terminates_on(self, node: str) -> bool:
+        """Whether a Pod on the node is on its way out, assumed or seen."""
+        return self._nodes.terminates_on(node)
 
     def task(self, key: str) -> Task | None:
         """The task of a Pod, by ``namespace/name``."""

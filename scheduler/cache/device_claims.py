@@ -12,7 +12,7 @@ import msgspec
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.objects import PodResourceClaim, PodSpec
 from scheduler.api.task import PodClaim, Task
-from scheduler.cache.node_table import Shared
+from scheduler.cache.shared import Shared
 
 
 class DeviceClaims:

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
 from scheduler.api.node import NodeFacts, Rows
-from scheduler.api.objects import HyperNode, HyperNodeMember, LabelSelector, NodeSelectorTerm
+from scheduler.api.objects import LabelSelector, NodeSelectorTerm
+from scheduler.api.scheduling import HyperNode, HyperNodeMember
+from scheduler.cache.set_aside import Faults
 from scheduler.framework.patterns import options, pattern_fault
-from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels
+from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels, unheard
 
 NODE: Final = "Node"
 HYPER_NODE: Final = "HyperNode"
 HIGHEST_TIER: Final = 2**31 - 1
-Faults = dict[str, str]
-"""Field -> what is wrong with it."""
 News = list[tuple[str, str, str]]
 """(HyperNode, field, problem)."""
 
@@ -165,7 +165,7 @@ def _rows(facts: NodeFacts, entry: _Entry, by_pattern: dict[str, list[int]]) -> 
     for selector in entry.selectors:
         meant = nodes_with_labels(facts, selector.match_labels or {})
         if selector.match_expressions:
-            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), _silent)
+            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), unheard)
         members |= meant
     return np.flatnonzero(members)
 
@@ -196,7 +196,3 @@ def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
             entry.selectors.append(labels)
         else:
             entry.faults[f"{place}.selector.labelMatch"] = "; ".join(problems)
-
-
-def _silent(field: str, problem: str) -> None:
-    """Problems of selectors are told once, when the HyperNode is taken in."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
-from scheduler.api.objects import PodGroup, PodGroupCondition
 from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.cache.sub_groups import minimum_of, sub_jobs_of
 
@@ -13,11 +13,12 @@ from scheduler.cache.sub_groups import minimum_of, sub_jobs_of
 class JobRecord:
     """One PodGroup (or Pods that name one not seen yet) as the cache keeps it."""
 
-    __slots__ = ("conditions", "counts", "creation", "group", "key", "min_resources", "phase", "tasks", "view")
+    __slots__ = ("conditions", "counts", "creation", "group", "key", "min_resources", "phase", "queue", "tasks", "view")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.group: PodGroup | None = None
+        self.queue = ""
         self.creation = 0.0
         self.min_resources: Vector | None = None
         self.phase = ""
@@ -95,7 +96,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        queue=spec.queue,
+        queue=record.queue,
         priority=priority(spec.priority_class_name),
         creation=record.creation,
         min_member=spec.min_member,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
-from scheduler.api.objects import PodGroup
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions
+from scheduler.api.scheduling import PodGroup
 from scheduler.api.task import Task
 from scheduler.cache.job_records import JobRecord, status_of, view_of
 from scheduler.cache.metadata import seconds
@@ -39,15 +39,17 @@ class JobTable:
     def upsert(self, group: PodGroup) -> None:
         """Take a PodGroup object."""
         meta, spec, status = group.metadata, group.spec, group.status
-        if not spec.queue:
-            spec.queue = self._default_queue
         try:
             minimum = None if spec.min_resources is None else self._dimensions.vector(spec.min_resources)
         except QuantityError as error:
             self._aside.add("spec.minResources", str(error))
             return
-        if spec.min_member < 0 or any(n < 0 for n in (spec.min_task_member or {}).values()):
-            self._aside.add("spec.minMember", "negative")
+        if spec.min_member < 0:
+            self._aside.add("spec.minMember", f"{spec.min_member} is below 0")
+            return
+        least = min((spec.min_task_member or {}).values(), default=0)
+        if least < 0:
+            self._aside.add("spec.minTaskMember", f"{least} is below 0")
             return
         for field, problem in problems_of(spec):
             self._aside.add(field, problem)
@@ -63,6 +65,7 @@ class JobTable:
         ):
             return
         record.group = group
+        record.queue = spec.queue or self._default_queue
         record.creation = seconds(meta.creation_timestamp)
         record.min_resources = minimum
         record.phase, record.conditions, record.counts = status.phase, conditions, counts

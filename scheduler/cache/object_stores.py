@@ -3,23 +3,19 @@
 from typing import Any
 
 from scheduler.api.dra import DeviceClass, ResourceClaim, ResourceSlice
-from scheduler.api.objects import (
-    ConfigMap,
+from scheduler.api.objects import ConfigMap, KubeObject, Namespace, PodDisruptionBudget, ResourceQuota
+from scheduler.api.scheduling import Numatopology
+from scheduler.api.storage import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
-    KubeObject,
-    Namespace,
-    Numatopology,
     PersistentVolume,
     PersistentVolumeClaim,
-    PodDisruptionBudget,
-    ResourceQuota,
     StorageClass,
     VolumeAttachment,
 )
 from scheduler.cache.metadata import key_of, resource_version
-from scheduler.cache.node_table import Shared
+from scheduler.cache.shared import Shared
 
 
 class ObjectStores:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from scheduler.api.kinds import SHOWN
-from scheduler.cache.node_table import Shared
+from scheduler.cache.shared import Shared
 
 
 class Originals:

@@ -10,16 +10,17 @@ class Outstanding:
     """By uid of the task. That a binding is under way shows in the status of its task as well."""
 
     def __init__(self) -> None:
-        self._evicting: set[str] = set()
+        self._evicting: dict[str, TaskStatus] = {}
+        """How far the Pod had come by what the watch last said."""
         self._preparing: dict[str, Bind] = {}
         """Bindings that wait for other objects."""
 
-    def evict(self, uid: str) -> None:
-        self._evicting.add(uid)
+    def evict(self, task: Task) -> None:
+        self._evicting[task.uid] = task.status
 
-    def spare(self, uid: str) -> None:
-        """The eviction did not come about."""
-        self._evicting.discard(uid)
+    def spare(self, uid: str) -> TaskStatus | None:
+        """The eviction did not come about: how far the Pod has come; None: there was none under way."""
+        return self._evicting.pop(uid, None)
 
     def evicting(self, uid: str) -> bool:
         return uid in self._evicting
@@ -39,7 +40,7 @@ class Outstanding:
         if old.uid in self._preparing and (new is None or new.status is not TaskStatus.BINDING):
             del self._preparing[old.uid]
         if new is None:
-            self._evicting.discard(old.uid)
+            self._evicting.pop(old.uid, None)
 
     def place(self, pod: Pod, old: Task | None) -> Place:
         """How far a Pod has come: what is under way counts as done until the watch has seen it, or otherwise.
@@ -49,8 +50,9 @@ class Outstanding:
         said = place_of(pod)
         if old is not None and old.status is TaskStatus.BINDING and said.status is TaskStatus.PENDING:
             return Place(old.status, old.node, old.annotations)
-        if pod.metadata.uid in self._evicting:
+        if old is not None and old.uid in self._evicting:
             if said.status in (TaskStatus.BOUND, TaskStatus.RUNNING):
+                self._evicting[old.uid] = said.status
                 return said._replace(status=TaskStatus.RELEASING)
-            self._evicting.discard(pod.metadata.uid)
+            del self._evicting[old.uid]
         return said

@@ -41,7 +41,7 @@ class PodIntake:
         self._outstanding = outstanding
         self._aside = aside
         self._label_keys = len(classes.label_keys)
-        """Number of label keys by which the tasks are sorted into classes."""
+        """Number of label keys by which all tasks are sorted into classes."""
         self._most_classes = FEW_CLASSES
         """Number of classes beyond which those without tasks are looked for and forgotten."""
 
@@ -63,7 +63,6 @@ class PodIntake:
         except QuantityError as error:
             self._aside.add("spec.containers[].resources", str(error))
             return
-        old = self._tasks.get(key)  # its class may be another since the Pod was looked at
         task = task_of(pod, ours, cls, self._outstanding.place(pod, old), self._priority(pod))
         if old is not None and alike(old, task):
             old.resource_version, old.message = task.resource_version, task.message
@@ -79,11 +78,7 @@ class PodIntake:
             else:
                 meta = pod.metadata
                 device_claims = self._device_claims.of(pod.spec, meta.namespace, meta.uid, claims_made(pod))
-        cls = self._classes.of(pod, device_claims)
-        if len(self._classes.label_keys) != self._label_keys:
-            self._classify_again()
-            cls = self._classes.of(pod, device_claims)
-        return cls
+        return self._classes.of(pod, device_claims)
 
     def _priority(self, pod: Pod) -> int:
         try:
@@ -94,24 +89,18 @@ class PodIntake:
 
     # --- classes anew ---
     def split_by(self, label_keys: Collection[str]) -> None:
-        """Pods that differ in one of these labels are in different classes from now on."""
-        if not self._classes.label_keys.issuperset(label_keys):
-            self._classes.label_keys.update(label_keys)
-            self._classify_again()
+        """Pods that differ in one of these labels are in different classes from the next ``classify_again`` on."""
+        self._classes.label_keys.update(label_keys)
 
-    def _classify_again(self) -> None:
-        """A selector has named a label key for the first time: Pods may fall into other classes now."""
-        while len(self._classes.label_keys) != self._label_keys:
-            self._label_keys = len(self._classes.label_keys)
-            for task in self._tasks.values():
-                self._move(task, self._classes.again(task.cls, task.labels, task.cls.device_claims))
-
-    def select_again(self) -> None:
-        """Whom Services and workloads select may have changed, and with it the labels that matter of a Pod."""
+    def classify_again(self) -> None:
+        """Sort tasks into classes anew where other labels matter than when they were taken in: a selector has named a
+        key for the first time, or whom Services and workloads select has changed. To be called before a snapshot."""
+        everybody = len(self._classes.label_keys) != self._label_keys
+        self._label_keys = len(self._classes.label_keys)
         changed = self._selections.take_changes()
-        for task in self._tasks.values() if changed else ():
+        for task in self._tasks.values() if everybody or changed else ():
             labels = changed.get(task.namespace, set())
-            if labels is None or not labels.isdisjoint(task.labels.items()):
+            if everybody or labels is None or not labels.isdisjoint(task.labels.items()):
                 self._move(task, self._classes.again(task.cls, task.labels, task.cls.device_claims))
 
     def claim_again(self, claim: str) -> None:

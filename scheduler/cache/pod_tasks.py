@@ -1,5 +1,6 @@
 """How a Pod becomes a Task, given what the cache alone can know: its class, and what is assumed of it."""
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -15,11 +16,12 @@ from scheduler.api.names import (
     TRUE,
 )
 from scheduler.api.objects import Pod
-from scheduler.api.task import Task, TaskClass, TaskStatus, index_in_name, pod_status
+from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus, index_in_name, pod_status
 from scheduler.cache.metadata import seconds, uid_of
 
 POD_SCHEDULED: Final = "PodScheduled"
-FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+LARGEST_PRIORITY: Final = 2**31 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
 
@@ -76,14 +78,15 @@ def task_of(pod: Pod, ours: bool, cls: TaskClass, place: Place, priority: int) -
 
 
 def task_priority(pod: Pod) -> int:
-    """The priority among the tasks of its job. Raises ValueError, with a message, if the annotation is no integer."""
+    """The priority among the tasks of its job. Raises ValueError, with a message, if the annotation is no integer of 32
+    bits."""
     text = (pod.metadata.annotations or {}).get(TASK_PRIORITY)
     if text is None:
         return pod_priority(pod)
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{text[:64]!r} is not an integer") from None
+    priority = int(text) if _INTEGER.fullmatch(text) else LARGEST_PRIORITY + 1
+    if not -LARGEST_PRIORITY <= priority <= LARGEST_PRIORITY:
+        raise ValueError(f"{text[:64]!r} is not an integer between {-LARGEST_PRIORITY} and {LARGEST_PRIORITY}")
+    return priority
 
 
 def pod_priority(pod: Pod) -> int:
@@ -108,7 +111,7 @@ def held_devices(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def holds_node(task: Task) -> bool:
     """Whether a task takes its place on a node."""
-    return bool(task.node) and task.status not in FINISHED
+    return bool(task.node) and task.status not in FINISHED_STATUSES
 
 
 def alike(old: Task, new: Task) -> bool:

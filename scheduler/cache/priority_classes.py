@@ -25,8 +25,9 @@ class PriorityClasses:
         return list(self._classes)
 
     def value(self, name: str) -> int:
-        """The value of a priority class, else that of the cluster's default class, else 0."""
+        """The value of a priority class, else that of the cluster's default class (of several the lowest, as
+        Kubernetes'), else 0."""
         found = self._classes.get(name)
         if found is not None:
             return found.value
-        return next((p.value for p in self._classes.values() if p.global_default), 0)
+        return min((p.value for p in self._classes.values() if p.global_default), default=0)

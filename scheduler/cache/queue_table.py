@@ -6,10 +6,10 @@ import numpy as np
 
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.device_amounts import device_limits
-from scheduler.api.objects import Queue as QueueObject
 from scheduler.api.quantity import QuantityError
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
+from scheduler.api.scheduling import Queue as QueueObject
 from scheduler.cache.metadata import seconds
 from scheduler.cache.set_aside import SetAside
 from scheduler.cache.version import Version
@@ -24,6 +24,7 @@ class QueueTable:
         self._dimensions = dimensions
         self._version = version
         self._aside = aside
+        self._objects: dict[str, QueueObject] = {}
         self._queues: dict[str, Queue] = {}
 
     def upsert(self, obj: QueueObject) -> None:
@@ -37,7 +38,7 @@ class QueueTable:
             self._aside.add("spec.weight", f"{new.weight} is below 1")
             return
         old = self._queues.get(new.name)
-        self._queues[new.name] = new
+        self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _alike(old, new):
             self._version.grow()
 
@@ -73,7 +74,14 @@ class QueueTable:
     def delete(self, name: str) -> None:
         """A Queue is gone."""
         if self._queues.pop(name, None) is not None:
+            del self._objects[name]
             self._version.grow()
+
+    def count_again(self) -> None:
+        """Work out all amounts anew, now that other resources are counted."""
+        for name, old in self._queues.items():
+            self._queues[name] = new = self._queue(self._objects[name])
+            new.allocated = old.allocated
 
     def names(self) -> list[str]:
         return list(self._queues)

@@ -1,14 +1,11 @@
 """What a Pod takes from a node, from its spec: Kubernetes' resource calculation, as Volcano's GetPodResourceRequest."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
+from scheduler.api.containers import at_once
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, PodSpec
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
-
-ALWAYS = "Always"
 
 
 def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
@@ -17,19 +14,17 @@ def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
 
     Raises QuantityError naming container and resource.
     """
-    running = _sum(spec.containers, dimensions)
-    sidecars = dimensions.zeros()
-    peak = dimensions.zeros()
-    for container in spec.init_containers or ():
-        request = _request(container, dimensions)
-        sidecars, peak = dimensions.fit(sidecars), dimensions.fit(peak)
-        if container.restart_policy == ALWAYS:
-            sidecars = sidecars + request
-            peak = np.maximum(peak, sidecars)
-        else:
-            peak = np.maximum(peak, sidecars + request)
-    running, sidecars, peak = dimensions.fit(running), dimensions.fit(sidecars), dimensions.fit(peak)
-    total: Vector = np.maximum(running + sidecars, peak)
+
+    def request(container: Container) -> Vector:
+        return _request(container, dimensions)
+
+    def add(left: Vector, right: Vector) -> Vector:
+        return dimensions.fit(left) + dimensions.fit(right)
+
+    def greater(left: Vector, right: Vector) -> Vector:
+        return np.maximum(dimensions.fit(left), dimensions.fit(right))
+
+    total = at_once(spec.containers, spec.init_containers, request, dimensions.zeros(), add, greater)
     if spec.resources is not None and spec.resources.requests:
         level = dimensions.vector(spec.resources.requests)
         total = np.where(level > 0, level, dimensions.fit(total))
@@ -54,19 +49,14 @@ def nonzero_request(spec: PodSpec, request: Vector) -> tuple[float, float]:
     )
 
 
-def _sum(containers: Iterable[Container], dimensions: Dimensions) -> Vector:
-    total = dimensions.zeros()
-    for container in containers:
-        request = _request(container, dimensions)
-        total = dimensions.fit(total) + request
-    return total
-
-
 def _request(container: Container, dimensions: Dimensions) -> Vector:
-    """The container's requests; a limit stands for a request that is not given (as the API server defaults it)."""
+    """The container's requests; a limit stands for a request that is not given (as the API server defaults it). One
+    beside a request has to be sound as well: plugins read it."""
     resources = container.resources
     if resources is None:
         return dimensions.zeros()
-    amounts = dict(resources.limits or {})
-    amounts.update(resources.requests or {})
-    return dimensions.vector(amounts)
+    limits, requests = resources.limits or {}, resources.requests or {}
+    beside = {name: limit for name, limit in limits.items() if requests.get(name, limit) != limit}
+    if beside:
+        dimensions.vector(beside)
+    return dimensions.vector({**limits, **requests})

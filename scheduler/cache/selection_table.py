@@ -6,7 +6,7 @@ from scheduler.api.batch import Workload
 from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
 from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
 from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
-from scheduler.cache.node_table import Shared
+from scheduler.cache.shared import Shared
 
 SELECTING = frozenset(kind.name for kind in (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET))
 _MAKERS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}

@@ -1,18 +1,21 @@
 """What could not be used of the objects taken in, told of once for each object, field and problem."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from scheduler.api.reasons import Malformed
+
+Faults = dict[str, str]
+"""Field of an object -> what is wrong with it."""
 
 
 class SetAside:
     """``begin``, then ``add`` for each field of the object being taken in, then ``end``."""
 
     def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-        """field -> problem of the object being taken in."""
-        self._told: dict[tuple[str, str, str], dict[str, str]] = {}
-        """(kind, namespace, name) -> field -> problem, as last told of."""
+        self._problems: Faults = {}
+        """Those of the object being taken in."""
+        self._told: dict[tuple[str, str, str], Faults] = {}
+        """(kind, namespace, name) -> those last told of."""
         self._news: list[Malformed] = []
 
     def begin(self) -> None:
@@ -42,6 +45,12 @@ class SetAside:
     def forget(self, kind: str, namespace: str, name: str) -> None:
         """An object is gone; another of its name is told of anew."""
         self._told.pop((kind, namespace, name), None)
+
+    def forget_others(self, kind: str, present: Container[tuple[str, str]]) -> None:
+        """All objects of a kind are gone but those given by (namespace, name)."""
+        for told_kind, namespace, name in list(self._told):
+            if told_kind == kind and (namespace, name) not in present:
+                self.forget(kind, namespace, name)
 
     def take(self) -> list[Malformed]:
         """What was told of since the last call."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from scheduler.api.names import HARD, SOFT
-from scheduler.api.objects import NetworkTopology, PodGroupSpec, SubGroupPolicy
+from scheduler.api.scheduling import NetworkTopology, PodGroupSpec, SubGroupPolicy
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task
-from scheduler.plugins.selectors import is_sound, matches
+from scheduler.plugins.selectors import is_sound, matches, unheard
 
 Problem = tuple[str, str]
 """A field and what is wrong with it."""
@@ -23,10 +23,10 @@ def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str
     result: dict[str, SubJob] = {}
     if spec.network_topology is None and not spec.sub_group_policy:
         return result
-    policies = [policy for policy in spec.sub_group_policy or () if is_sound(policy.label_selector, _silent)]
+    policies = [policy for policy in spec.sub_group_policy or () if is_sound(policy.label_selector, unheard)]
     for task in tasks:
         found = _group_of(policies, task)
-        name = f"{key}/{found[0].name}-{'/'.join(found[1])}" if found else key
+        name = "/".join((key, found[0].name, *found[1])) if found else key
         sub_job = result.get(name)
         if sub_job is None:
             sub_job = result[name] = _sub_job(name, key, *found) if found else _rest(key, spec)
@@ -85,7 +85,3 @@ def _topology_problems(place: str, topology: NetworkTopology | None) -> Iterator
 
 def _note(faults: list[str], field: str, problem: str) -> None:
     faults.append(f"{field}: {problem}")
-
-
-def _silent(field: str, problem: str) -> None:
-    """Problems of selectors are told once, when the PodGroup is taken in."""

@@ -5,9 +5,10 @@ from collections.abc import Collection
 from scheduler.api.task import Task
 from scheduler.cache.device_claims import DeviceClaims
 from scheduler.cache.job_table import JobTable
-from scheduler.cache.node_table import NodeTable, Shared
+from scheduler.cache.node_table import NodeTable
 from scheduler.cache.outstanding import Outstanding
 from scheduler.cache.pod_tasks import holds_node
+from scheduler.cache.shared import Shared
 from scheduler.cache.version import Version
 
 

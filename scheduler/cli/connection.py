@@ -184,6 +184,7 @@ class Cluster:
     ) -> T:  # fmt: skip
         import msgspec
 
+        from scheduler.cluster.faults import UNREADABLE
         from scheduler.cluster.kube.client import JSON, MERGE_PATCH, ApiError, TransportError
         from scheduler.cluster.kube.ratelimit import Priority
 
@@ -199,7 +200,7 @@ class Cluster:
             return msgspec.json.decode(received, type=answer)
         except (ApiError, TransportError) as error:
             raise self._failed(asked, kind, error) from None
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise Failed(
                 f"{asked}: the API server at {self.client.host} sent an answer that is malformed: {error}"
             ) from None

@@ -103,7 +103,8 @@ def _names(group: NodeGroup) -> str:
 
 def _amounts(shortage: Shortage) -> str:
     asked, free = (quantity(shortage.resource, amount) for amount in (shortage.asked, shortage.free))
-    return f"{shortage.resource}: asked {asked}, most free {free} on {shortage.name}"
+    where = f" on {shortage.name}" if shortage.name else ""
+    return f"{shortage.resource}: asked {asked}, most free {free}{where}"
 
 
 _NODES: tuple[Column[NodeGroup], ...] = (
@@ -170,10 +171,17 @@ def _changes(it: Explanation) -> Iterator[str]:
     yield ""
     if not it.changes:
         yield _heading("No change was found that would let it run")
-        yield "  (tried: queues, quotas, taints, labels, gates, amounts on nodes, more nodes, deleting jobs)"
+        yield "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
         return
     yield _heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
-        text = printable(change.text)
+        text = printable(change.text + _evicting(change.evicted))
         shown = click.style(text, fg="green") if coloured() else text
         yield f"  {shown}" if i == 0 else f"  or {shown}"
+
+
+def _evicting(pods: Sequence[str]) -> str:
+    if not pods:
+        return ""
+    more = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
+    return f"; evicted for it: {', '.join(pods[:_SHOWN])}{more}"

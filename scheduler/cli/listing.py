@@ -117,11 +117,13 @@ def read_object(kind: "Kind", raw: Raw) -> Any:
     """The typed object, or None, which stderr explains, if a field is malformed."""
     import msgspec
 
+    from scheduler.cluster.faults import fault_of
+
     try:
         return msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `")
-        warn(kind.name, *key_in(raw), path.rstrip("`").removeprefix("$.") or "object", problem)
+        field, problem = fault_of(error)
+        warn(kind.name, *key_in(raw), field or "object", problem)
         return None
 
 

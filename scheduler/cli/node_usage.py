@@ -13,10 +13,10 @@ from scheduler.framework.usage_source import UsageSource
 
 def ask_usage(settings: UsageSource | None, nodes: Sequence[str]) -> Mapping[str, NodeUsage]:
     """By node, the moments in seconds from now (0 and less). Nothing, and a warning, if there is no answer."""
-    from scheduler.cluster.usage import SourceError, measure_once
-
     if settings is None or not nodes:
         return {}
+    from scheduler.cluster.usage import SourceError, measure_once
+
     try:
         usages = asyncio.run(measure_once(settings, nodes))
     except SourceError as error:

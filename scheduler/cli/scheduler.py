@@ -49,7 +49,7 @@ from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, s
     help="Nodes to choose from in any case.",
 )
 @boolean("--csi-storage", default=True, help="Watch how much storage CSI drivers have left.")
-@click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings and evictions in flight.")
+@click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings, and evictions, in flight.")
 @click.option("--record", metavar="DIR", default="", show_default="none", help="Record all sessions, for replay.")
 @click.option("--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed.")
 @feature_gates
@@ -89,6 +89,7 @@ def scheduler_command(
     Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad configuration.
     """
     from scheduler.cache import ClusterCache
+    from scheduler.cluster.faults import DEEPEST
     from scheduler.cluster.kube.daemon import Daemon, Settings
     from scheduler.cluster.kube.reload import ConfigurationFile
     from scheduler.framework.configuration import ConfigurationError
@@ -122,6 +123,7 @@ def scheduler_command(
         structlog.get_logger(__name__).error("the recording has ended", why=why)
 
     async def main() -> int:
+        sys.setrecursionlimit(DEEPEST + 1000)  # parameters in ResourceClaims may be anything, and are read by the list
         if not record:
             cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
             return await Daemon(settings, configuration, cache, role.credentials()).run()

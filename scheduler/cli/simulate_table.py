@@ -137,9 +137,8 @@ def _print_cards(console: Console, session: Session) -> None:
     table = _table("Cards", "QUEUE", "CARD", "USED", "QUOTA")
     for name in sorted(session.queues):
         usage: dict[str, tuple[float, float]] = {}
-        for tier in session.functions(QUEUE_USAGE):
-            for function in tier:
-                usage.update(function(session.queues[name]))
+        for limited in session.ask(QUEUE_USAGE, session.queues[name]):
+            usage.update(limited)
         for i, (card, (used, quota)) in enumerate(usage.items()):
             colour = "green" if used < quota else "yellow"
             _row(table, name if i == 0 else "", card, Text(format_milli(used), colour), format_milli(quota))

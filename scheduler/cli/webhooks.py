@@ -11,7 +11,7 @@ from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATES_QUEUE_A
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
-from scheduler.webhooks.job.podtemplate.names import dns_subdomain
+from scheduler.webhooks.names import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
 
 SECRET = "volcano-py-admission-certificate"

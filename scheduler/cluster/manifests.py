@@ -16,6 +16,7 @@ import yaml
 
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
+from scheduler.cluster.faults import fault_of
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
@@ -55,9 +56,8 @@ def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
     try:
         return msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `")
-        field = path.rstrip("`").removeprefix("$.") or "the document"
-        raise ManifestError(f"{where}: {kind.name}: {field}: {problem}") from None
+        field, problem = fault_of(error)
+        raise ManifestError(f"{where}: {kind.name}: {field or 'the document'}: {problem}") from None
 
 
 def read_manifests(paths: Sequence[str], *, generated_names: bool = False) -> list[Manifest]:

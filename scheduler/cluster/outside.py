@@ -5,12 +5,14 @@ answer holds up nobody else.
 import asyncio
 import threading
 from collections.abc import Sequence
-from typing import Final
-
-import aiohttp
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from scheduler import __version__
 from scheduler.framework.outside import Reply, Request
+
+if TYPE_CHECKING:
+    import aiohttp
 
 LARGEST: Final = 10 * 2**20
 """Bytes of an answer."""
@@ -45,7 +47,8 @@ class HttpOutside:
             loop, self._loop = self._loop, None
         if loop is not None:
             if self._session is not None:
-                asyncio.run_coroutine_threadsafe(self._session.close(), loop).result(_GRACE)
+                with suppress(TimeoutError):  # it hangs: it ends with the program
+                    asyncio.run_coroutine_threadsafe(self._session.close(), loop).result(_GRACE)
             loop.call_soon_threadsafe(loop.stop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -57,6 +60,8 @@ class HttpOutside:
             return self._loop
 
     async def _all(self, requests: Sequence[Request]) -> list[Reply]:
+        import aiohttp  # most sessions ask nobody, and a command is to start quickly
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_AT_ONCE, keepalive_timeout=60),
@@ -66,7 +71,9 @@ class HttpOutside:
         return await asyncio.gather(*(_post(self._session, request) for request in requests))
 
 
-async def _post(session: aiohttp.ClientSession, request: Request) -> Reply:
+async def _post(session: "aiohttp.ClientSession", request: Request) -> Reply:
+    import aiohttp
+
     timeout = aiohttp.ClientTimeout(total=request.timeout, ceil_threshold=1e9)
     try:
         async with session.post(request.url, data=request.body, timeout=timeout) as response:

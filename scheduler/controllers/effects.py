@@ -20,6 +20,9 @@ class Create:
     kind: Kind
     manifest: Json
     """The whole object, with apiVersion, kind and metadata.namespace."""
+    owner: str = ""
+    """UID of what is to control the object. One of that name that terminates, or that something else controls and will
+    take along when it goes, does not do: the creation fails. One that nobody controls does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Patch:
     name: str
     body: Json
     uid: str = ""
+    owner: str = ""
+    """UID of what must control the object; any other of that name is left alone."""
     subresource: Literal["", "status"] = ""
     relaxed: bool = False
     """It only informs: whatever else is to be written goes first, and the plan goes on without it."""
@@ -46,6 +51,8 @@ class Delete:
     uid: str = ""
     foreground: bool = False
     """The object stays until what it owns is gone."""
+    owner: str = ""
+    """UID of what must control the object; any other of that name is left alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api.amount import Amount, parse_amount
+from scheduler.api.containers import at_once
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Container, PodSpec, ResourceList, ResourceRequirements, Wire
 from scheduler.api.quantity import QuantityError
@@ -95,20 +96,11 @@ def _total(
 ) -> dict[str, Amount]:
     """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
     state."""
-    running: dict[str, Amount] = {}
-    sidecars: dict[str, Amount] = {}
-    peak: dict[str, Amount] = {}
-    for container in asking.containers:
-        if container.resources is not None:
-            running = summed(running, of(container.name, container.resources))
-    for container in asking.init_containers or ():
-        amounts = of(container.name, container.resources) if container.resources is not None else {}
-        if container.restart_policy == "Always":
-            sidecars = summed(sidecars, amounts)
-            peak = _greater(peak, sidecars)
-        else:
-            peak = _greater(peak, summed(amounts, sidecars))
-    return _greater(summed(running, sidecars), peak)
+
+    def stated(container: Container) -> dict[str, Amount]:
+        return of(container.name, container.resources) if container.resources is not None else {}
+
+    return at_once(asking.containers, asking.init_containers, stated, {}, summed, _greater)
 
 
 def _greater(left: dict[str, Amount], right: Usage) -> dict[str, Amount]:

@@ -19,6 +19,8 @@ from scheduler.controllers.store import Key
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at an object about which something keeps failing."""
+UNHURRIED_PAUSE = 5.0
+"""Seconds until another look at an object about which something that only informs could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ class Worklist:
             self._pause(item, now)
         else:
             self._failures.pop(item, None)
-            if plan.after is not None:
-                self._later(item, now + plan.after)
+        if plan.after is not None:
+            self._later(item, now + plan.after)
         self._release(item)
 
     def fail(self, item: Item, effect: Effect | None, error: str, now: float) -> None:
@@ -118,6 +120,11 @@ class Worklist:
         self._pause(item, now)
         self._missed.discard(item)  # it comes back after the pause; at once would be no pause
         self._release(item)
+
+    def retry(self, item: Item, effect: Effect, error: str, now: float) -> None:
+        """An effect that its plan did not wait for failed. The object may be looked at meanwhile."""
+        item.controller.failed(item.key, effect, error, now)
+        self._later(item, now + UNHURRIED_PAUSE)
 
     def _release(self, item: Item) -> None:
         self._busy.discard(item)

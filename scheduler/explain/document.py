@@ -56,6 +56,7 @@ def explanation_document(it: Explanation) -> Raw:
                 "text": change.text,
                 "whatIf": list(change.documents),
                 **({"arguments": change.arguments} if change.arguments else {}),
+                **({"evicted": list(change.evicted)} if change.evicted else {}),
             }
             for change in it.changes
         ]

@@ -1,64 +1,67 @@
 """Why nobody makes room for a job where the configuration has preempt or reclaim: who could go, who spares whom."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from scheduler.actions.eviction import NEVER, of_other_queues
 from scheduler.actions.openings import freed
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.resource import format_amount
 from scheduler.api.task import Task
 from scheduler.explain.explanation import Gate, Held
-from scheduler.explain.nodes import compared, open_rows
-from scheduler.explain.target import Goal
+from scheduler.explain.nodes import compared
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import PREEMPTABLE, PREEMPTIVE, RECLAIMABLE, ExtensionPoint
-from scheduler.framework.tenants import Mask
 
 
-def evictions(session: Witness, job: Job, goal: Goal) -> Iterator[Gate]:
-    """Nothing where its Pods wait for no node."""
-    pending = [task for task in goal.wanted(job, session) if not task.gated]
-    task = next((t for t in pending if t.cls.id in job.fit_errors or not len(open_rows(session, job, t.cls))), None)
-    if task is None:
-        return
+def evictions(session: Witness, job: Job, task: Task) -> Iterator[Gate]:
+    """``task``: one of the job that finds no node."""
     for held, action in ((Held.PREEMPT, "preempt"), (Held.RECLAIM, "reclaim")):
         if session.configuration.has_action(action):
-            why = _beforehand(session, job, task) or (
+            why = not_at_all(session, job, [task]) or (
                 _preempt(session, job, task) if held is Held.PREEMPT else _reclaim(session, job, task)
             )
-            if why:
-                yield Gate(held, why)
+            yield Gate(held, why)
 
 
-def _beforehand(session: Witness, job: Job, task: Task) -> str:
+def not_at_all(session: Witness, job: Job, tasks: Sequence[Task]) -> str:
+    """Why nobody is evicted for tasks, whoever that would be; "": no reason."""
     if not session.job_starving(job):
         return "it does not starve: it has what its gang needs, or its plugins count it so"
-    if task.cls.spec.preemption_policy == NEVER:
-        return f"{task.name} has preemptionPolicy {NEVER}"
+    never = next((task for task in tasks if task.cls.spec.preemption_policy == NEVER), None)
+    return "" if never is None else f"{never.name} has preemptionPolicy {NEVER}"
+
+
+def not_from_others(session: Witness, job: Job, tasks: Sequence[Task]) -> str:
+    """Why the queue of a job takes nothing from other queues for tasks; "": no reason."""
+    queue = session.queues[job.queue]
+    refusal = session.overused(queue)
+    if refusal is not None:
+        return refusal.message
+    what = tasks[0].name if len(tasks) == 1 else f"{len(tasks)} Pods more"
+    for tier in session.functions(PREEMPTIVE):
+        for function in tier:
+            if not function(queue, tasks):
+                plugin = session.plugin_of(function)
+                return f"{plugin}: with {what} queue {queue.name} would have more than it deserves"
     return ""
 
 
 def _preempt(session: Witness, job: Job, task: Task) -> str:
+    if job.has_topology:
+        return "it asks for a network topology: single nodes are of no use to it"
     tenants = session.tenants
     scope = tenants.preemptable & tenants.present & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
     return _victims(session, task, PREEMPTABLE, scope, f"of other jobs in queue {job.queue}")
 
 
 def _reclaim(session: Witness, job: Job, task: Task) -> str:
-    queue = session.queues[job.queue]
-    refusal = session.overused(queue)
-    if refusal is not None:
-        return refusal.message
-    for tier in session.functions(PREEMPTIVE):
-        for function in tier:
-            if not function(queue, (task,)):
-                plugin = session.plugin_of(function)
-                return f"{plugin}: with {task.name} queue {queue.name} would have more than it deserves"
-    scope = of_other_queues(session, queue) & session.tenants.present
-    return _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from")
+    why = not_from_others(session, job, [task])
+    scope = of_other_queues(session, session.queues[job.queue]) & session.tenants.present
+    return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from")
 
 
 def _victims(session: Witness, task: Task, point: ExtensionPoint, scope: Mask, whose: str) -> str:
@@ -75,10 +78,14 @@ def _victims(session: Witness, task: Task, point: ExtensionPoint, scope: Mask, w
             continue
         for plugin in _sparing(session, point, task, victim) or ["a veto"]:
             spared[plugin] += 1
-    numbers = ", ".join(f"{plugin} spares {number}" for plugin, number in sorted(spared.items()))
-    text = f"of {len(candidates)} Pods {whose}, {int(going.sum())} may be evicted"
-    text += f" ({numbers})" if numbers else ""
+    text = counted(len(candidates), whose, int(going.sum()), spared)
     return f"{text}; {_best_node(session, task, going)}" if going.any() else text
+
+
+def counted(candidates: int, whose: str, going: int, spared: Counter[str]) -> str:
+    """How many may go, and who spares how many."""
+    numbers = ", ".join(f"{who} spares {number}" for who, number in sorted(spared.items()) if number)
+    return f"of {candidates} Pods {whose}, {going} may be evicted" + (f" ({numbers})" if numbers else "")
 
 
 def _sparing(session: Witness, point: ExtensionPoint, task: Task, victim: Task) -> list[str]:

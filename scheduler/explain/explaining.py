@@ -11,8 +11,9 @@ from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.simulation import MOST_CYCLES
 from scheduler.explain.changes import Evidence
+from scheduler.explain.circumstances import circumstances
 from scheduler.explain.explanation import Explanation, Gate, Held, Outlook, Ranking
-from scheduler.explain.gates import gates, placeable
+from scheduler.explain.gates import gates, in_order, placeable
 from scheduler.explain.nodes import groups
 from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
@@ -189,6 +190,7 @@ def _report(result: Explanation, simulation: Simulation, course: _Course, goal: 
     with evidence.crowded() as left:
         if left:
             result.nodes = groups(session, job, left[0].cls)
+            result.gates = in_order([*result.gates, *circumstances(session, left[0], job, result.nodes)])
     wanted = evidence.wanted
     if wanted and not left:
         result.ranking = rank(session, job, wanted[0])

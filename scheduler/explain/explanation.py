@@ -56,6 +56,8 @@ class Held(Enum):
     """Its queue has all that it deserves and is passed over."""
     QUOTA = "quota"
     """Its queue may not have more of something."""
+    VOLUMES = "volumes"
+    """Its claims are not bound, or their volumes cannot be reached from every node."""
     NODES = "nodes"
     """No node takes it."""
     GANG = "gang"
@@ -64,6 +66,8 @@ class Held(Enum):
     """Its place is promised, and somebody else is still there."""
     PREEMPT = "preempt"
     RECLAIM = "reclaim"
+    GANG_PREEMPT = "gangpreempt"
+    GANG_RECLAIM = "gangreclaim"
     """Why nobody has to make room for it."""
 
 
@@ -85,7 +89,7 @@ class NodeGroup:
     names: tuple[str, ...]
     reasons: tuple[str, ...]
     shortages: tuple[Shortage, ...] = ()
-    """Of each resource that is short, what the node of the group has that has most."""
+    """Of each resource and device that is short, what the node of the group has that has most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,8 @@ class Change:
     """The change as a what-if file."""
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Plugin -> arguments of the configuration that change."""
+    evicted: tuple[str, ...] = ()
+    """Pods (``namespace/name``) that are evicted when the change is made."""
 
 
 @dataclass(slots=True)

@@ -3,15 +3,18 @@
 The words are those of whoever refused; here they are put under the gate they belong to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import FitErrors, Refusal
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import Task, TaskStatus
+from scheduler.explain.circumstances import deadline
 from scheduler.explain.evictions import evictions
 from scheduler.explain.explanation import Gate, Held
+from scheduler.explain.gang_evictions import gang_evictions
+from scheduler.explain.nodes import open_rows
 from scheduler.explain.target import Goal, lacking_roles
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ExtensionPoint
@@ -27,12 +30,26 @@ _SHOWN: Final = 5
 
 def gates(session: Witness, job: Job, goal: Goal) -> list[Gate]:
     """All that holds the job, in the order of ``Held``."""
-    found = [*_queue(session, job), *_refusals(session, job), *_silent(session, job), *_scheduling_gates(job, goal)]
+    found = [*_queue(session, job), *_refusals(session, job), *_silent(session, job), *deadline(session, job)]
+    found += _scheduling_gates(job, goal)
     if job.queue in session.queues and not job.waiting_for_queue:
         found += [*_places(session, job), *_gang(job, goal), *_pipelined(session, job)]
-        found += evictions(session, job, goal)
+        task = _homeless(session, job, goal)
+        if task is not None:
+            found += [*evictions(session, job, task), *gang_evictions(session, job)]
+    return in_order(found)
+
+
+def in_order(found: Iterable[Gate]) -> list[Gate]:
+    """Each once, in the order of ``Held``."""
     order = list(Held)
     return sorted(dict.fromkeys(found), key=lambda gate: order.index(gate.held))
+
+
+def _homeless(session: Witness, job: Job, goal: Goal) -> Task | None:
+    """A Pod that waits for want of a node."""
+    pending = (task for task in goal.wanted(job, session) if not task.gated)
+    return next((t for t in pending if t.cls.id in job.fit_errors or not len(open_rows(session, job, t.cls))), None)
 
 
 def _queue(session: Witness, job: Job) -> Iterator[Gate]:

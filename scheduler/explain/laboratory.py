@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,14 @@ class OutOfTrialsError(Exception):
     """Enough was tried."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came of one trial."""
+
+    reached: bool
+    evicted: tuple[str, ...]
+
+
 class Laboratory:
     """For one goal."""
 
@@ -33,20 +41,32 @@ class Laboratory:
         self._settled = settled
         self._goal = goal
         self._pod = pod
-        self._known: dict[str, bool] = {}
+        self._known: dict[str, _Outcome] = {}
 
     def works(self, steps: Sequence[Step]) -> bool:
         """Whether the goal is reached, and kept, when the cluster has come to rest after the change. Raises
         OutOfTrialsError."""
+        return self._try(steps).reached
+
+    def evicted(self, steps: Sequence[Step]) -> tuple[str, ...]:
+        """The Pods (``namespace/name``) that are evicted after the change. Raises OutOfTrialsError."""
+        return self._try(steps).evicted
+
+    def _try(self, steps: Sequence[Step]) -> "_Outcome":
         key = json.dumps([self.documents(steps), merged(steps)], sort_keys=True)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MOST_TRIALS:
                 raise OutOfTrialsError
-            trial = self.after(steps)
-            last = trial.last if trial is not None else None
-            known = self._known[key] = last is not None and self._goal.reached(last.session)
+            known = self._known[key] = self._outcome(self.after(steps))
         return known
+
+    def _outcome(self, trial: Simulation | None) -> "_Outcome":
+        if trial is None or trial.last is None:
+            return _Outcome(False, ())
+        evictions = trial.evictions[len(self._settled.evictions) :]
+        evicted = dict.fromkeys(eviction.task.key for eviction in evictions)
+        return _Outcome(self._goal.reached(trial.last.session), tuple(evicted))
 
     def after(self, steps: Sequence[Step]) -> Simulation | None:
         """The cluster at rest after a change; its last session is a Witness. None: the change makes no sense."""
@@ -79,8 +99,7 @@ def merged(steps: Sequence[Step]) -> dict[str, dict[str, Any]]:
     """The arguments of all steps."""
     result: dict[str, dict[str, Any]] = {}
     for step in steps:
-        for plugin, arguments in step.arguments.items():
-            result[plugin] = {**result.get(plugin, {}), **arguments}
+        result = _united(result, step.arguments)
     return result
 
 
@@ -88,8 +107,16 @@ def with_arguments(configuration: Configuration, arguments: Arguments) -> Config
     """The configuration with other arguments of some plugins."""
     tiers = tuple(
         tuple(
-            replace(option, arguments={**option.arguments, **arguments.get(option.name, {})}) for option in tier
+            replace(option, arguments=_united(option.arguments, arguments.get(option.name, {}))) for option in tier
         )
         for tier in configuration.tiers
     )  # fmt: skip
     return replace(configuration, tiers=tiers)
+
+
+def _united(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The old with what the new says otherwise, mapping by mapping."""
+    inner = {
+        k: _united(old[k], v) for k, v in new.items() if isinstance(v, Mapping) and isinstance(old.get(k), Mapping)
+    }
+    return {**old, **new, **inner}

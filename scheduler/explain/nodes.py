@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
-from scheduler.api.task import TaskClass
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
+from scheduler.api.task import Task, TaskClass
 from scheduler.explain.explanation import NodeGroup
-from scheduler.framework.columns import Filter
+from scheduler.framework.columns import Filter, MeasuringFilter
 from scheduler.framework.session import Session
 
 INSUFFICIENT: Final = "Insufficient {}"
@@ -46,6 +46,14 @@ def passing(session: Session, filters: list[Filter], taken: NDArray[np.int64] | 
     return passes
 
 
+def room(amounts: Vector, task: Task) -> int:
+    """How many Pods like the task the amounts would do for."""
+    asked = task.cls.request > 0
+    if not asked.any():
+        return 1
+    return max(int((amounts[asked] // task.cls.request[asked]).min()), 0)
+
+
 def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
     """The nodes that refuse a task of the class now, the largest group first."""
     names, nodes = session.nodes.names, session.nodes
@@ -55,9 +63,12 @@ def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
         for row in np.flatnonzero(nodes.idle[d] < cls.request[d]).tolist():
             reasons.setdefault(row, []).append(INSUFFICIENT.format(session.dimensions.names[d]))
             short.setdefault(row, []).append(d)
+    measured: dict[int, list[MeasuringFilter]] = {}
     for condition in session.filters(cls, job):
         for row, texts in _refused(condition, len(nodes)):
             reasons.setdefault(row, []).extend(texts)
+            if isinstance(condition, MeasuringFilter):
+                measured.setdefault(row, []).append(condition)
     by_reason: dict[tuple[str, ...], list[int]] = {}
     for row in sorted(reasons):
         by_reason.setdefault(tuple(dict.fromkeys(reasons[row])), []).append(row)
@@ -65,7 +76,10 @@ def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
         NodeGroup(
             tuple(names[row] for row in rows),
             texts,
-            tuple(_most(session, cls, d, rows) for d in short.get(rows[0], ())),
+            (
+                *(_most(session, cls, d, rows) for d in short.get(rows[0], ())),
+                *(s for condition in measured.get(rows[0], ()) for s in condition.shortages(np.array(rows))),
+            ),
         )
         for texts, rows in by_reason.items()
     ]

@@ -135,7 +135,8 @@ class _Search:
         steps = _steps(levers, degrees)
         kinds = dict.fromkeys(lever.kind.value for lever, degree in zip(levers, degrees, strict=True) if degree)
         text = " and ".join(step.text for step in steps)
-        return Change(tuple(kinds), text, tuple(self._laboratory.documents(steps)), merged(steps))
+        documents = tuple(self._laboratory.documents(steps))
+        return Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
 
 
 def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool) -> int:

@@ -7,6 +7,7 @@ from scheduler.api.batch import FINISHED_PHASES
 from scheduler.api.job import Job
 from scheduler.api.kinds import BATCH_JOB, POD, POD_GROUP, VCJOB, Kind
 from scheduler.api.names import GROUP_NAME
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.explain.explanation import NotThereError
@@ -72,7 +73,7 @@ def ended(raw: Raw) -> str:
     status = raw.get("status") or {}
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, dict) else status.get("phase")
-    return str(phase) if phase in (*FINISHED_PHASES, "Succeeded", "Failed") else ""
+    return str(phase) if phase in (*FINISHED_PHASES, *ENDED_PHASES) else ""
 
 
 @dataclass(frozen=True, slots=True)

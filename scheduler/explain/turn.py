@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector
 from scheduler.api.task import TaskStatus
 from scheduler.explain.explanation import QueueNumbers, Turn
 from scheduler.framework.session import Session
-from scheduler.framework.status import ancestors
 
 
 def turn(session: Session, job: Job) -> Turn | None:

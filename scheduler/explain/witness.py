@@ -7,7 +7,7 @@ with who uttered it, and at which question, whatever plugin that is.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import Refusal
@@ -15,6 +15,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.explain.explanation import Ranking
 from scheduler.explain.scores import rank
+from scheduler.framework.arguments import Arguments
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (
@@ -28,6 +29,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
+P = TypeVar("P")
 _QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE})
 
 
@@ -68,6 +70,15 @@ class Witness(Session):
     def plugin_of(self, function: Function) -> str:
         """The plugin that registered a function."""
         return self._plugins_of.get(function, "")
+
+    def plugin(self, kind: type[P]) -> P | None:
+        """The plugin of a class, if it is configured."""
+        return next((plugin for plugin in self.plugins if isinstance(plugin, kind)), None)
+
+    def arguments(self, plugin: str) -> Arguments:
+        """Those of a plugin in the configuration."""
+        options = (option for tier in self.configuration.tiers for option in tier)
+        return Arguments(next((option.arguments for option in options if option.name == plugin), {}))
 
     def author_of(self, refusal: Refusal) -> Author | None:
         known = self._authors.get(id(refusal))

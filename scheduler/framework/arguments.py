@@ -1,12 +1,17 @@
 """Plugin and action arguments from the configuration file, typed as Volcano types them.
 
-A value of a wrong type is not an error: it is reported and the default is used (Volcano's framework/arguments.go).
+A value of a wrong type, or out of its bounds, is not an error: it is reported and the default is used (Volcano's
+framework/arguments.go, and what its plugins make of negative numbers).
 """
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, TypeVar
 
+from scheduler.api.duration import DurationError, format_duration, parse_duration
+
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 LARGEST_INTEGER = 2**63 - 1
 
 
@@ -16,9 +21,12 @@ class Arguments(Mapping[str, Any]):
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values = dict(values or {})
         self._prefix = ""
+        self._asked: set[str] = set()
+        self._nested: list[Arguments] = []
         self.problems: list[str] = []
 
     def __getitem__(self, key: str) -> Any:
+        self._asked.add(key)
         return self._values[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -27,24 +35,43 @@ class Arguments(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def integer(self, key: str, default: int) -> int:
-        value = self._values.get(key)
+    @property
+    def unknown(self) -> list[str]:
+        """The arguments that nobody has asked for."""
+        mine = [f"{self._prefix}{key}" for key in self._values if key not in self._asked]
+        return mine + [key for nested in self._nested for key in nested.unknown]
+
+    def integer(self, key: str, default: int, *, least: float = -inf, most: float = inf) -> int:
+        """``least``, ``most``: the bounds."""
+        value = self.get(key)
         if value is None:
             return default
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
-            return value
+            return self._within(key, value, default, least, most)
         return self._wrong(key, value, "an integer", default)
 
-    def number(self, key: str, default: float) -> float:
-        value = self._values.get(key)
+    def number(self, key: str, default: float, *, least: float = -inf, most: float = inf) -> float:
+        """``least``, ``most``: the bounds."""
+        value = self.get(key)
         if value is None:
             return default
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
-            return float(value)
+            return self._within(key, float(value), default, least, most)
         return self._wrong(key, value, "a number", default)
 
+    def duration(self, key: str, default: float) -> float:
+        """Seconds; written as in Go (``1h30m``)."""
+        value = self.get(key)
+        if value is None:
+            return default
+        try:
+            return parse_duration(value if isinstance(value, str) else "")
+        except DurationError:
+            self._wrong(key, value, "a duration", format_duration(default))
+            return default
+
     def boolean(self, key: str, default: bool) -> bool:
-        value = self._values.get(key)
+        value = self.get(key)
         if value is None:
             return default
         if isinstance(value, bool):
@@ -54,27 +81,37 @@ class Arguments(Mapping[str, Any]):
         return self._wrong(key, value, "true or false", default)
 
     def text(self, key: str, default: str) -> str:
-        value = self._values.get(key)
+        value = self.get(key)
         if value is None:
             return default
         if isinstance(value, str):
             return value
         return self._wrong(key, value, "a string", default)
 
+    def names(self, key: str) -> list[str]:
+        """The names in a string ``a, b``."""
+        return [name.strip() for name in self.text(key, "").split(",") if name.strip()]
+
     def nested(self, key: str) -> "Arguments":
         """A mapping among the arguments, as arguments of their own; empty if it is not there."""
-        value = self._values.get(key)
+        value = self.get(key)
         if value is not None and not isinstance(value, Mapping):
             value = self._wrong(key, value, "a mapping", {})
         result = Arguments({str(name): entry for name, entry in (value or {}).items()})
         result._prefix = f"{self._prefix}{key}."
         result.problems = self.problems
+        self._nested.append(result)
         return result
 
     def aside(self, key: str, value: object, problem: str, default: T) -> T:
         """A value cannot be used: tell of it. Returns the default."""
         self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is {problem}; using {default!r}")
         return default
+
+    def _within(self, key: str, value: N, default: N, least: float, most: float) -> N:
+        if least <= value <= most:
+            return value
+        return self.aside(key, value, f"less than {least:g}" if value < least else f"more than {most:g}", default)
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
         return self.aside(key, value, f"not {wanted}", default)

@@ -7,14 +7,13 @@ one by one, as in a thousand jobs of one Pod, places are found for those to come
 nothing happens but that they are taken.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler.api.node import Column, Nodes, Rows
-from scheduler.api.reasons import FitErrors, Shortage
+from scheduler.api.node import Column, Mask, Nodes, Rows
+from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import (
@@ -26,16 +25,16 @@ from scheduler.framework.columns import (
     FutureFilter,
     GroupedFilter,
     GroupedScore,
-    MeasuringFilter,
     Scope,
     Score,
 )
 from scheduler.framework.keptcolumn import KeptColumn, Looked
 from scheduler.framework.plan import Plan
+from scheduler.framework.ranking import Ranking
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.runs import Run
 
 Chooser = Callable[[Rows, Column], int | None]
-Mask = NDArray[np.bool_]
 FEW = 4
 """Nodes that a Costly filter is asked about at first."""
 
@@ -58,12 +57,12 @@ class ClassView:
         at so many of the nodes that pass (``--percentage-nodes-to-find``), in name order; ``chooser`` has a say in
         which of the candidates is taken (it gets rows and their scores; None leaves it to the best score)."""
         self._nodes = nodes
-        self._filters = filters
         self._limit = limit
         self._chooser = chooser
         self._request = cls.request
         self._dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
         self._bare = [d for d in (CPU_INDEX, MEMORY_INDEX) if d not in self._dims] if check_resources else []
+        self._refusals = Refusals(nodes, cls.request, (*self._dims, *self._bare), filters)
         self._fixed = [s for s in scores if s.scope is Scope.STATIC]
         self._moving = [s for s in scores if s.scope is Scope.NODE]
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
@@ -86,6 +85,7 @@ class ClassView:
         self._rows = rows
         self._room = KeptColumn(self._looked, self._room_at)
         self._score = KeptColumn(self._looked, self._score_at)
+        self._ranking = Ranking(self._looked, self._score)
         self._future = KeptColumn(self._looked, lambda at: self._pass_in_future(self._rows[at]))
         self._plan = Plan(nodes, cls)
         self._errors: tuple[int, FitErrors] | None = None
@@ -188,15 +188,18 @@ class ClassView:
         rows = self._rows[at[self._future.read()[at]]]
         return self._pick(rows[self._room_in(rows, future=True) > 0])
 
-    def admits(self, row: int) -> tuple[bool, bool]:
-        """Whether one task fits on the row now, and whether it would once terminating tasks are gone."""
+    def admits(self, row: int) -> bool:
+        """Whether one task fits on the row now."""
         at = self._looked.find(np.array([row], dtype=np.intp))
-        rows = self._rows[at]
-        if not len(self._wide_pass(rows)):
-            return False, False
+        return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
+
+    def admits_later(self, row: int) -> bool:
+        """Whether one task fits on the row once terminating tasks are gone."""
         future = self._nodes.future_idle_of(row)
-        fits = all(self._request[d] <= future[d] for d in self._dims) and all(future[d] >= 0 for d in self._bare)
-        return bool(self._room_at(at)[0]), bool(fits and self._pass_in_future(rows)[0])
+        if any(self._request[d] > future[d] for d in self._dims) or any(future[d] < 0 for d in self._bare):
+            return False
+        rows = self._wide_pass(self._rows[self._looked.find(np.array([row], dtype=np.intp))])
+        return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
 
     def passes_in_future(self) -> Mask:
         """Shape (nodes,): where the filters let one task once terminating tasks are gone; amounts are not looked at."""
@@ -204,13 +207,15 @@ class ClassView:
         passes[self._wide_pass(self._rows[self._future.read()])] = True
         return passes
 
-    def ranked(self, rows: Rows) -> Rows:
-        """The rows (ascending), which are all that are in question, in the order of their scores, best first, ties to
-        the lower. Those that no session lets a task onto are left out."""
-        at = self._looked.find(rows)
-        rows = self._rows[at]
-        scores = self._score.read()[at] + self._sum(self._wide, rows, None)
-        return rows[np.argsort(-scores, kind="stable")]
+    def best_first(self, chosen: Mask, among: Mask) -> Iterator[int]:
+        """The chosen rows by score, the best first, ties to the lower; those on which no task of the class may ever run
+        are left out. ``among``: all in question. Both are masks of shape (nodes,); good until something is placed."""
+        if not self._wide:
+            return (int(self._rows[at]) for at in self._ranking.among(chosen[self._rows]))
+        rows = self._rows[among[self._rows]]
+        scores = self._score.read(self._looked.find(rows)) + self._sum(self._wide, rows, None)
+        order = rows[np.argsort(-scores, kind="stable")]
+        return map(int, order[chosen[order]])
 
     def _pick(self, rows: Rows) -> int | None:
         """The best of the rows that pass what has scope CLUSTER, or None."""
@@ -265,55 +270,20 @@ class ClassView:
         The answer is shared by all jobs that ask while nothing is placed: not to be changed.
         """
         if within is not None:
-            return self._explained(names, within)
+            return self._refusals.fit_errors(names, within, self._admitted(within))
         if self._errors is None or self._errors[0] != len(self._nodes.log):
-            self._errors = (len(self._nodes.log), self._explained(names, np.arange(len(self._nodes))))
+            every = np.arange(len(self._nodes))
+            self._errors = (len(self._nodes.log), self._refusals.fit_errors(names, every, self._admitted(every)))
         return self._errors[1]
 
-    def _explained(self, names: Sequence[str], rest: Rows) -> FitErrors:
-        errors = FitErrors(len(rest))
-        future = self._nodes.future_idle()
-        passing = self._rows[np.isin(self._rows, rest, assume_unique=True)]
-        admitted = passing[self._room_by_filters(passing) > 0]
-        usable = admitted if len(admitted) else rest
-        for d in (*self._dims, *self._bare):
-            short = future[d, rest] < self._request[d]
-            number = int(short.sum())
-            if number:
-                errors.reasons[f"Insufficient {names[d]}"] += number
-                most = float(future[d, usable].max())
-                errors.shortages.append(Shortage(names[d], float(self._request[d]), 0.0, most, "Node"))
-                rest = rest[~short]
-        for condition in self._filters:
-            refused = rest[condition.room(rest) < 1]
-            if len(refused):
-                for reason, number in condition.reasons(refused):
-                    errors.reasons[reason] += number
-                if isinstance(condition, MeasuringFilter):
-                    errors.shortages += condition.shortages(refused)
-                if condition.unresolvable:  # nothing else is asked of a node that cannot be had at all
-                    rest = np.setdiff1d(rest, refused, assume_unique=True)
-        return errors
+    def _admitted(self, rows: Rows) -> Rows:
+        """Those of the rows on which the filters that look at one node let a task."""
+        passing = self._rows[np.isin(self._rows, rows, assume_unique=True)]
+        return passing[self._room_by_filters(passing) > 0]
 
     def unresolvable(self) -> Mask:
         """Shape (nodes,): nodes that evicting Pods cannot open to this class."""
-        every = np.arange(len(self._nodes))
-        result: Mask = self._closed.copy()
-        for condition in self._filters:
-            if condition.unresolvable and condition.scope is not Scope.STATIC:
-                rest = every[~result]
-                result[rest] = condition.room(rest) < 1
-        return result
-
-    @cached_property
-    def _closed(self) -> Mask:
-        """Shape (nodes,): those that are unresolvable for the whole session."""
-        every = np.arange(len(self._nodes))
-        closed = np.zeros(len(every), dtype=bool)
-        for condition in self._filters:
-            if condition.unresolvable and condition.scope is Scope.STATIC:
-                closed |= condition.room(every) < 1
-        return closed
+        return self._refusals.unresolvable()
 
 
 def _passing(conditions: Sequence[Filter], rows: Rows) -> Rows:

@@ -128,6 +128,22 @@ class MaskFilter:
         return ((self._reason, len(rows)),)
 
 
+class Nowhere:
+    """A STATIC filter that no node passes, because of what the Pods themselves are like: nothing else is told of."""
+
+    scope = Scope.STATIC
+    unresolvable = True
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def room(self, rows: Rows) -> Counts:
+        return np.zeros(len(rows), dtype=np.int64)
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        return ((self._reason, len(rows)),)
+
+
 class CodedFilter:
     """A STATIC filter from a column of codes, shape (nodes,): the place in ``reasons`` of why a node is refused; -1: it
     passes."""

@@ -34,34 +34,58 @@ class Functions:
         """Those of all tiers, the first tier's in front."""
         return [function for tier in self.at(point) for function in tier]
 
+    def key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
+        """What a KEY point says of a subject, as a function for sorting."""
+        functions = self.flat(point)
+        return lambda *subject: tuple([function(*subject) for function in functions])
+
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
-        """What they answer together: FIRST the first answer that is not None (or None), ALL whether none says no, SUM a
-        number, VOTE whether it passes, VICTIMS, UNION and CHAIN a list of tasks."""
+        """What they answer together: FIRST the first answer that is not None (or None); KEY a tuple; ALL, TIER and VOTE
+        whether it passes; MOST (0 if nobody is asked) and SUM a number; LEAST a number no greater than the last of the
+        arguments, which the functions are not given; VICTIMS, UNION and CHAIN a list of tasks, narrowed from the last
+        of the arguments; EACH all answers."""
+        functions = self.flat(point)
         match point.combine:
             case Combine.FIRST:
-                answers = (function(*arguments) for function in self.flat(point))
+                answers = (function(*arguments) for function in functions)
                 return next((answer for answer in answers if answer is not None), None)
             case Combine.ALL:
-                return all(function(*arguments) for function in self.flat(point))
+                return all(function(*arguments) for function in functions)
+            case Combine.TIER:
+                first = next(filter(None, self.at(point)), None)
+                return first is not None and all(function(*arguments) for function in first)
+            case Combine.MOST:
+                return max((function(*arguments) for function in functions), default=0)
+            case Combine.LEAST:
+                *about, least = arguments
+                for function in functions:
+                    least = min(least, function(*about))
+                    if least <= 0:
+                        return 0
+                return least
             case Combine.SUM:
-                return sum(function(*arguments) for function in self.flat(point))
+                return sum(function(*arguments) for function in functions)
             case Combine.VOTE:
-                return self.vote(point, *arguments)
+                return self._vote(point, *arguments)
             case Combine.VICTIMS:
-                return self.victims(point, *arguments)
+                return self._victims(point, *arguments)
             case Combine.UNION:
-                return self.union(point, *arguments)
+                return self._union(point, *arguments)
             case Combine.CHAIN:
                 *about, left = arguments
-                for function in self.flat(point):
+                for function in functions:
                     left = function(*about, left)
                 return left
+            case Combine.KEY:
+                return self.key(point)(*arguments)
+            case Combine.EACH:
+                return [function(*arguments) for function in functions]
             case Combine.CALL:
-                for function in self.flat(point):
+                for function in functions:
                     function(*arguments)
                 return None
 
-    def vote(self, point: ExtensionPoint, *arguments: object) -> bool:
+    def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; what
         nobody decides passes."""
         for tier in self.at(point):
@@ -75,7 +99,7 @@ class Functions:
                 return True
         return True
 
-    def victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+    def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
         """Those on whom all functions of a tier agree that have an opinion (None is none), of the first tier in which
         they agree on any. Where functions agree on nobody though each names some, the next one begins anew, as
         Volcano's."""
@@ -98,7 +122,7 @@ class Functions:
                 return victims
         return []
 
-    def union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
+    def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
         """Those whom any function of a tier names, of the first tier in which one names any."""
         candidates = self._unspared(point, None, candidates)
         for tier in self.at(point):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from scheduler.framework import registry
-from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS, OFF_BY_DEFAULT
+from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS
 from scheduler.framework.usage_source import UsageSource, parse_usage_source
 
 DEFAULT_CONFIGURATION: Final = """\
@@ -47,8 +47,8 @@ class PluginOption:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def enabled(self, flag: str) -> bool:
-        """Whether functions governed by the flag are in force: unless switched off (for two flags: if switched on)."""
-        return not flag or self.flags.get(flag, flag not in OFF_BY_DEFAULT)
+        """Whether what the flag governs is in force: unless switched off, hierarchy only if switched on."""
+        return not flag or self.flags.get(flag, flag != ENABLE_HIERARCHY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,11 @@ def parse_configuration(text: str, source: str = "scheduler configuration") -> C
             refusal = registry.refusal(option.name, option.arguments)
             if refusal:
                 raise ConfigurationError(f"{source}: plugin {option.name}: {refusal}")
-    arguments = {}
+    arguments: dict[str, dict[str, Any]] = {}
     for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
         fields = _mapping(entry, source, f"configurations[{i}]")
-        arguments[str(fields.get("name", ""))] = _mapping(
-            fields.get("arguments") or {}, source, f"configurations[{i}].arguments"
-        )
+        given = _mapping(fields.get("arguments") or {}, source, f"configurations[{i}].arguments")
+        arguments.setdefault(str(fields.get("name", "")), given)  # the first counts, as Volcano's
     metrics, problems = parse_usage_source(_mapping(root.get("metrics") or {}, source, "metrics"), f"{source}: metrics")
     warnings += problems
     return Configuration(names, tiers, arguments, metrics, warnings=tuple(warnings))
@@ -128,7 +127,7 @@ def _plugin(value: object, where: str, source: str, warnings: list[str]) -> Plug
     if registry.plugin(name) is None:
         warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored")
     flags = {}
-    for key in sorted(FLAGS & fields.keys()):
+    for key in sorted(key for key in FLAGS if fields.get(key) is not None):
         if not isinstance(fields[key], bool):
             raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {fields[key]!r}")
         flags[key] = fields[key]

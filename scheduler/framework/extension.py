@@ -2,13 +2,18 @@
 
 A few combinators cover them all (Volcano's session_plugins.go writes each of these loops some ten times):
 
-* FIRST    the first plugin with an answer decides (orders compare lexicographically, which is the same thing)
+* FIRST    the first plugin with an answer decides
+* KEY      the answers are one key, compared part by part
 * ALL      every plugin must agree
+* TIER     every plugin must agree of the first tier with a function; nobody asked is a no
 * VOTE     a negative vote vetoes; a positive one in a tier decides after that tier; all abstaining permits
+* MOST     the largest number holds
+* LEAST    the smallest number holds; nobody is asked after a 0
 * SUM      numbers add up
 * VICTIMS  lists intersect within a tier; the first tier that yields any decides
 * UNION    lists unite within a tier; the first tier that yields any decides
 * CHAIN    each plugin narrows what those before it have left
+* EACH     every answer stands for itself
 * CALL     all are called, nothing is answered
 """
 
@@ -21,12 +26,17 @@ from scheduler.api.resource import Vector
 
 class Combine(Enum):
     FIRST = "first"
+    KEY = "key"
     ALL = "all"
+    TIER = "tier"
     VOTE = "vote"
+    MOST = "most"
+    LEAST = "least"
     SUM = "sum"
     VICTIMS = "victims"
     UNION = "union"
     CHAIN = "chain"
+    EACH = "each"
     CALL = "call"
 
 
@@ -58,28 +68,26 @@ class ExtensionPoint:
     combine: Combine
 
 
-JOB_ORDER = ExtensionPoint("JobOrder", "enableJobOrder", Combine.FIRST)
+JOB_ORDER = ExtensionPoint("JobOrder", "enableJobOrder", Combine.KEY)
 """key(job): comparable; the smaller is scheduled first."""
-QUEUE_ORDER = ExtensionPoint("QueueOrder", "enableQueueOrder", Combine.FIRST)
+QUEUE_ORDER = ExtensionPoint("QueueOrder", "enableQueueOrder", Combine.KEY)
 """key(queue): comparable; the smaller is served first."""
-VICTIM_QUEUE_ORDER = ExtensionPoint("VictimQueueOrder", "", Combine.FIRST)
+VICTIM_QUEUE_ORDER = ExtensionPoint("VictimQueueOrder", "", Combine.KEY)
 """key(queue, preemptor queue): comparable; the smaller loses tasks first."""
-TASK_ORDER = ExtensionPoint("TaskOrder", "enableTaskOrder", Combine.FIRST)
+TASK_ORDER = ExtensionPoint("TaskOrder", "enableTaskOrder", Combine.KEY)
 """key(task): comparable; the smaller is placed first within its job."""
-CLUSTER_ORDER = ExtensionPoint("ClusterOrder", "enabledClusterOrder", Combine.FIRST)
-"""key(cluster): comparable; order among federated clusters."""
-SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.FIRST)
+SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.KEY)
 """key(sub-job): comparable; the smaller sub-group is placed first within its job."""
 
 JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST)
 """check(job): a Refusal if the job cannot be scheduled as it is, else None."""
-JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.ALL)
+JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MOST)
 """missing(job): 0 if enough tasks are placed to start, else a lower bound of how many more that takes."""
 JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOTE)
 """vote(job): whether the job would be ready once releasing resources are free."""
-JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.ALL)
-"""test(job): whether the job may take resources from others; the first tier with any function decides."""
-SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.ALL)
+JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.TIER)
+"""test(job): whether the job may take resources from others."""
+SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MOST)
 """missing(sub-job): as JobReady, of one sub-group."""
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE)
 """vote(sub-job): as JobPipelined, of one sub-group."""
@@ -89,20 +97,17 @@ JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL)
 """note(job): it has been let in."""
 UNGATED = ExtensionPoint("Ungated", "", Combine.CALL)
 """note(job, tasks): the scheduling gate of queue admission is taken off these, of one class."""
-TARGET_JOB = ExtensionPoint("TargetJob", "enableTargetJob", Combine.FIRST)
-"""choose(jobs): the job to reserve nodes for, or None."""
-RESERVED_NODES = ExtensionPoint("ReservedNodes", "enableReservedNodes", Combine.CALL)
 
 OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST)
 """test(queue): a Refusal if the queue has all it may have and is passed over for this session, else None."""
-ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.ALL)
+ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.LEAST)
 """room(queue, job, class): how many more tasks of the class the queue may be given now (0: none)."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL)
 """test(queue, tasks): whether the queue may take these from other queues."""
 
-PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.ALL)
+PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.EACH)
 """filters(class, job): the Filters that decide on which nodes tasks of the class may run."""
-NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.SUM)
+NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.EACH)
 """scores(class, job): the Scores that rank the nodes for tasks of the class."""
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST)
 """choose(class, rows, scores): the row to take of the candidates, or None."""
@@ -125,21 +130,22 @@ VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION)
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN)
 """allowed(tasks): those of shuffle's victims that may go."""
 
-BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.CALL)
+BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.EACH)
 """annotations(task, row): what is written onto the Pod in the binding call."""
-PREPARATIONS = ExtensionPoint("Preparations", "", Combine.CALL)
+PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH)
 """preparations(task, row): the Preparations of other objects that the binding has to wait for."""
-QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.CALL)
+QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH)
 """usage(queue): name -> (used, limit) of what the plugin limits that is not in the queue's spec, for reports."""
-FIGURES = ExtensionPoint("Figures", "", Combine.CALL)
+FIGURES = ExtensionPoint("Figures", "", Combine.EACH)
 """figures(): the Figures of the queues, jobs and namespaces that the plugin divides the cluster among, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)
 """close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
 
-ALL_POINTS = tuple(value for value in list(globals().values()) if isinstance(value, ExtensionPoint))
+_POINTS = [value for value in list(globals().values()) if isinstance(value, ExtensionPoint)]
 ENABLE_HIERARCHY = "enableHierarchy"
-"""Queues stand below each other (capacity, drf, nodegroup)."""
+"""Queues stand below each other (capacity, drf, nodegroup). The one flag that is off unless it is switched on."""
 ENABLE_NAMESPACE_ORDER = "enableNamespaceOrder"
 """Namespaces have their fair shares (drf)."""
-OFF_BY_DEFAULT = frozenset({ENABLE_HIERARCHY, "enabledClusterOrder"})
-FLAGS = frozenset({p.flag for p in ALL_POINTS if p.flag} | OFF_BY_DEFAULT | {ENABLE_NAMESPACE_ORDER})
+_OF_NOTHING = frozenset({"enabledClusterOrder", "enableReservedNodes", "enableTargetJob"})
+"""Volcano's flags of functions that none of its actions asks for."""
+FLAGS = frozenset({p.flag for p in _POINTS if p.flag} | _OF_NOTHING | {ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER})

@@ -23,6 +23,15 @@ class QueueFigures(Protocol):
         """It has all that it deserves (proportion), or more (capacity)."""
 
     @property
+    def request(self) -> Vector:
+        """What its jobs held and waited for when the session was opened; in a hierarchy, those of queues below it
+        too."""
+
+    @property
+    def allocated(self) -> Vector:
+        """What they hold or were promised."""
+
+    @property
     def deserved(self) -> Vector: ...
 
     @property

@@ -1,5 +1,5 @@
-"""Columns over some of the nodes that follow the session's log: read, they are up to date, and only what changed since
-the last reading is computed again. A column that nobody reads is never computed.
+"""Columns over some of the nodes that follow the session's log: what is read is up to date, and only what changed since
+it was last read is computed again. A column that nobody reads is never computed.
 """
 
 from collections.abc import Callable
@@ -47,15 +47,20 @@ class KeptColumn(Generic[V]):
         self._looked = looked
         self._compute = compute
         self._column: NDArray[Any] | None = None
+        self._stale: NDArray[np.bool_] = np.zeros(len(looked.rows), dtype=bool)
+        """The values that may have changed since they were computed."""
         self._seen = 0
 
-    def read(self) -> NDArray[V]:
-        """The column; not to be changed, and good until something is placed."""
+    def read(self, at: Rows | None = None) -> NDArray[V]:
+        """The column, or its values at some positions; not to be changed, and good until something is placed."""
         length = len(self._looked.nodes.log)
         if self._column is None:
             self._column = self._compute(self._looked.all)
         elif self._seen != length:
-            at = self._looked.changed(self._seen)
-            self._column[at] = self._compute(at)
+            self._stale[self._looked.changed(self._seen)] = True
         self._seen = length
-        return self._column
+        stale = np.flatnonzero(self._stale) if at is None else at[self._stale[at]]
+        if len(stale):
+            self._column[stale] = self._compute(stale)
+            self._stale[stale] = False
+        return self._column if at is None else self._column[at]

@@ -18,7 +18,8 @@ class Plugin(Protocol):
 
     name: ClassVar[str]
 
-    def __init__(self, arguments: Arguments) -> None: ...
+    def __init__(self, arguments: Arguments) -> None:
+        """Reads all its arguments here or in ``open``: others are told of as unknown."""
 
     def open(self, session: "Session") -> None:
         """Register functions on the session. Called once, tier by tier, in the configured order."""

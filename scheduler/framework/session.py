@@ -1,22 +1,18 @@
 """A session: one cycle of deciding, over one snapshot, with the configured plugins.
 
-The session holds the snapshot, the functions that plugins registered, and the decisions made so far. Nothing in it does
-I/O or reads a clock; what plugins ask other programs goes through ``outside``. How answers of several plugins combine
-is told by their extension point.
+The session holds the snapshot, what plugins registered (``answers``), and the decisions made so far. Nothing in it does
+I/O or reads a clock; what plugins ask other programs goes through ``outside``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any, Protocol, TypeVar
 
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
-from scheduler.api.hypernode import HyperNode, HyperNodes
+from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
-from scheduler.api.names import SCHEDULING_API_VERSION
-from scheduler.api.node import Column, Nodes
+from scheduler.api.node import Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
@@ -24,49 +20,18 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework import registry
+from scheduler.framework.answers import Answers
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.classview import ClassView
-from scheduler.framework.columns import Filter, Score
-from scheduler.framework.combining import Function, Functions
+from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration, PluginOption
-from scheduler.framework.extension import (
-    ALLOCATABLE,
-    BEST_NODE,
-    BIND_ANNOTATIONS,
-    FIGURES,
-    HYPER_NODE_GRADIENT,
-    HYPER_NODE_ORDER,
-    JOB_ENQUEUEABLE,
-    JOB_ENQUEUED,
-    JOB_ORDER,
-    JOB_PIPELINED,
-    JOB_READY,
-    JOB_STARVING,
-    JOB_VALID,
-    NODE_ORDER,
-    OVERUSED,
-    PREDICATE,
-    PREEMPTABLE,
-    PREEMPTIVE,
-    PREPARATIONS,
-    QUEUE_ORDER,
-    RECLAIMABLE,
-    SUB_JOB_ORDER,
-    SUB_JOB_PIPELINED,
-    SUB_JOB_READY,
-    TASK_ORDER,
-    UNGATED,
-    VICTIM_LIMIT,
-    VICTIM_QUEUE_ORDER,
-    VICTIM_TASKS,
-    ExtensionPoint,
-)
-from scheduler.framework.figures import Figures
+from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, PREPARATIONS, UNGATED, ExtensionPoint
 from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.statement import Statement
 from scheduler.framework.tenants import Bound, Tenants
 from scheduler.framework.topology import set_tier_limits
 
+T = TypeVar("T")
 Placement = tuple[Job, Sequence[Task], Sequence[int]]
 """Tasks of one job and their rows."""
 
@@ -81,7 +46,7 @@ class DeallocateHandler(Protocol):
         """Tasks of one class lost their nodes, or a placement was undone."""
 
 
-class Session:
+class Session(Answers):
     """One cycle of deciding."""
 
     def __init__(
@@ -95,6 +60,7 @@ class Session:
     ) -> None:
         """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``stopwatch``: seconds since any
         moment, for ``open_seconds`` alone. ``outside``: answers plugins that ask other programs."""
+        super().__init__(len(configuration.tiers))
         self.snapshot = snapshot
         self.outside = outside
         self.configuration = configuration
@@ -116,11 +82,8 @@ class Session:
         self.open_seconds: dict[str, float] = {}
         """Plugin -> how long it took to open."""
         self._stopwatch = stopwatch
-        self._functions = Functions(len(configuration.tiers))
         self._variants: list[Callable[[Job], object]] = []
         self._situations: list[Callable[[TaskClass], object]] = []
-        self._bounds: dict[Function, Bound] = {}
-        self._moving: set[ExtensionPoint] = set()
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._views: dict[tuple[object, ...], ClassView] = {}
@@ -141,10 +104,18 @@ class Session:
                 begun = self._stopwatch()
                 arguments = Arguments(option.arguments)
                 plugin = factory(arguments)
-                self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems]
                 self.plugins.append(plugin)
                 plugin.open(self)
+                unknown = [f"argument {key} is not known; it is ignored" for key in arguments.unknown]
+                self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems + unknown]
                 self.open_seconds[option.name] = self._stopwatch() - begun
+
+    def once(self, make: Callable[["Session"], T]) -> T:
+        """What ``make`` comes to, made when first asked for and shared by all plugins of the session."""
+        if make not in self.shared:
+            self.shared[make] = make(self)
+        made: T = self.shared[make]
+        return made
 
     @cached_property
     def total(self) -> Vector:
@@ -210,128 +181,7 @@ class Session:
         """The job as a whole is refused for now: told in its conditions, and in an Event on its PodGroup when new."""
         job.refusals.append(refusal)
 
-    # --- what plugins registered ---
-    def functions(self, point: ExtensionPoint) -> list[list[Function]]:
-        """The functions registered at a point, tier by tier."""
-        return self._functions.at(point)
-
-    def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
-        """What the plugins answer together at a point, by its combinator (see ``Functions.ask``)."""
-        return self._functions.ask(point, *arguments)
-
-    # --- for actions: orders ---
-    def moves(self, point: ExtensionPoint) -> bool:
-        """Whether keys of this order change when others than the one they are of get something."""
-        return point in self._moving
-
-    @cached_property
-    def job_rank(self) -> Callable[[Job], tuple[Any, ...]]:
-        """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
-        functions = self._functions.flat(JOB_ORDER)
-        return lambda job: tuple(f(job) for f in functions)
-
-    @cached_property
-    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
-        rank = self.job_rank
-        return lambda job: (*rank(job), job.creation, job.key)
-
-    @cached_property
-    def queue_key(self) -> Callable[[Queue], tuple[Any, ...]]:
-        functions = self._functions.flat(QUEUE_ORDER)
-        return lambda queue: (*(f(queue) for f in functions), queue.creation, queue.name)
-
-    @cached_property
-    def victim_queue_key(self) -> Callable[[Queue, Queue], tuple[Any, ...]]:
-        """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
-        functions = self._functions.flat(VICTIM_QUEUE_ORDER)
-        return lambda queue, claimant: tuple(f(queue, claimant) for f in functions)
-
-    @cached_property
-    def task_key(self) -> Callable[[Task], tuple[Any, ...]]:
-        functions = self._functions.flat(TASK_ORDER)
-        return lambda task: (*(f(task) for f in functions), task.index, task.creation, task.uid)
-
-    @cached_property
-    def sub_job_key(self) -> Callable[[SubJob], tuple[Any, ...]]:
-        functions = self._functions.flat(SUB_JOB_ORDER)
-        return lambda sub_job: (*(f(sub_job) for f in functions), sub_job.index, sub_job.key)
-
-    # --- for actions: questions ---
-    def job_valid(self, job: Job) -> Refusal | None:
-        refusal: Refusal | None = self.ask(JOB_VALID, job)
-        return refusal
-
-    def job_missing(self, job: Job) -> int:
-        """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
-        return max((function(job) for function in self._functions.flat(JOB_READY)), default=0)
-
-    def job_ready(self, job: Job) -> bool:
-        return self.job_missing(job) == 0
-
-    def job_pipelined(self, job: Job) -> bool:
-        return self._functions.vote(JOB_PIPELINED, job)
-
-    def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
-        """``job_missing`` of a sub-group; of the job, where it has none."""
-        if sub_job is None or not job.grouped:
-            return self.job_missing(job)
-        return max((function(sub_job) for function in self._functions.flat(SUB_JOB_READY)), default=0)
-
-    def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> bool:
-        return self.sub_job_missing(job, sub_job) == 0
-
-    def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> bool:
-        """``job_pipelined`` of a sub-group; of the job, where it has none."""
-        if sub_job is None or not job.grouped:
-            return self.job_pipelined(job)
-        return self._functions.vote(SUB_JOB_PIPELINED, sub_job)
-
-    def job_starving(self, job: Job) -> bool:
-        for tier in self.functions(JOB_STARVING):
-            if tier:
-                return all(function(job) for function in tier)
-        return False
-
-    def job_enqueueable(self, job: Job) -> bool:
-        return self._functions.vote(JOB_ENQUEUEABLE, job)
-
-    def job_enqueued(self, job: Job) -> None:
-        self.ask(JOB_ENQUEUED, job)
-
-    def overused(self, queue: Queue) -> Refusal | None:
-        refusal: Refusal | None = self.ask(OVERUSED, queue)
-        return refusal
-
-    def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
-        """How many of ``wanted`` tasks of the class the queue may be given now."""
-        for function in self._functions.flat(ALLOCATABLE):
-            wanted = min(wanted, function(queue, job, cls))
-            if wanted <= 0:
-                return 0
-        return wanted
-
-    def ungate(self, job: Job, tasks: Sequence[Task]) -> None:
-        """Take the scheduling gate of queue admission off tasks of one class; a later session places them."""
-        self.decisions.ungates += map(Ungate, tasks)
-        self.ask(UNGATED, job, tasks)
-
-    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return bool(self.ask(PREEMPTIVE, queue, tasks))
-
-    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._functions.victims(PREEMPTABLE, preemptor, candidates)
-
-    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        return self._functions.victims(RECLAIMABLE, reclaimer, candidates)
-
-    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        victims: list[Task] = self.ask(VICTIM_LIMIT, self._functions.union(VICTIM_TASKS, candidates))
-        return victims
-
-    def bound(self, function: Function) -> Bound | None:
-        """The bound of a victim function; None: it may approve of anybody."""
-        return self._bounds.get(function)
-
+    # --- for actions ---
     @cached_property
     def tenants(self) -> Tenants:
         """The tasks that hold nodes, from the first time they are asked for."""
@@ -339,24 +189,10 @@ class Session:
         self.add_handlers(tenants.allocated, tenants.deallocated)
         return tenants
 
-    # --- for actions: HyperNodes ---
-    def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
-        """The HyperNodes within one that may take the tasks of a job or sub-job, those to be tried first in front: a
-        list for each degree of closeness. ``evict``: tasks there may be evicted for it."""
-        answer: list[list[HyperNode]] | None = self.ask(HYPER_NODE_GRADIENT, target, within, evict)
-        return [[within]] if answer is None else answer
-
-    def hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
-        """How good each HyperNode is for a sub-job as a whole; the higher the better."""
-        scores: Column = np.zeros(len(hyper_nodes)) + self.ask(HYPER_NODE_ORDER, sub_job, hyper_nodes)
-        return scores
-
-    # --- for actions: nodes ---
-    def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        return [f for function in self._functions.flat(PREDICATE) for f in function(cls, job)]
-
-    def scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        return [s for function in self._functions.flat(NODE_ORDER) for s in function(cls, job)]
+    def ungate(self, job: Job, tasks: Sequence[Task]) -> None:
+        """Take the scheduling gate of queue admission off tasks of one class; a later session places them."""
+        self.decisions.ungates += map(Ungate, tasks)
+        self.ask(UNGATED, job, tasks)
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
@@ -375,10 +211,6 @@ class Session:
                 chooser=partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None,
             )
         return view
-
-    def figures(self) -> list[Figures]:
-        """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
-        return [function() for function in self._functions.flat(FIGURES)]
 
     def statement(self) -> Statement:
         return Statement(self)
@@ -435,13 +267,3 @@ class Session:
                 del job.by_status[TaskStatus.ALLOCATED]
         if prepared:
             binds[first:] = [replace(bind, together=first + 1) for bind in binds[first:]]
-
-
-def group_ref(job: Job) -> ObjectRef:
-    """The job's PodGroup as the subject of an Event."""
-    return ObjectRef(SCHEDULING_API_VERSION, "PodGroup", job.namespace, job.name, job.uid)
-
-
-def pod_ref(task: Task) -> ObjectRef:
-    """The task's Pod as the subject of an Event."""
-    return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)

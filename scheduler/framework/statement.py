@@ -77,7 +77,7 @@ class Statement:
         row = session.row_of(job, task)
         was = session.status_of(job, task)
         job.move(task, was, TaskStatus.RELEASING)
-        session.nodes.release(row, task.cls)
+        session.nodes.evict(row, task.cls)
         session.notify_deallocate(job, (task,), (row,))
         self._operations.append(_Eviction(job, task, row, was, reason, told))
 
@@ -99,7 +99,7 @@ class Statement:
     def _undo_eviction(self, operation: _Eviction) -> None:
         session = self._session
         operation.job.move(operation.task, TaskStatus.RELEASING, operation.was)
-        session.nodes.release(operation.row, operation.task.cls, -1)
+        session.nodes.evict(operation.row, operation.task.cls, -1)
         session.notify_allocate(operation.job, (operation.task,), (operation.row,), False)
 
     def _place(self, operation: _Placement) -> None:

@@ -5,10 +5,8 @@ unchanged cluster causes no writes. A gang that was placed is never called unsch
 of the same session carry the same numbers (docs/differences.md).
 """
 
-from collections.abc import Mapping
-
-from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
-from scheduler.api.job import INQUEUE, Job
+from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
+from scheduler.api.job import INQUEUE, Condition, Job
 from scheduler.api.moment import format_moment
 from scheduler.api.names import (
     CONDITION_UNSCHEDULABLE,
@@ -17,34 +15,20 @@ from scheduler.api.names import (
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
-    POD_REASON_SCHEDULABLE,
-    POD_REASON_UNSCHEDULABLE,
     REASON_QUEUE_NOT_FOUND,
-    ROOT_QUEUE,
 )
-from scheduler.api.objects import PodGroupCondition
-from scheduler.api.queue import Queue
+from scheduler.api.queue import ancestors
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Vector
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.scheduling import PodGroupCondition
+from scheduler.api.task import TaskStatus
 from scheduler.framework.extension import CLOSE
 from scheduler.framework.held_devices import held_devices
-from scheduler.framework.session import Session, group_ref, pod_ref
+from scheduler.framework.session import Session
+from scheduler.framework.waiting import gang_message, task_reason
 
 PENDING, RUNNING, UNKNOWN, COMPLETED = "Pending", "Running", "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
-_ORDER = (
-    TaskStatus.ALLOCATED,
-    TaskStatus.BINDING,
-    TaskStatus.BOUND,
-    TaskStatus.FAILED,
-    TaskStatus.PENDING,
-    TaskStatus.PIPELINED,
-    TaskStatus.RELEASING,
-    TaskStatus.RUNNING,
-    TaskStatus.SUCCEEDED,
-    TaskStatus.UNKNOWN,
-)
 
 
 def close_session(session: Session) -> None:
@@ -62,7 +46,7 @@ def group_phase(job: Job) -> str:
     succeeded = len(by_status.get(TaskStatus.SUCCEEDED, ()))
     failed = len(by_status.get(TaskStatus.FAILED, ()))
     running = len(by_status.get(TaskStatus.RUNNING, ()))
-    if running and any(c[0] == CONDITION_UNSCHEDULABLE for c in job.new_conditions):
+    if running and any(c.type == CONDITION_UNSCHEDULABLE for c in job.new_conditions):
         return UNKNOWN
     scheduled = succeeded + failed + running + len(by_status.get(TaskStatus.BOUND, ()))
     releasing = by_status.get(TaskStatus.RELEASING)
@@ -80,7 +64,7 @@ def _close_job(session: Session, job: Job) -> None:
     phase = group_phase(job)
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
-        job.new_conditions.append((CONDITION_UNSCHEDULABLE, "True", job.refusals[0].reason, reasons))
+        job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
     conditions = _conditions(session, job)
     _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
@@ -98,9 +82,9 @@ def _close_job(session: Session, job: Job) -> None:
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
-    for type_, _, _, message in job.new_conditions:
-        if type_ == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
-            session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, message)
+    for new in job.new_conditions:
+        if new.type == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
+            session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, new.message)
     if (
         TaskStatus.PENDING in job.by_status
         or TaskStatus.ALLOCATED in job.by_status
@@ -119,7 +103,7 @@ def _tell_refusals(session: Session, job: Job) -> None:
     all_gated = bool(pending) and waiting is None
     told = [c.message for c in job.conditions] + ([waiting.message] if waiting else [])
     for refusal in dict.fromkeys(job.refusals):
-        lasting = not all_gated or any(refusal.message in message for _, _, _, message in job.new_conditions)
+        lasting = not all_gated or any(refusal.message in new.message for new in job.new_conditions)
         if lasting and not any(refusal.message in text for text in told):
             session.event(group_ref(job), EVENT_WARNING, refusal.reason, refusal.message)
 
@@ -128,7 +112,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
     """A job whose queue does not exist waits, and is told so; its phase is not touched."""
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
-    job.new_conditions = [(CONDITION_UNSCHEDULABLE, "True", REASON_QUEUE_NOT_FOUND, message)]
+    job.new_conditions = [Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message)]
     conditions = _conditions(session, job)
     if conditions is not job.conditions:
         session.decisions.pod_groups.append(
@@ -141,13 +125,13 @@ def _refuse_queue(session: Session, job: Job) -> None:
 def _conditions(session: Session, job: Job) -> tuple[PodGroupCondition, ...]:
     """The PodGroup's conditions after this session; the very same tuple if none changed."""
     conditions = job.conditions
-    for type_, status, reason, message in job.new_conditions:
+    for type_, reason, message in job.new_conditions:
         old = next((c for c in conditions if c.type == type_), None)
-        if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+        if old is not None and (old.status, old.reason, old.message) == ("True", reason, message):
             continue
         new = PodGroupCondition(
             type=type_,
-            status=status,
+            status="True",
             reason=reason,
             message=message,
             transition_id=f"{int(session.now * 1000):x}",
@@ -160,35 +144,7 @@ def _conditions(session: Session, job: Job) -> tuple[PodGroupCondition, ...]:
     return conditions
 
 
-# --- why a gang waits ---
-def gang_message(job: Job) -> str:
-    """``pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. Origin reason is ...``"""
-    ready = job.ready_count + job.pending_best_effort >= job.min_member
-    parts = sorted(
-        [f"{len(job.by_status[status])} {status.value}" for status in _ORDER if status in job.by_status]
-        + [f"{job.min_member} minAvailable"]
-    )
-    text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(parts)}"
-    pending = job.of(TaskStatus.PENDING)
-    if pending:
-        schedulable = sum(1 for uid in pending if job.transaction.get(uid, (None,))[0] is TaskStatus.ALLOCATED)
-        reasons = ((schedulable, POD_REASON_SCHEDULABLE), (len(pending) - schedulable, POD_REASON_UNSCHEDULABLE))
-        text += "; Pending: " + ", ".join(sorted(f"{number} {reason}" for number, reason in reasons if number))
-    origin = origin_reason(job)
-    return f"{text}. Origin reason is{origin}" if origin else text
-
-
-def origin_reason(job: Job) -> str:
-    """What stands behind a gang that waits: a refusal of the job as a whole, else the first task that fits nowhere."""
-    if job.refusals:
-        return f": {'; '.join(dict.fromkeys(r.message for r in job.refusals))}"
-    for task in job.of(TaskStatus.PENDING).values():
-        errors = job.fit_errors.get(task.cls.id)
-        if errors is not None and task.uid not in job.transaction:
-            return f" {task.name}: {errors.message()}"
-    return ""
-
-
+# --- Pods ---
 def _explain_tasks(session: Session, job: Job) -> None:
     """Set PodScheduled=False with the reason on tasks that wait, where the message is not there already."""
     shared: str | None = None
@@ -197,7 +153,7 @@ def _explain_tasks(session: Session, job: Job) -> None:
         for task in job.of(status).values():
             if task.gated or not task.ours:
                 continue
-            reason, message = _task_reason(session, job, task, status, told)
+            reason, message = task_reason(session, job, task, status, told)
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared
@@ -206,23 +162,6 @@ def _explain_tasks(session: Session, job: Job) -> None:
                 session.decisions.pods.append(PodUnschedulable(task, reason, message, nominated))
             if message != task.message:
                 session.event(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, message)
-
-
-def _task_reason(
-    session: Session, job: Job, task: Task, status: TaskStatus, told: Mapping[int, str]
-) -> tuple[str, str]:
-    """Reason and message of a waiting task ("": only its job can say). ``told``: class id -> why it fits nowhere."""
-    row = job.placed.get(task.uid)
-    given = job.transaction.get(task.uid)
-    if row is not None:
-        given = (status, session.nodes.names[row])
-    if given is not None and given[0] is TaskStatus.ALLOCATED:
-        where = f"Pod {task.key} can possibly be assigned to {given[1]}"
-        return POD_REASON_SCHEDULABLE, f"{where}, once minAvailable is satisfied"
-    if given is not None:
-        where = f"Pod {task.key} can possibly be assigned to {given[1]}"
-        return POD_REASON_UNSCHEDULABLE, f"{where}, once resource is released and minAvailable is satisfied"
-    return POD_REASON_UNSCHEDULABLE, told.get(task.cls.id, "")
 
 
 # --- Queues ---
@@ -245,16 +184,3 @@ def _close_queues(session: Session) -> None:
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {})}
         if allocated != queue.allocated:
             session.decisions.queues.append(QueueAllocated(name, allocated))
-
-
-def ancestors(queues: Mapping[str, Queue], name: str) -> list[str]:
-    """The queues above one, nearest first; a cycle of parents or a parent that does not exist ends the list."""
-    result: list[str] = []
-    seen = {name}
-    while name != ROOT_QUEUE:
-        name = queues[name].parent or ROOT_QUEUE
-        if name in seen or name not in queues:
-            break
-        seen.add(name)
-        result.append(name)
-    return result

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.job import Job
-from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.task import Task, TaskStatus
 
-Mask = NDArray[np.bool_]
 Bound = Callable[[Any, "Tenants"], Mask]
 """bound(claimant, tenants): False where the function refuses the task even alone. The claimant is what the function is
 given: a task, or an EvictionContext."""
@@ -31,16 +30,18 @@ class Tenants:
         self.jobs: list[Job] = []
         """Those that hold a node."""
         self.tasks: list[Task] = []
-        owners: list[int] = []
+        self._spans: list[slice] = []
+        """Which of the tasks are of each job."""
         for job in jobs.values():
             held = [*job.of(TaskStatus.RUNNING).values(), *job.of(TaskStatus.BOUND).values()]
             known = [task for task in held if task.node in nodes.index]
             if known:
-                owners += [len(self.jobs)] * len(known)
+                self._spans.append(slice(len(self.tasks), len(self.tasks) + len(known)))
                 self.jobs.append(job)
                 self.tasks += known
         tasks, number = self.tasks, len(self.tasks)
-        self.owner: Rows = np.array(owners, dtype=np.intp)
+        sizes = np.array([span.stop - span.start for span in self._spans], dtype=np.intp)
+        self.owner: Rows = np.repeat(np.arange(len(self.jobs)), sizes)
         """Position of each task's job in ``jobs``."""
         self.rows: Rows = np.fromiter((nodes.index[task.node] for task in tasks), dtype=np.intp, count=number)
         self.running: Mask = np.fromiter((t.status is TaskStatus.RUNNING for t in tasks), dtype=bool, count=number)
@@ -66,22 +67,28 @@ class Tenants:
         self._per_task: dict[Callable[[Task], bool], Mask] = {}
 
     # --- columns ---
+    def span(self, job_key: str) -> slice:
+        """Which of the tasks are of one job: they are neighbours."""
+        position = self._position.get(job_key)
+        return slice(0, 0) if position is None else self._spans[position]
+
     def own(self, job_key: str) -> Mask:
         """The tasks of one job."""
-        mine: Mask = self.owner == self._position.get(job_key, -1)
+        mine: Mask = np.zeros(len(self.tasks), dtype=bool)
+        mine[self.span(job_key)] = True
         return mine
 
     def per_job(self, function: Callable[[Job], Any]) -> NDArray[Any]:
         """What a function (the same object each time) says of each task's job: a number or a vector. The function is
-        asked again for jobs that changed since."""
-        seen, values = self._per_job.get(function, (0, None))
-        if values is None:
-            values = np.array([function(job) for job in self.jobs])
+        asked again for jobs that changed since. Not to be changed, and good until it is asked for again."""
+        seen, column = self._per_job.get(function, (0, None))
+        if column is None:
+            column = np.array([function(job) for job in self.jobs])[self.owner]
         else:
             for position in dict.fromkeys(self.log[seen:]):
-                values[position] = function(self.jobs[position])
-        self._per_job[function] = (len(self.log), values)
-        return values[self.owner] if len(self.jobs) else values
+                column[self._spans[position]] = function(self.jobs[position])
+        self._per_job[function] = (len(self.log), column)
+        return column
 
     def per_task(self, function: Callable[[Task], bool]) -> Mask:
         """What a function (the same object each time) says of each task, once and for all."""

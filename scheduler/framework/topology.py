@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
 from scheduler.api.names import HARD, SOFT
-from scheduler.api.objects import NetworkTopology
 from scheduler.api.reasons import Malformed
+from scheduler.api.scheduling import NetworkTopology
 
 NO_LIMIT = "the job is placed as if it asked for no tier"
 

@@ -9,6 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any, Final
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 SECRET: Final = ("authorization", "password", "secret", "token", "client_key")
 LEVELS: Final = (logging.WARNING, logging.INFO, logging.INFO, logging.INFO)
@@ -42,10 +43,13 @@ def configure(verbosity: int = 2, log_format: str = "auto") -> None:
         cache_logger_on_first_use=True,
     )
     last: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    # Not structlog's own choice, which shows the variables of every frame: keys and tokens are among them.
     if as_json:
-        last += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        tracebacks = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+        last += [tracebacks, structlog.processors.JSONRenderer()]
     else:
-        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        plain = structlog.dev.plain_traceback
+        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     root = logging.getLogger()

@@ -28,49 +28,48 @@ class Metrics(RoleMetrics):
         super().__init__()
         registry = self.registry
         cycle = exponential_buckets(1, 5000, 20)
-        self.cycle_seconds = Histogram(
+        self._cycle = Histogram(
             "volcano_e2e_scheduling_latency_milliseconds", "Whole cycle", registry=registry, buckets=cycle
         )
-        self.open_seconds = Histogram(
+        self._opening = Histogram(
             "volcano_open_session_duration_milliseconds", "Opening of a session", registry=registry, buckets=cycle
         )
-        self.action_seconds = Histogram(
+        self._actions = Histogram(
             "volcano_action_scheduling_latency_milliseconds",
             "One action of a cycle",
             ["action"],
             registry=registry,
             buckets=exponential_buckets(1, 2000, 20),
         )
-        self.plugin_seconds = Histogram(
+        self._plugins = Histogram(
             "volcano_plugin_scheduling_latency_milliseconds",
             "One plugin's part of opening a session",
             ["plugin", "OnSession"],
             registry=registry,
             buckets=exponential_buckets(0.1, 100, 15),
         )
-        job_latency = exponential_buckets(100, 120_000, 30)
-        self.job_latency = Histogram(
+        self._job_latency = Histogram(
             "volcano_e2e_job_scheduling_latency_milliseconds",
             "From the creation of a PodGroup to the binding of its gang",
             registry=registry,
-            buckets=job_latency,
+            buckets=exponential_buckets(100, 120_000, 30),
         )
-        self.task_latency = Histogram(
+        latency = Histogram(
             "volcano_task_scheduling_latency_milliseconds",
             "From the creation of a Pod to the stage",
             ["stage"],
             registry=registry,
             buckets=exponential_buckets(50, 60_000, 30),
         )
-        self.stage_duration = Histogram(
+        stages = Histogram(
             "volcano_scheduling_stage_duration_milliseconds",
             "One stage of placing a Pod",
             ["stage"],
             registry=registry,
             buckets=exponential_buckets(0.1, 500, 20),
         )
-        self.bind_seconds = self.stage_duration.labels("Bind")
-        self._bound = self.task_latency.labels("Bound")
+        self._binding = stages.labels("Bind")
+        self._bound = latency.labels("Bound")
         self.schedule_attempts = Counter(
             "volcano_schedule_attempts_total",
             "Pods that a session placed (scheduled), refused (unschedulable), or whose binding failed (error)",
@@ -115,17 +114,25 @@ class Metrics(RoleMetrics):
             "volcano_py_nodes_with_usage", "Nodes that the last answer told the load of", registry=registry
         )
 
+    def answered(self, seconds: float) -> None:
+        """The request of a binding took so long."""
+        self._binding.observe(seconds * 1000)
+
     def bound(self, seconds: float) -> None:
         """A Pod was bound, so many seconds after its creation."""
-        self._bound.observe(seconds * 1000)
+        self._bound.observe(max(0.0, seconds) * 1000)
+
+    def job_bound(self, seconds: float) -> None:
+        """Pods of a job are being bound, so many seconds after its creation."""
+        self._job_latency.observe(max(0.0, seconds) * 1000)
 
     def cycle(
         self, *, seconds: float, opening: float, actions: Mapping[str, float], plugins: Mapping[str, float]
     ) -> None:
         """A cycle took so long; ``actions`` and ``plugins`` (their opening): seconds by name."""
-        self.cycle_seconds.observe(seconds * 1000)
-        self.open_seconds.observe(opening * 1000)
+        self._cycle.observe(seconds * 1000)
+        self._opening.observe(opening * 1000)
         for name, spent in actions.items():
-            self.action_seconds.labels(name).observe(spent * 1000)
+            self._actions.labels(name).observe(spent * 1000)
         for name, spent in plugins.items():
-            self.plugin_seconds.labels(name, "OnSessionOpen").observe(spent * 1000)
+            self._plugins.labels(name, "OnSessionOpen").observe(spent * 1000)

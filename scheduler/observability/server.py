@@ -1,5 +1,6 @@
 """The HTTP endpoints of a role: ``/healthz`` and ``/readyz`` for the kubelet, and ``/metrics`` for Prometheus."""
 
+import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -74,7 +75,8 @@ class Server:
         self._runners.clear()
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        text = await asyncio.to_thread(self._metrics.text)  # of many jobs it takes a while
+        return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _serve_health(self, request: web.Request) -> web.Response:
         return _well(self._health())

@@ -17,6 +17,7 @@ from scheduler.api.job import Job
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import TaskStatus
+from scheduler.framework.figures import Figures
 from scheduler.observability.amounts import amount_families
 
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
@@ -31,7 +32,7 @@ class _Session:
     queues: dict[str, Queue]
     dimensions: Dimensions
     allocated: dict[str, Vector]
-    """Of a queue's own jobs, not those of queues below it; requests alike."""
+    """As the plugin says that divides the cluster among queues; else of the queue's own jobs. Requests alike."""
     requested: dict[str, Vector]
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""
@@ -55,8 +56,10 @@ class SessionFigures(Collector):
         dimensions: Dimensions,
         bound_jobs: Iterable[str],
         now: float,
+        figures: Iterable[Figures] = (),
     ) -> None:
-        """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time."""
+        """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time;
+        ``figures``: what its plugins told."""
         for key in bound_jobs:
             job = jobs.get(key)
             if job is not None:
@@ -68,6 +71,7 @@ class SessionFigures(Collector):
         at = np.array([code[job.queue] for job in queued], dtype=np.intp)
         allocated = _sums([job.allocated for job in queued], at, len(code), dimensions)
         pending = _sums([job.pending for job in queued], at, len(code), dimensions)
+        told = {name: its for one in figures for name, its in one.queues.items() if name in code}
         unplaced: Counter[str] = Counter()
         for job in jobs.values():
             if job.fit_errors or job.refusals:
@@ -75,8 +79,9 @@ class SessionFigures(Collector):
         self._last = _Session(
             queues=dict(queues),
             dimensions=dimensions,
-            allocated=dict(zip(code, allocated, strict=True)),
-            requested=dict(zip(code, allocated + pending, strict=True)),
+            allocated=dict(zip(code, allocated, strict=True)) | {name: its.allocated for name, its in told.items()},
+            requested=dict(zip(code, allocated + pending, strict=True))
+            | {name: its.request for name, its in told.items()},
             phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
             unplaced=unplaced,
             scheduled=self._scheduled,

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.names import COOLDOWN_TIME
+from scheduler.api.node import Mask
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 
 
 @register_plugin

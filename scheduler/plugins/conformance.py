@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
+from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 
 
 @register_plugin

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from scheduler.api.job import Job
+from scheduler.api.job import Condition, Job
 from scheduler.api.names import (
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
@@ -12,6 +12,7 @@ from scheduler.api.names import (
     REASON_NOT_ENOUGH_RESOURCES,
     REASON_NOT_ENOUGH_TASKS,
 )
+from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
@@ -32,8 +33,10 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.status import gang_message
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
+from scheduler.framework.waiting import gang_message
+
+_SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 @register_plugin
@@ -48,11 +51,11 @@ class Gang:
     def open(self, session: Session) -> None:
         self._session = session
         session.add(JOB_VALID, self._valid)
-        session.add(JOB_ORDER, lambda job: _missing_tasks(job) <= 0)
+        session.add(JOB_ORDER, lambda job: job.missing <= 0)
         session.add(SUB_JOB_ORDER, lambda sub_job: sub_job.ready)
         session.add(SUB_JOB_READY, lambda sub_job: max(sub_job.missing, 0))
         session.add(SUB_JOB_PIPELINED, lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
-        session.add(JOB_READY, missing)
+        session.add(JOB_READY, _lacking)
         session.add(JOB_PIPELINED, self._pipelined)
         session.add(JOB_STARVING, lambda job: job.waiting_count + job.ready_count < job.min_member)
         session.add(PREEMPTABLE, self._victims, bound=_dispensable)
@@ -93,7 +96,7 @@ class Gang:
 
     @staticmethod
     def _pipelined(job: Job) -> Vote:
-        if _missing_tasks(job) - job.waiting_count > 0:
+        if job.missing > job.waiting_count:
             return Vote.REJECT
         if _missing_in_roles(job, TaskStatus.PIPELINED):
             return Vote.REJECT
@@ -115,27 +118,27 @@ class Gang:
 
     def _close(self) -> None:
         for job in self._session.jobs.values():
-            if not job.by_status:
+            if not job.by_status or _on_its_way_out(job):
                 continue
-            if _missing_tasks(job) > 0 and not self._on_its_way_out(job):
+            if job.missing > 0:
                 pending = job.of(TaskStatus.PENDING)
                 placeable = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
                 short = job.min_member - placeable - job.ready_count
                 message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
-                job.new_conditions.append((CONDITION_UNSCHEDULABLE, "True", REASON_NOT_ENOUGH_RESOURCES, message))
-            elif not job.changed and any(
+                job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message))
+            elif job.changed or not any(
                 c.type == CONDITION_SCHEDULED and c.reason == REASON_GANG_READY for c in job.conditions
             ):
-                continue
-            else:
-                job.new_conditions.append((CONDITION_SCHEDULED, "True", REASON_GANG_READY, ""))
+                job.new_conditions.append(Condition(CONDITION_SCHEDULED, REASON_GANG_READY, ""))
 
-    @staticmethod
-    def _on_its_way_out(job: Job) -> bool:
-        """Terminating tasks still make up the minimum and nothing waits to replace them."""
-        releasing = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
-        waiting = TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status
-        return not waiting and job.ready_count + releasing >= job.min_member
+
+def _on_its_way_out(job: Job) -> bool:
+    """The job is not ready any more because tasks of it terminate, and nothing waits to replace them: with those that
+    had been placed, and failed ones, they are still as many as it needs."""
+    if job.missing <= 0 or TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status:
+        return False
+    terminating = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
+    return bool(terminating) and terminating + job.count(*_SCHEDULED) >= job.min_member
 
 
 def _dispensable(claimant: Task, tenants: Tenants) -> Mask:
@@ -147,13 +150,9 @@ def _surplus(job: Job) -> int:
     return job.ready_count - job.min_member
 
 
-def missing(job: Job) -> int:
+def _lacking(job: Job) -> int:
     """How many more tasks the job needs at least before it may start; 0: it may."""
-    return max(_missing_tasks(job), _missing_in_roles(job), _missing_in_sub_groups(job), 0)
-
-
-def _missing_tasks(job: Job) -> int:
-    return job.min_member - job.ready_count - job.pending_best_effort
+    return max(job.missing, _missing_in_roles(job), _missing_in_sub_groups(job), 0)
 
 
 def _missing_in_roles(job: Job, *more: TaskStatus) -> int:

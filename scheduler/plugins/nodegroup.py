@@ -13,18 +13,18 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.node import Codes, Rows
-from scheduler.api.objects import QueueAffinity, ResourceList
+from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError, parse_quantity
-from scheduler.api.queue import Queue
+from scheduler.api.queue import Queue, ancestors
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import SMALLEST, Vector, scale_of
+from scheduler.api.scheduling import QueueAffinity
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, MaskFilter, Scope, Score, StaticScore
+from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, Nowhere, Scope, Score, StaticScore
 from scheduler.framework.extension import ENABLE_HIERARCHY, NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.status import ancestors
 
 NO_LABEL: Final = "node group label not found"
 NO_AFFINITY: Final = "node group affinity not specified"
@@ -32,7 +32,7 @@ OTHER_GROUP: Final = "node does not satisfy the node group affinity"
 LIMIT_INVALID: Final = "node group resource limit annotation invalid"
 LIMIT_EXCEEDED: Final = "node group resource limit exceeded"
 _BEST: Final = 100.0
-_limits: Final = msgspec.json.Decoder(dict[str, ResourceList])
+_limits: Final = msgspec.json.Decoder(dict[str, ResourceList | None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,40 +77,41 @@ class NodeGroup:
     name: ClassVar[str] = "nodegroup"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._strict = arguments.boolean("strict", True)
+        self.strict = arguments.boolean("strict", True)
         self._ordered = arguments.boolean("enablePreferredOrder", False)
 
     def open(self, session: Session) -> None:
         self._session = session
         self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
         inherit = session.option(ENABLE_HIERARCHY)
-        self._groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
-        self._limits: dict[str, GroupLimits | None] = {}
+        self.groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
+        """Of each queue."""
+        self.limits: dict[str, GroupLimits | None] = {}
         """Of the queues that have some; None: the annotation cannot be read."""
         for name, queue in session.queues.items():
             if queue.annotations.get(NODEGROUP_RESOURCE_LIMITS):
-                self._limits[name] = self._read_limits(queue)
+                self.limits[name] = self._read_limits(queue)
         self._count_allocated()
         session.add(PREDICATE, self._filters, variant=self._own_view)
         session.add(NODE_ORDER, self._scores)
-        if self._limits:
+        if self.limits:
             session.add_handlers(self._allocated, self._deallocated)
 
     def _own_view(self, job: Job) -> object:
         """Queues that say the same see the nodes alike, unless they have limits."""
-        return job.queue if job.queue in self._limits else self._groups.get(job.queue)
+        return job.queue if job.queue in self.limits else self.groups.get(job.queue)
 
     # --- nodes ---
     def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        groups = self._groups.get(job.queue, ANYWHERE)
-        limits = self._limits.get(job.queue) if job.queue in self._limits else NO_LIMITS
+        groups = self.groups.get(job.queue, ANYWHERE)
+        limits = self.limits.get(job.queue) if job.queue in self.limits else NO_LIMITS
         if limits is None:
-            return [MaskFilter(np.zeros(len(self._codes), dtype=bool), LIMIT_INVALID)]
+            return [Nowhere(LIMIT_INVALID)]
         if groups:
             by_group = [-1 if groups.admits(name) else 2 for name in self._names]
         else:
             by_group = [1] * len(self._names)
-        unlabelled = 0 if self._strict or groups else -1
+        unlabelled = 0 if self.strict or groups else -1
         codes: Codes = np.array([*by_group, unlabelled], dtype=np.int32)[self._codes]
         filters: list[Filter] = [CodedFilter(codes, (NO_LABEL, NO_AFFINITY, OTHER_GROUP))]
         if limits.of:
@@ -118,7 +119,7 @@ class NodeGroup:
         return filters
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        groups = self._groups.get(job.queue, ANYWHERE)
+        groups = self.groups.get(job.queue, ANYWHERE)
         by_group = np.array([*(groups.score(name, self._ordered) for name in self._names), 0.0])
         return [StaticScore(by_group[self._codes])] if by_group.any() else []
 
@@ -131,7 +132,7 @@ class NodeGroup:
             limits = {}
             for group, amounts in listed.items():
                 limits[group] = np.full(dimensions.width, np.inf)
-                for name, quantity in amounts.items():
+                for name, quantity in (amounts or {}).items():
                     position = dimensions.find(name)
                     amount = parse_quantity(quantity, scale_of(name))
                     if position is not None:  # nobody asks for other resources
@@ -144,8 +145,8 @@ class NodeGroup:
 
     def _count_allocated(self) -> None:
         index = self._session.nodes.index
-        for job in self._session.jobs.values() if self._limits else ():
-            if self._limits.get(job.queue) is not None:
+        for job in self._session.jobs.values() if self.limits else ():
+            if self.limits.get(job.queue) is not None:
                 for status in ALLOCATED_STATUSES:
                     for task in job.of(status).values():
                         if task.node in index:
@@ -158,7 +159,7 @@ class NodeGroup:
         self._charge(job, tasks, rows, -1)
 
     def _charge(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], sign: int) -> None:
-        limits = self._limits.get(job.queue)
+        limits = self.limits.get(job.queue)
         if limits is None:
             return
         for task, row in zip(tasks, rows, strict=True):

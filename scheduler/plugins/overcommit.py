@@ -19,18 +19,17 @@ DEFAULT_FACTOR = 1.2
 
 @register_plugin
 class Overcommit:
-    """Argument ``overcommit-factor`` (default 1.2; below 1 counts as 1.2): how much of the cluster may be promised."""
+    """Argument ``overcommit-factor`` (1.2, at least 1): how much of the cluster may be promised."""
 
     name: ClassVar[str] = "overcommit"
 
     def __init__(self, arguments: Arguments) -> None:
-        factor = arguments.number("overcommit-factor", DEFAULT_FACTOR)
-        self._factor = factor if factor >= 1 else DEFAULT_FACTOR
+        self.factor = arguments.number("overcommit-factor", DEFAULT_FACTOR, least=1)
 
     def open(self, session: Session) -> None:
         self._session = session
         columns = job_columns(session)
-        self._idle = np.maximum(session.total * self._factor - session.nodes.used.sum(axis=1), 0)
+        self._idle = np.maximum(session.total * self.factor - session.nodes.used.sum(axis=1), 0)
         self._inqueue = columns.reserved.sum(axis=0) if len(columns.jobs) else session.dimensions.zeros()
         session.add(JOB_ENQUEUEABLE, self._enqueueable)
         session.add(JOB_ENQUEUED, self._enqueued)

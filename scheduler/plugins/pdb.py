@@ -10,6 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.objects import PodDisruptionBudget
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
@@ -17,7 +18,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_LIMIT
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 from scheduler.plugins.selectors import is_sound, matches
 
 

@@ -8,18 +8,20 @@ is counted where is found by a label that the selector names, so a thousand apps
 ask about each other.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.job import Job
-from scheduler.api.node import Codes, Column, Rows
+from scheduler.api.node import Codes, Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.columns import Counts
 from scheduler.framework.session import Session
-from scheduler.plugins.selectors import Mask
 
 Weight = Callable[[TaskClass], float]
 """What one Pod of a class counts; 0: it is not meant."""
@@ -89,6 +91,28 @@ class Counting:
             counts.place(row, step * number)
 
 
+class CountingFilter(Counting, ABC):
+    """A Filter by counts. Of several that belong together only the first that refuses a node gives its reason, as
+    Kubernetes looks no further."""
+
+    def __init__(
+        self, found: Sequence[DomainCounts], cls: TaskClass, reason: str, before: Sequence["CountingFilter"] = ()
+    ) -> None:
+        """``before``: those that come before it."""
+        super().__init__(found, cls)
+        self._reason = reason
+        self._before = before
+
+    @abstractmethod
+    def room(self, rows: Rows) -> Counts:
+        """See ``Filter``."""
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        for other in self._before:
+            rows = rows[other.room(rows) > 0]
+        return ((self._reason, len(rows)),) if len(rows) else ()
+
+
 class _Classes(Generic[T]):
     """Something about each of several classes, found by a clue."""
 
@@ -113,7 +137,8 @@ class _Classes(Generic[T]):
 
 
 class PodCounts:
-    """All counts of one session, shared by the plugins that ask; also tells where every class is."""
+    """All counts of one session, shared by the plugins that ask: ``Session.once``, when they open, so that no placement
+    is missed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -211,23 +236,14 @@ class PodCounts:
         return found
 
     def _terminating(self) -> dict[int, tuple[list[int], Numbers]]:
-        """Class id -> (rows, 1 for each) of the jobs' tasks that were terminating when the session opened."""
+        """Class id -> (rows, 1 for each) of the tasks that were terminating when the session opened."""
         if self._leaving is None:
             index = self._session.nodes.index
             rows: dict[int, list[int]] = {}
-            for job in self._session.jobs.values():
-                for task in job.of(TaskStatus.RELEASING).values():
-                    row = index.get(task.node)
-                    if task.status is TaskStatus.RELEASING and row is not None:
-                        rows.setdefault(task.cls.id, []).append(row)
+            own = (task for job in self._session.jobs.values() for task in job.of(TaskStatus.RELEASING).values())
+            for task in chain(own, self._session.snapshot.strangers):
+                row = index.get(task.node)
+                if task.status is TaskStatus.RELEASING and row is not None:
+                    rows.setdefault(task.cls.id, []).append(row)
             self._leaving = {number: (where, np.ones(len(where))) for number, where in rows.items()}
         return self._leaving
-
-
-def pod_counts(session: Session) -> PodCounts:
-    """The session's counts. To be called when a plugin opens, so that no placement is missed."""
-    counts = session.shared.get(PodCounts)
-    if counts is None:
-        counts = session.shared[PodCounts] = PodCounts(session)
-    result: PodCounts = counts
-    return result

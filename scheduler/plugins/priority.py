@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
@@ -21,7 +22,7 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 
 
 @register_plugin
@@ -80,7 +81,7 @@ class Priority:
         if job is None:
             return tenants.present
         lower: Mask = tenants.per_job(_priority) < job.priority
-        own = tenants.own(job.key)
+        own = tenants.span(job.key)
         lower[own] = tenants.priority[own] < preemptor.priority
         return lower
 

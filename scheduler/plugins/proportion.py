@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import (
@@ -20,7 +21,6 @@ from scheduler.api.resource import (
     exceeded,
     is_empty,
     less_equal,
-    less_equal_requested,
     shares,
 )
 from scheduler.api.task import Task, TaskClass
@@ -42,9 +42,10 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 from scheduler.plugins.queues import job_columns
 from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.limits import flat_limits
 from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
 
 
@@ -105,10 +106,7 @@ class Proportion:
         inqueue = columns.per_queue(columns.reserved)
         elastic = columns.per_queue(columns.elastic)
         present = set(columns.queues.tolist())
-        guaranteed = session.dimensions.zeros()
-        for queue in session.queues.values():
-            guaranteed += queue.guarantee
-        free = np.maximum(session.total - guaranteed, 0)
+        limits = flat_limits(session)
         books = {}
         for i, name in enumerate(columns.queue_names):
             if i not in present:
@@ -117,7 +115,7 @@ class Proportion:
             books[name] = QueueShare(
                 queue=queue,
                 guarantee=queue.guarantee,
-                limit=np.minimum(free + queue.guarantee, queue.capability),
+                limit=limits[name],
                 request=allocated[i] + pending[i],
                 allocated=allocated[i],
                 inqueue=inqueue[i],
@@ -179,7 +177,7 @@ class Proportion:
         request = self._session.dimensions.zeros()
         for task in tasks:
             request += task.cls.request
-        return less_equal_requested(book.allocated + request, book.deserved, request)
+        return not exceeded(book.allocated + request, book.deserved, request)
 
     def _evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         return self._beyond_share(candidates) if context.across_queues else list(candidates)

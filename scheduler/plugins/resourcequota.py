@@ -64,9 +64,12 @@ class ResourceQuotas:
         return self._amounts("PodGroup", job.namespace, job.name, "spec.minResources", job.min_resource_list or {})
 
     def _enqueueable(self, job: Job) -> Vote:
+        quotas = self._quotas.get(job.namespace)
+        if quotas is None:
+            return Vote.PERMIT
         minimum = self._minimum(job)
         promised = self._promised.get(job.namespace, {})
-        for name, hard, used in self._quotas.get(job.namespace, ()):
+        for name, hard, used in quotas:
             taken = {r: used.get(r, NOTHING) + promised.get(r, NOTHING) for r in hard}
             over = sorted(r for r in hard if r in minimum and (taken[r] + minimum[r]).nano > hard[r].nano)
             if over:
@@ -81,6 +84,8 @@ class ResourceQuotas:
         return Vote.PERMIT
 
     def _enqueued(self, job: Job) -> None:
+        if job.namespace not in self._quotas:
+            return
         promised = self._promised.setdefault(job.namespace, {})
         for resource, amount in self._minimum(job).items():
             promised[resource] = promised.get(resource, NOTHING) + amount

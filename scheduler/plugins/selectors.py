@@ -9,17 +9,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler.api.node import Codes, NodeFacts
+from scheduler.api.node import Codes, Mask, NodeFacts
 from scheduler.api.objects import LabelSelector, Namespace, NodeSelectorTerm, PodAffinityTerm, Requirement
 from scheduler.api.task import TaskClass
 
-Mask = NDArray[np.bool_]
 Complain = Callable[[str, str], None]
 """Told a field and what is wrong with it."""
 NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def unheard(field: str, problem: str) -> None:
+    """Takes complaints that are told elsewhere."""
 
 
 # --- nodes ---

@@ -1,6 +1,5 @@
 """sla: a job that has waited longer than it should is let in, and nodes are kept for it (Volcano's sla plugin)."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from scheduler.api.duration import DurationError, parse_duration
@@ -11,6 +10,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ORDER, JOB_PIPELINED, Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.plugins.selectors import Complain
 
 NEVER = float("inf")
 
@@ -25,36 +25,43 @@ class Sla:
 
     def __init__(self, arguments: Arguments) -> None:
         self._default = NEVER
-        text = arguments.text("sla-waiting-time", "")
-        if text:
+        given = arguments.get(SLA_WAITING_TIME_PLAIN)
+        if given is not None:
             try:
-                self._default = _waiting_time(text)
+                self._default = _waiting_time(str(given))
             except DurationError as error:
-                arguments.problems.append(f"argument sla-waiting-time: {error}; jobs may wait for ever")
+                arguments.problems.append(f"argument {SLA_WAITING_TIME_PLAIN}: {error}; jobs may wait for ever")
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._deadlines = {key: self._deadline(job) for key, job in session.jobs.items()}
-        session.add(JOB_ORDER, lambda job: self._deadlines[job.key])
+        self.deadlines = {key: self._deadline(job) for key, job in session.jobs.items()}
+        session.add(JOB_ORDER, lambda job: self.deadlines[job.key])
         session.add(JOB_ENQUEUEABLE, self._overdue)
         session.add(JOB_PIPELINED, self._overdue)
 
     def _overdue(self, job: Job) -> Vote:
-        return Vote.PERMIT if self._session.now >= self._deadlines[job.key] else Vote.ABSTAIN
+        return Vote.PERMIT if self._session.now >= self.deadlines[job.key] else Vote.ABSTAIN
 
     def _deadline(self, job: Job) -> float:
         """Seconds since the epoch, or infinity."""
-        for key in _written(job.annotations):
+
+        def complain(field: str, problem: str) -> None:
+            self._session.malformed_field(Malformed("PodGroup", job.namespace, job.name, field, problem))
+
+        own = own_waiting_time(job, complain)
+        return job.creation + (self._default if own is None else own)
+
+
+def own_waiting_time(job: Job, complain: Complain) -> float | None:
+    """How long a PodGroup says that it may wait, in seconds; None: it does not say."""
+    for key in (SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN):
+        text = job.annotations.get(key)
+        if text is not None:
             try:
-                return job.creation + _waiting_time(job.annotations[key])
+                return _waiting_time(text)
             except DurationError as error:
-                field = f"metadata.annotations[{key}]"
-                self._session.malformed_field(Malformed("PodGroup", job.namespace, job.name, field, str(error)))
-        return job.creation + self._default
-
-
-def _written(annotations: Mapping[str, str]) -> list[str]:
-    return [key for key in (SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN) if key in annotations]
+                complain(f"metadata.annotations[{key}]", str(error))
+    return None
 
 
 def _waiting_time(text: str) -> float:

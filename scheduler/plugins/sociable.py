@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scheduler.api.objects import PodAffinityTerm
 from scheduler.api.task import TaskClass
 from scheduler.framework.session import Session
-from scheduler.plugins.selectors import PodSelector, selector_of_term
+from scheduler.plugins.selectors import PodSelector, selector_of_term, unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Wish:
 
 
 class Wishes:
-    """The terms of all sociable classes of a session that others must know of."""
+    """The terms of all sociable classes of a session that others must know of (``Session.once``)."""
 
     def __init__(self, session: Session) -> None:
         self._by_label: dict[tuple[str, str], list[Wish]] = {}
@@ -35,7 +35,7 @@ class Wishes:
         namespaces = session.snapshot.namespaces
         for cls in session.snapshot.sociable:
             for term, weight in _terms(cls):
-                wish = Wish(cls, term.topology_key, weight, selector_of_term(term, cls, namespaces, _silent))
+                wish = Wish(cls, term.topology_key, weight, selector_of_term(term, cls, namespaces, unheard))
                 label = wish.pods.label
                 (self._rest if label is None else self._by_label.setdefault(label, [])).append(wish)
 
@@ -61,16 +61,3 @@ def _terms(cls: TaskClass) -> Iterator[tuple[PodAffinityTerm, int]]:
         for wanted in (side.preferred_during_scheduling_ignored_during_execution if side else None) or ():
             if wanted.weight:
                 yield wanted.pod_affinity_term, sign * wanted.weight
-
-
-def _silent(field: str, problem: str) -> None:
-    """Malformed terms of a class are told of when the class itself is placed."""
-
-
-def wishes(session: Session) -> Wishes:
-    """The session's wishes, collected when first asked for."""
-    found = session.shared.get(Wishes)
-    if found is None:
-        found = session.shared[Wishes] = Wishes(session)
-    result: Wishes = found
-    return result

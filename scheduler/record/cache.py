@@ -6,16 +6,18 @@ a session begins or ends.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from scheduler import __version__
 from scheduler.api.decisions import Bind, Decisions, Evict
-from scheduler.api.kinds import Kind
+from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import KubeObject
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.outside import Outside, Reply, Request
+from scheduler.framework.outside import Outside
 from scheduler.record.frames import (
     FORMAT,
     Answered,
@@ -27,12 +29,14 @@ from scheduler.record.frames import (
     Dropped,
     Failed,
     Opened,
+    Original,
     Put,
     Standing,
     Usage,
     packed,
 )
 from scheduler.record.journal import Journal
+from scheduler.record.replies import Overheard
 from scheduler.record.verdict import verdict_of
 
 
@@ -52,42 +56,55 @@ class RecordedCache(ClusterCache):
         self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
         self._objects: dict[tuple[str, str, str], Put] = {}
         """Kind, namespace and name -> the latest version of every object."""
+        self._shown: dict[tuple[str, str, str], Original] = {}
+        """The same of those that other programs are shown."""
         self._heard: dict[str, NodeUsage] = {}
         self._frames: list[AnyFrame] = []
-        self._replies: list[Reply] = []
+        self._answered = Answered()
         """What was replied in the session that runs."""
 
     # --- what it is told ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
         frame = Put(kind, packed(obj))
         self._objects[kind, obj.metadata.namespace, obj.metadata.name] = frame
-        self._frames.append(frame)
+        self._gather(frame)
         super().upsert(kind, obj)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
-        self._frames.append(Dropped(kind, namespace, name))
+        self._shown.pop((kind, namespace, name), None)
+        self._gather(Dropped(kind, namespace, name))
         super().delete(kind, namespace, name)
 
+    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
+        frame = Original(kind, namespace, name, msgspec.json.encode(original))
+        self._shown[kind, namespace, name] = frame
+        self._gather(frame)
+        super().keep_original(kind, namespace, name, original)
+
+    def attune(self, configuration: Configuration) -> None:
+        super().attune(configuration)
+        if not self.wants_original(POD.name):
+            self._shown.clear()
+
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
-        key = kind.name, obj.metadata.namespace, obj.metadata.name
-        data = packed(obj)
-        if key in self._objects:
-            self._objects[key] = Put(kind.name, data)
-        self._frames.append(Confirmed(kind.name, data))
+        data, meta = packed(obj), obj.metadata
+        self._gather(Confirmed(kind.name, data))
         super().confirm(kind, obj)
+        if self.keeps(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # else the watch was faster
+            self._objects[kind.name, meta.namespace, meta.name] = Put(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
         self._heard.update(usages)
-        self._frames.append(Usage(packed(usages)))
+        self._gather(Usage(packed(usages)))
         super().take_usage(usages)
 
     def bind_failed(self, bind: Bind) -> None:
-        self._frames.append(Failed(bind.task.key, bind.task.uid, bind.node))
+        self._gather(Failed(bind.task.key, bind.task.uid, bind.node))
         super().bind_failed(bind)
 
     def evict_failed(self, eviction: Evict) -> None:
-        self._frames.append(Failed(eviction.task.key, eviction.task.uid, ""))
+        self._gather(Failed(eviction.task.key, eviction.task.uid, ""))
         super().evict_failed(eviction)
 
     # --- sessions ---
@@ -97,28 +114,35 @@ class RecordedCache(ClusterCache):
         if self._journal.full and not snapshot.preparing:  # what bindings wait for is in no object
             self._journal.begin(self._from_the_beginning())
             self._frames.clear()
-        self._frames.append(Opened(snapshot.now, nodes_limit, configuration))
+        self._gather(Opened(snapshot.now, nodes_limit, configuration))
         self._flush()
 
     def overhearing(self, outside: Outside) -> Outside:
         """Answers the plugins of the session, and writes down what it said."""
-        return _Overheard(outside, self._replies)
+        return Overheard(outside, self._answered)
 
     def decided(self, decisions: Decisions) -> None:
         """The session has ended; nothing is carried out yet."""
         self._tell_replies()
-        self._frames.append(Decided(verdict_of(decisions)))
+        self._gather(Decided(verdict_of(decisions)))
 
     def assume(self, decisions: Decisions) -> None:
         groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
-        self._frames.append(Assumed(groups, [pod.task.key for pod in decisions.pods]))
+        self._gather(Assumed(groups, [pod.task.key for pod in decisions.pods]))
         self._flush()
         super().assume(decisions)
 
     def _tell_replies(self) -> None:
-        if self._replies:
-            self._frames.append(Answered([(reply.body, reply.problem, reply.silent) for reply in self._replies]))
-            self._replies.clear()
+        answered = self._answered
+        if answered.replies:
+            self._gather(Answered([*answered.replies], [*answered.questions]))
+            answered.replies.clear()
+            answered.questions.clear()
+
+    def _gather(self, frame: AnyFrame) -> None:
+        """Have it written. Nothing gathers as long as there is no file: one begins with all there is."""
+        if self._journal.open:
+            self._frames.append(frame)
 
     def _flush(self) -> None:
         self._journal.write(self._frames)
@@ -127,19 +151,7 @@ class RecordedCache(ClusterCache):
     def _from_the_beginning(self) -> Iterable[AnyFrame]:
         yield self._begin
         yield from self._objects.values()
+        yield from self._shown.values()
         if self._heard:
             yield Usage(packed(self._heard))
         yield Standing(verdict_of(self.standing()))
-
-
-class _Overheard:
-    """Passes requests on and keeps the replies."""
-
-    def __init__(self, outside: Outside, replies: list[Reply]) -> None:
-        self._outside = outside
-        self._replies = replies
-
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        replies = self._outside.post(requests)
-        self._replies += replies
-        return replies

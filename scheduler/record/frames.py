@@ -3,7 +3,7 @@
 A recording is a file of gzip members, each a run of msgpack frames that belong together, every frame with its length
 before it; one that was cut short is good up to its last whole member. It begins with what there was and goes on with
 what changed, so it is small, and it stands alone. Objects are kept as the scheduler reads them: fields it does not use
-are not in a recording.
+are not in a recording, unless other programs are shown the whole object.
 """
 
 import zlib
@@ -80,10 +80,22 @@ class Opened(Frame):
     """A recording of many sessions repeats it; compression takes care of that."""
 
 
-class Answered(Frame):
-    """What other programs replied to the plugins of the session, in order: body, problem, whether nobody was there."""
+class Original(Frame):
+    """An object as it was written, to be shown to other programs."""
 
-    replies: list[tuple[bytes, str, bool]]
+    kind: str
+    namespace: str
+    name: str
+    json: bytes
+
+
+class Answered(Frame):
+    """What other programs replied to the plugins of the session, in order."""
+
+    replies: list[tuple[bytes, str, bool]] = []
+    """Body, problem, whether nobody was there."""
+    questions: list[bytes] = []
+    """What each was a reply to, as a digest. Recordings made before there were any have none."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -123,7 +135,9 @@ class Standing(Frame):
     verdict: Verdict
 
 
-AnyFrame = Begin | Put | Confirmed | Dropped | Usage | Failed | Opened | Answered | Decided | Assumed | Standing
+AnyFrame = (
+    Begin | Put | Original | Confirmed | Dropped | Usage | Failed | Opened | Answered | Decided | Assumed | Standing
+)
 
 
 class RecordingError(Exception):

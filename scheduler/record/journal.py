@@ -38,6 +38,11 @@ class Journal:
         """The disk does not take any more."""
 
     @property
+    def open(self) -> bool:
+        """Whether there is a file to write to."""
+        return self._file is not None and not self.ended
+
+    @property
     def full(self) -> bool:
         """Whether the next frames should begin a new file."""
         return self._file is None or self._size >= self._enough
@@ -49,25 +54,33 @@ class Journal:
 
     def begin(self, frames: Iterable[AnyFrame]) -> None:
         """Begin a new file with the frames that make it stand alone."""
+        if self.ended:
+            return
         self._number += 1
         self._file = self._directory / f"{self._stamp}-{self._number:05}{SUFFIX}"
         self._size = 0
-        self._make_room()
+        try:
+            self._make_room()
+        except OSError as error:
+            self._end(self._directory, error)
         self.write(frames)
         self._beginning = self._size
 
     def write(self, frames: Iterable[AnyFrame]) -> None:
         """Add frames that belong together: they are read back together or not at all."""
-        if self.ended or self._file is None:
+        if self._file is None or self.ended:
             return
         member = gzip.compress(joined(frames), _LEVEL, mtime=0)
         try:
             with self._file.open("ab") as file:
                 file.write(member)
         except OSError as error:
-            self.ended = True
-            self._report(f"{self._file}: {error.strerror or error}")
+            self._end(self._file, error)
         self._size += len(member)
+
+    def _end(self, path: Path, error: OSError) -> None:
+        self.ended = True
+        self._report(f"{path}: {error.strerror or error}")
 
     def _make_room(self) -> None:
         """Remove the oldest files until a new one fits beside the rest."""

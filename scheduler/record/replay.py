@@ -1,6 +1,7 @@
 """A recording decided again: the same cache is fed the same, and every session must come to the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,12 +9,11 @@ import msgspec
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
 from scheduler.api.kinds import SCHEDULED_FROM
-from scheduler.api.objects import PodGroupCondition
+from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import Outcome, run_cycle
-from scheduler.framework.outside import Reply, Request
 from scheduler.record.frames import (
     FORMAT,
     Answered,
@@ -25,6 +25,7 @@ from scheduler.record.frames import (
     Dropped,
     Failed,
     Opened,
+    Original,
     Put,
     RecordingError,
     Standing,
@@ -32,6 +33,7 @@ from scheduler.record.frames import (
     Verdict,
     read_frames,
 )
+from scheduler.record.replies import Replies
 from scheduler.record.verdict import differences, verdict_of
 
 _STRUCTS = {kind.name: kind.struct for kind in SCHEDULED_FROM if kind.struct is not None}
@@ -51,7 +53,7 @@ class Replayed:
     error: str = ""
     """Why it failed."""
     recorded: Verdict | None = None
-    """None: the recording ends before the session did, or the session failed then."""
+    """None: the session failed then."""
     differences: list[tuple[str, str, str, str]] = field(default_factory=list)
     """(field, name, recorded, now)."""
 
@@ -80,7 +82,8 @@ def replay(path: Path) -> Iterator[Replayed]:
             yield done
             if not done.same:
                 return
-    if (last := player.finish(None)) is not None:
+    last = player.finish(None)
+    if last is not None and last.error:  # else the recording ends before the session did
         yield last
 
 
@@ -96,8 +99,10 @@ class _Player:
         """uid -> the latest decision to evict it."""
         self._opened: tuple[Opened, Snapshot] | None = None
         """The session whose verdict has not come yet."""
-        self._replies: list[Reply] = []
+        self._answered = Answered()
         """What its plugins were told by other programs."""
+        self._shown: dict[tuple[str, str, str], bytes] = {}
+        """What they are shown, from the next session on."""
         self._decisions = Decisions()
 
     def take(self, frame: AnyFrame) -> Replayed | None:
@@ -105,11 +110,17 @@ class _Player:
         cache = self._cache
         match frame:
             case Put(kind, data):
-                cache.upsert(kind, msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
+                obj = msgspec.msgpack.decode(data, type=_STRUCTS[kind])
+                with suppress(Exception):  # as an informer goes on when the cache cannot take an object in
+                    cache.upsert(kind, obj)
+            case Original(kind, namespace, name, json):
+                self._shown[kind, namespace, name] = json
             case Confirmed(kind, data):
                 cache.confirm(_KINDS[kind], msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
             case Dropped(kind, namespace, name):
-                cache.delete(kind, namespace, name)
+                self._shown.pop((kind, namespace, name), None)
+                with suppress(Exception):
+                    cache.delete(kind, namespace, name)
             case Usage(data):
                 cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
             case Failed():
@@ -118,11 +129,12 @@ class _Player:
                 cache.assume(self._rebuilt(verdict))
             case Opened():
                 before = self.finish(None)
-                self._cache.attune(frame.configuration)
-                self._opened = frame, self._cache.snapshot(frame.now)
+                cache.attune(frame.configuration)
+                self._show()
+                self._opened = frame, cache.snapshot(frame.now)
                 return before
-            case Answered(replies):
-                self._replies = [Reply(*reply) for reply in replies]
+            case Answered():
+                self._answered = frame
             case Decided(verdict):
                 return self.finish(verdict)
             case Assumed():
@@ -136,8 +148,8 @@ class _Player:
         (frame, snapshot), self._opened = self._opened, None
         self._number += 1
         done = Replayed(self._number, frame.now, None, recorded=verdict)
-        limit, outside = frame.nodes_limit, _Replies(self._replies)
-        self._replies, self._decisions = [], Decisions()
+        limit, outside = frame.nodes_limit, Replies(self._answered)
+        self._answered, self._decisions = Answered(), Decisions()
         try:
             done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, outside=outside)
             self._decisions = done.outcome.decisions
@@ -146,6 +158,13 @@ class _Player:
         if verdict is not None:
             done.differences = list(differences(verdict, verdict_of(self._decisions)))
         return done
+
+    def _show(self) -> None:
+        """Keep the originals that the configuration wants."""
+        for (kind, namespace, name), json in self._shown.items():
+            if self._cache.wants_original(kind):
+                self._cache.keep_original(kind, namespace, name, msgspec.Raw(json))
+        self._shown.clear()
 
     def _assume(self, frame: Assumed) -> None:
         decisions, groups, pods = self._decisions, set(frame.pod_groups), set(frame.pods)
@@ -184,14 +203,3 @@ class _Player:
                 result.pods.append(PodUnschedulable(found, reason, message, nominated))
         result.queues = [QueueAllocated(name, allocated) for name, allocated in verdict.queues.items()]
         return result
-
-
-class _Replies:
-    """Says what was said then; to what was not asked then, nothing."""
-
-    def __init__(self, replies: Sequence[Reply]) -> None:
-        self._left = iter(replies)
-
-    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        nothing = Reply(problem="not asked when this was recorded", silent=True)
-        return [next(self._left, nothing) for _ in requests]

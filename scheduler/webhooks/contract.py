@@ -1,7 +1,8 @@
 """What an admission function is given and gives back.
 
 A mutator returns the object as it should be stored; a validator returns why it is refused, or "". Both are functions of
-the request, the settings, and what is known of the cluster, and neither changes what it is given.
+the request, the settings, and what is known of the cluster, and neither changes what it is given. Each is asked about
+the operations of its route alone.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from scheduler.api import objects
+from scheduler.api import objects, scheduling
 from scheduler.api.kinds import Kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 
@@ -30,7 +31,7 @@ class Request:
     kind: Kind
     namespace: str
     name: str
-    """"" when the API server is to generate one."""
+    """"" when the API server is to generate one, and when a whole collection is deleted."""
     object: Json
     """The object as it would be stored; empty for DELETE."""
     old: Json = field(default_factory=dict)
@@ -40,9 +41,9 @@ class Request:
 class ClusterView(Protocol):
     """What admission knows of the cluster."""
 
-    def queue(self, name: str) -> objects.Queue | None: ...
+    def queue(self, name: str) -> scheduling.Queue | None: ...
 
-    def queues(self) -> Iterable[objects.Queue]: ...
+    def queues(self) -> Iterable[scheduling.Queue]: ...
 
     def namespace(self, name: str) -> objects.Namespace | None: ...
 

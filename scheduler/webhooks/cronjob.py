@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from scheduler.api.batch import CronJob, CronJobSpec
-from scheduler.api.cron import CronError, parse_cron
-from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
-from scheduler.webhooks.job.podtemplate.fields import quote
-from scheduler.webhooks.job.podtemplate.names import qualified_name
+from scheduler.api.cron import CronError, load_zone, parse_cron
+from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.fields import quote
+from scheduler.webhooks.names import qualified_name
 from scheduler.webhooks.reading import validator
 
 _LONGEST: Final = 52
@@ -20,8 +19,6 @@ _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 @validator(CronJob)
 def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """Everything that is wrong, or ""."""
-    if request.operation is Operation.DELETE:
-        return ""
     name = cron_job.metadata.name or request.name
     return "; ".join(filter(None, ("".join(_spec_problems(cron_job.spec)).strip(), _name_problem(name))))
 
@@ -51,8 +48,8 @@ def _zone_problems(zone: str) -> Iterator[str]:
         yield " timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
         return
     try:
-        ZoneInfo(zone)
-    except (ValueError, LookupError, OSError):
+        load_zone(zone)
+    except CronError:
         yield " invalid timeZone"
 
 

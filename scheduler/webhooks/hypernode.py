@@ -8,9 +8,9 @@ import msgspec
 
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.framework.patterns import pattern_fault
-from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
-from scheduler.webhooks.job.podtemplate.fields import invalid
-from scheduler.webhooks.reading import joined, validator
+from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.fields import aggregate, invalid
+from scheduler.webhooks.reading import validator
 
 _MEMBERS: Final = "[].spec.members"
 """Volcano's name of the field."""
@@ -39,7 +39,7 @@ class _HyperNode(KubeObject):
 @validator(_HyperNode)
 def validate(node: _HyperNode, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """Everything that is wrong, or ""."""
-    return "" if request.operation is Operation.DELETE else joined(_problems(node.spec))
+    return aggregate(_problems(node.spec))
 
 
 def _problems(spec: _Spec) -> Iterator[str]:

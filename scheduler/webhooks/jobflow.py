@@ -4,7 +4,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from scheduler.api.batch import JobFlow
-from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
+from scheduler.webhooks.contract import ClusterView, Request, Settings
 from scheduler.webhooks.reading import validator
 
 _NO_ORDER: Final = "jobflow Flow is not DAG"
@@ -13,8 +13,6 @@ _NO_ORDER: Final = "jobflow Flow is not DAG"
 @validator(JobFlow)
 def validate(flow: JobFlow, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """Why there is no order, or ""."""
-    if request.operation is Operation.DELETE:
-        return ""
     graph = {each.name: (each.depends_on.targets or []) if each.depends_on else [] for each in flow.spec.flows or ()}
     for targets in graph.values():
         for target in targets:

@@ -13,8 +13,8 @@ import msgspec
 from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE, RESOURCE_GROUP
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.webhooks.cards import name_problems
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, ResourceGroup, Settings
-from scheduler.webhooks.job.podtemplate.fields import quote
+from scheduler.webhooks.contract import ClusterView, Json, Request, ResourceGroup, Settings
+from scheduler.webhooks.fields import quote
 from scheduler.webhooks.reading import validator
 from scheduler.webhooks.resource_groups import BY_ANNOTATION, BY_NAMESPACE, annotation_of
 
@@ -38,7 +38,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
     for (Volcano's /pods/mutate)."""
     pod = request.object
     spec = pod.get("spec")
-    if request.operation is not Operation.CREATE or not isinstance(spec, dict):
+    if not isinstance(spec, dict):
         return pod
     annotations = _mapping(_mapping(pod.get("metadata")).get("annotations"))
     first = next((g for g in settings.resource_groups if _belongs(g, request.namespace, annotations)), None)
@@ -86,7 +86,7 @@ def _mapping(value: Any) -> Json:
 @validator(_Pod)
 def validate(pod: _Pod, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """The first thing that is wrong with the annotations of a new Pod, or "" (Volcano's /pods/validate)."""
-    if request.operation is not Operation.CREATE or pod.spec.scheduler_name not in settings.scheduler_names:
+    if pod.spec.scheduler_name not in settings.scheduler_names:
         return ""
     annotations = pod.metadata.annotations or {}
     return next(chain(_budget_problems(annotations), name_problems(annotations)), "")

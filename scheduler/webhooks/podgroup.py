@@ -1,19 +1,18 @@
 """Admission of PodGroups: the queue of their namespace, and whether their queue takes them."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
 from scheduler.api.names import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, ROOT_QUEUE
-from scheduler.api.objects import KubeObject, NetworkTopology, Wire
+from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.queue import OPEN
+from scheduler.api.scheduling import NetworkTopology
 from scheduler.webhooks.cards import request_problems
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
-from scheduler.webhooks.queue.hierarchy import children_of, named
-from scheduler.webhooks.reading import not_found, validator
-
-_TWO_TIERS: Final = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
+from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+from scheduler.webhooks.queue.hierarchy import children_of, named, no_such_queue
+from scheduler.webhooks.reading import validator
+from scheduler.webhooks.topology import topology_problem
 
 
 class _SubGroup(Wire):
@@ -35,7 +34,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
     """A new PodGroup that names no queue of its own goes to that of its namespace (Volcano's /podgroups/mutate)."""
     group = request.object
     spec = group.get("spec")
-    if request.operation is not Operation.CREATE or not isinstance(spec, dict) or spec.get("queue") != DEFAULT_QUEUE:
+    if not isinstance(spec, dict) or spec.get("queue") != DEFAULT_QUEUE:
         return group
     namespace = cluster.namespace(request.namespace)
     queue = (namespace.metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) if namespace else None
@@ -45,8 +44,6 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
 @validator(_PodGroup)
 def validate(group: _PodGroup, request: Request, cluster: ClusterView, settings: Settings) -> str:
     """Everything that is wrong with a new PodGroup, or "" (Volcano's /podgroups/validate)."""
-    if request.operation is not Operation.CREATE:
-        return ""
     problems = [
         *_queue_problems(group.spec.queue, cluster),
         " ".join(_topology_problems(group.spec)),
@@ -60,7 +57,7 @@ def _queue_problems(name: str, cluster: ClusterView) -> Iterator[str]:
         return
     queue = cluster.queue(name)
     if queue is None:
-        yield f"unable to find queue: {not_found(name)}"
+        yield f"unable to find queue: {no_such_queue(name)}"
         return
     state = queue.status.state
     if state not in (OPEN, ""):  # "": just made, and the controller has not opened it yet
@@ -76,13 +73,11 @@ def _queue_problems(name: str, cluster: ClusterView) -> Iterator[str]:
 
 
 def _topology_problems(spec: _Spec) -> Iterator[str]:
-    if _has_two_tiers(spec.network_topology):
-        yield _TWO_TIERS
+    problem = topology_problem(spec.network_topology)
+    if problem:
+        yield f"{problem}."
     for policy in spec.sub_group_policy:
-        if _has_two_tiers(policy.network_topology):
-            yield f"in subGroupPolicy '{policy.name}': {_TWO_TIERS}"
+        problem = topology_problem(policy.network_topology)
+        if problem:
+            yield f"in subGroupPolicy '{policy.name}': {problem}."
             return
-
-
-def _has_two_tiers(topology: NetworkTopology | None) -> bool:
-    return topology is not None and topology.highest_tier_allowed is not None and bool(topology.highest_tier_name)

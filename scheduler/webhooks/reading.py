@@ -4,7 +4,7 @@ An object may be of any shape: the simulator reads manifests that no API server 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -52,14 +52,3 @@ def validator(struct: type[T]) -> Callable[[Callable[[T, Request, ClusterView, S
         return validate
 
     return decorate
-
-
-def joined(problems: Iterable[str]) -> str:
-    """Several problems in one sentence, as Kubernetes' aggregates put them; "" for none."""
-    distinct = list(dict.fromkeys(problems))
-    return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
-
-
-def not_found(name: str) -> str:
-    """How Volcano says that there is no such queue."""
-    return f'queue.scheduling.volcano.sh "{name}" not found'

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from controlplane.client import Client
 from controlplane.run import ControlPlane
 from tests.integration.stage import a_control_plane
 
@@ -19,6 +20,12 @@ def control_plane() -> Iterator[ControlPlane]:
     with a_control_plane() as plane:
         plane.start_kwok()
         yield plane
+
+
+@pytest.fixture
+def admin(control_plane: ControlPlane) -> Client:
+    """Its client as the administrator."""
+    return control_plane.admin
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_webhook_configurations_are_those_of_the_program(render: Render) -> None
         assert rendered["webhooks"] == wanted["webhooks"]
 
 
-def test_no_right_is_for_everything_and_keys_are_read_by_nobody(render: Render) -> None:
+def test_no_right_is_for_everything_and_nobody_may_list_secrets(render: Render) -> None:
     given = rules(render())
     assert "*" not in {word for rule in given for key in ("apiGroups", "resources", "verbs") for word in rule[key]}
     secrets = [rule for rule in given if "secrets" in rule["resources"]]
@@ -96,7 +96,7 @@ def test_no_right_is_for_everything_and_keys_are_read_by_nobody(render: Render) 
     assert [(rule["resourceNames"], rule["verbs"]) for rule in by_name] == [
         ([f"{RELEASE}-webhooks-certificate"], ["get", "patch"])
     ]
-    assert [rule["verbs"] for rule in secrets if rule not in by_name] == [["create"]]
+    assert [rule["verbs"] for rule in secrets if rule not in by_name] == [["get", "create", "delete"]]
 
 
 def test_the_scheduler_may_watch_just_what_it_decides_from(render: Render) -> None:
@@ -137,6 +137,18 @@ def test_names_of_schedulers_reach_all_roles_and_own_flags_come_last(render: Ren
             "--scheduler-name=batch",
         ]
     assert container(objects, "scheduler")["args"][-1] == "--schedule-period=2s"
+
+
+@pytest.mark.parametrize("role", ["scheduler", "controllers", "webhooks"])
+def test_a_volume_of_ones_own_is_mounted_beside_those_of_the_chart(render: Render, role: str) -> None:
+    volume = f"{role}.extraVolumes[0].name=mine", f"{role}.extraVolumes[0].configMap.name=plugins"
+    mount = f"{role}.extraVolumeMounts[0].name=mine", f"{role}.extraVolumeMounts[0].mountPath=/plugins"
+    objects, plain = render(*volume, *mount), render()
+    pod = named(objects, "Deployment", role)["spec"]["template"]["spec"]
+    before = named(plain, "Deployment", role)["spec"]["template"]["spec"].get("volumes", [])
+    assert pod["volumes"] == [*before, {"name": "mine", "configMap": {"name": "plugins"}}]
+    mounts = container(plain, role).get("volumeMounts", [])
+    assert container(objects, role)["volumeMounts"] == [*mounts, {"name": "mine", "mountPath": "/plugins"}]
 
 
 def test_with_a_certificate_of_somebody_else_no_secret_is_made_or_may_be_read(render: Render) -> None:

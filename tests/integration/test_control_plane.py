@@ -51,11 +51,6 @@ def in_phase(phase: str) -> Any:
 
 
 @pytest.fixture
-def admin(control_plane: ControlPlane) -> Client:
-    return control_plane.admin
-
-
-@pytest.fixture
 def node(admin: Client, namespace: str) -> str:
     name = f"{namespace}-node"
     capacity = {"cpu": "8", "memory": "32Gi", "pods": "20"}

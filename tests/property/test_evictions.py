@@ -9,13 +9,16 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.actions.openings import Freed
 from scheduler.actions.preempt import Preempt
 from scheduler.actions.reclaim import Reclaim
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, PREEMPTABLE
+from scheduler.api.node import Column, Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory import simulate
 from scheduler.framework.arguments import Arguments
@@ -191,6 +194,22 @@ def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list
         slow = World(objects).run(conf(tiers)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
     assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]
+
+
+@MODEST
+@given(CROWDS, st.sampled_from(list(TIERS)))
+def test_what_is_counted_on_from_claimant_to_claimant_is_what_is_counted_anew(objects: list[Raw], tiers: str) -> None:
+    counted_on = Freed.by
+
+    def checked(self: Freed, going: Mask) -> Column:
+        amounts, tenants = counted_on(self, going), self._tenants
+        for column, requests in zip(amounts, tenants.requests, strict=True):
+            anew = np.bincount(tenants.rows[going], weights=requests[going], minlength=len(column))
+            assert column.tolist() == anew.tolist()
+        return amounts
+
+    with patch.object(Freed, "by", checked):
+        World(objects).run(conf(tiers))
 
 
 @MODEST

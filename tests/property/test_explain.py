@@ -9,122 +9,14 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import find_kind
-from scheduler.api.names import CARD_NAME, CARD_QUOTA, GROUP_NAME, WHAT_IF
+from scheduler.api.names import CARD_QUOTA, GROUP_NAME, NODEGROUP_RESOURCE_LIMITS, WHAT_IF
 from scheduler.api.quantity import format_milli, parse_quantity
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Change, Explanation, Outlook, explain, with_arguments
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
-from tests.builders import NAME, Raw, group, manifests, node, pods, queue
-
-CONFIGURATIONS = {
-    "built in": parse_configuration(DEFAULT_CONFIGURATION),
-    "capacity": parse_configuration(
-        "actions: enqueue, allocate, backfill, reclaim, preempt\n"
-        "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: conformance}]\n"
-        "- plugins: [{name: overcommit}, {name: drf}, {name: predicates}, {name: capacity}, {name: nodeorder}]\n"
-    ),
-    "hierarchy": parse_configuration(
-        "actions: enqueue, allocate, backfill, reclaim\n"
-        "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
-        "- plugins: [{name: predicates}, {name: capacity, enableHierarchy: true}, {name: nodeorder}]\n"
-    ),
-    "cards": parse_configuration(
-        "actions: enqueue, allocate, backfill\n"
-        "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
-        "- plugins: [{name: predicates}, {name: capacity-card}, {name: nodeorder}]\n"
-    ),
-    "quotas": parse_configuration(
-        "actions: enqueue, allocate, backfill, preempt, reclaim\n"
-        "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: conformance}]\n"
-        "- plugins: [{name: resourcequota}, {name: predicates}, {name: ascend}, {name: proportion}]\n"
-    ),
-}
-APART = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
-
-
-# --- clusters ---------------------------------------------------------------------------------------------------------
-def cluster(random: Random, conf: str) -> list[Raw]:
-    """Up to five nodes, four queues and five gangs; tainted, cordoned and labelled nodes, chips and cards."""
-    places, queues = _queues(random, conf)
-    objects = [*_nodes(random), *queues]
-    if conf == "quotas" and random.random() < 0.6:
-        hard = {"cpu": str(random.choice([4, 8, 16])), "memory": "32Gi"}
-        objects.append(
-            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rq", "namespace": "default"},
-             "spec": {"hard": hard}}
-        )  # fmt: skip
-    for number in range(random.randint(1, 5)):
-        objects += _gang(random, f"j{number}", places)
-    return objects
-
-
-def _nodes(random: Random) -> Iterator[Raw]:
-    for number in range(random.randint(1, 5)):
-        size = f"{random.choice([4, 8, 16])}c+{random.choice([8, 16, 32])}Gi"
-        labels: dict[str, str] = {}
-        spec: Raw = {}
-        match random.choice(["plain", "plain", "tainted", "ssd", "chips", "cards"]):
-            case "tainted":
-                spec["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
-            case "ssd":
-                labels = {"disk": "ssd"}
-            case "chips":
-                size, labels = f"{size}+huawei.com/Ascend910=8", {"accelerator-type": "module"}
-            case "cards":
-                size += "+nvidia.com/gpu=4"
-                labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "4"}
-        if random.random() < 0.1:
-            spec["unschedulable"] = True
-        yield node(f"n{number}", size, labels, **spec)
-
-
-def _queues(random: Random, conf: str) -> tuple[list[str], list[Raw]]:
-    """Where jobs may be, and the queues."""
-    objects = []
-    for name in ["qa", "qb"][: random.randint(0, 2)]:
-        amounts: Raw = {}
-        if random.random() < 0.6:
-            amounts["capability"] = f"{random.choice([2, 4, 8])}c+{random.choice([4, 8])}Gi"
-        if random.random() < 0.3:
-            amounts["deserved"] = f"{random.choice([1, 2, 4])}c"
-        made = queue(name, random.randint(1, 4), state="Closed" if random.random() < 0.1 else "Open", **amounts)
-        if conf == "cards":
-            made["metadata"]["annotations"] = {CARD_QUOTA: json.dumps({"NVIDIA-H200": random.randint(0, 3)})}
-        objects.append(made)
-    places = ["default", *(made["metadata"]["name"] for made in objects)]
-    if conf == "hierarchy" and "qa" in places:
-        objects.append(queue("qa-1", parent="qa", capability=random.choice(["", "2c", "4c"])))
-        places = [name for name in places if name != "qa"] + ["qa-1"]
-    return places, objects
-
-
-def _gang(random: Random, name: str, places: list[str]) -> list[Raw]:
-    size = random.randint(1, 4)
-    asks = f"{random.choice([1, 2, 3, 5])}c+{random.choice([1, 2, 4])}Gi"
-    rest: Raw = {}
-    match random.choice(["plain"] * 4 + ["chips", "machine", "cards", "ssd", "apart", "gated"]):
-        case "chips":
-            asks, size = f"{asks}+huawei.com/Ascend910={random.choice([1, 2, 4])}", 1
-        case "machine":
-            asks += "+huawei.com/Ascend910=8"
-        case "cards":
-            asks += "+nvidia.com/gpu=1"
-            rest["annotations"] = {CARD_NAME: "NVIDIA-H200"}
-        case "ssd":
-            rest["selector"] = {"disk": "ssd"}
-        case "apart":
-            rest["labels"] = {"app": "apart"}
-            rest["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
-        case "gated":
-            rest["gated"] = True
-    place = random.choice(places) if random.random() < 0.95 else "missing"
-    minimum = random.randint(1, size) if random.random() < 0.95 else size + 1
-    announced = f"{random.choice([1, 2, 4, 8])}c+{random.choice([1, 4])}Gi" if random.random() < 0.5 else None
-    return [
-        group(name, place, minimum, asks=announced),
-        *pods(name, size, asks, name, priority=random.choice([0, 0, 10]), **rest),
-    ]
+from scheduler.framework.configuration import Configuration
+from tests.builders import NAME, Raw, manifests
+from tests.property.clusters import CONFIGURATIONS, cluster
 
 
 # --- the changes, carried out by somebody else ------------------------------------------------------------------------
@@ -162,23 +54,40 @@ def runs_after(
     return enough and (placed(simulation, name) > before or found["spec"]["minMember"] <= before)
 
 
-def less(change: Change, objects: list[Raw]) -> Iterator[tuple[list[Raw], dict[str, dict[str, Any]]]]:
+def less(
+    change: Change, objects: list[Raw], configuration: Configuration
+) -> Iterator[tuple[list[Raw], dict[str, dict[str, Any]]]]:
     """The change with one unit less, once for everything that it changes."""
     documents = list(change.documents)
     there = {(raw["kind"], raw["metadata"]["name"]): raw for raw in objects}
-    for i, document in enumerate(documents):
-        others = documents[:i] + documents[i + 1 :]
+    for document in documents:
+        if _node_of(document, documents):
+            continue  # it goes with its node
+        others = [other for other in documents if other is not document and _node_of(other, [document]) is None]
         smaller = list(_smaller(document, there.get((document["kind"], document["metadata"]["name"]), {})))
         for version in smaller or [None]:
             yield others + ([version] if version else []), change.arguments
+    yield from ((others, change.arguments) for others in _less_important(documents, objects))
+    before = {option.name: option.arguments for tier in configuration.tiers for option in tier}
     for plugin, given in change.arguments.items():
-        for key, number in given.items():
-            yield documents, {**change.arguments, plugin: {**given, key: round(number - 0.01, 2)}}
+        for key, value in given.items():
+            fewer = _less_of(value, before[plugin].get(key, ""))
+            yield documents, {**change.arguments, plugin: {**given, key: fewer}}
+
+
+def _node_of(document: Raw, documents: list[Raw]) -> str | None:
+    """The new node among some documents that a CSINode or a ResourceSlice is of."""
+    names = {raw["metadata"]["name"] for raw in documents if raw["kind"] == "Node" and raw is not document}
+    own = document["metadata"]["name"] if document["kind"] == "CSINode" else document.get("spec", {}).get("nodeName")
+    return own if own in names else None
 
 
 def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
-    """A merge patch with one of its amounts a unit smaller; None: that is no change any more. Nothing for documents
-    that are about no amount."""
+    """A document with one of its amounts a unit smaller; None: that is no change any more. Nothing for documents that
+    are about no amount."""
+    if document["kind"] == "PersistentVolume" and "claimRef" not in document["spec"]:
+        size = document["spec"]["capacity"]["storage"]
+        yield _with(document, ("spec", "capacity"), "storage", _one_less("memory", size), "0")
     if document["metadata"].get("annotations", {}).get(WHAT_IF) != "merge":
         return
     for path in (("spec", "capability"), ("spec", "deserved"), ("spec", "hard"), ("status", "allocatable")):
@@ -190,10 +99,56 @@ def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
         if key in document.get("spec", {}):
             old = before.get("spec", {}).get(key, 1)
             yield _with(document, ("spec",), key, document["spec"][key] + step, old)
-    quota = document["metadata"]["annotations"].get(CARD_QUOTA)
-    if quota is not None:
-        cards = {card: number - 1 for card, number in json.loads(quota).items()}
-        yield _with(document, ("metadata", "annotations"), CARD_QUOTA, json.dumps(cards), quota)
+    if document["kind"] == "CSIStorageCapacity":
+        yield _with(document, (), "capacity", _one_less("memory", document["capacity"]), before["capacity"])
+    if document["kind"] == "CSINode":
+        (driver,) = document["spec"]["drivers"]
+        fewer = [{**driver, "allocatable": {"count": driver["allocatable"]["count"] - 1}}]
+        yield _with(document, ("spec",), "drivers", fewer, before["spec"]["drivers"])
+    if document["kind"] == "ResourceSlice":
+        yield _with(document, ("spec",), "devices", document["spec"]["devices"][:-1], before["spec"]["devices"])
+    annotations = document["metadata"]["annotations"]
+    if CARD_QUOTA in annotations:
+        cards = {card: number - 1 for card, number in json.loads(annotations[CARD_QUOTA]).items()}
+        yield _with(document, ("metadata", "annotations"), CARD_QUOTA, json.dumps(cards), annotations[CARD_QUOTA])
+    if NODEGROUP_RESOURCE_LIMITS in annotations:
+        old = before["metadata"]["annotations"][NODEGROUP_RESOURCE_LIMITS]
+        limits = json.loads(annotations[NODEGROUP_RESOURCE_LIMITS])
+        fewer = {
+            group: {
+                r: _one_less(r, text) if text != json.loads(old)[group].get(r) else text for r, text in those.items()
+            }
+            for group, those in limits.items()
+        }
+        yield _with(document, ("metadata", "annotations"), NODEGROUP_RESOURCE_LIMITS, json.dumps(fewer), old)
+
+
+def _less_important(documents: list[Raw], objects: list[Raw]) -> Iterator[list[Raw]]:
+    """With a priority that is lower by one."""
+    values = {raw["metadata"]["name"]: raw["value"] for raw in [*objects, *documents] if raw["kind"] == "PriorityClass"}
+    for i, document in enumerate(documents):
+        name = document.get("spec", {}).get("priorityClassName")
+        if name is not None:
+            lower = {**document, "spec": {**document["spec"], "priorityClassName": "lower"}}
+            made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "lower"}}
+            yield [*documents[:i], lower, *documents[i + 1 :], {**made, "value": values[name] - 1}]
+
+
+def _less_of(value: Any, before: str) -> Any:
+    """An argument that is changed by one unit less: a hundredth, or a minute of the day at the end that is changed."""
+    if not isinstance(value, str):
+        return round(value - 0.01, 2)
+    if not before:
+        return ""
+    start, end = map(_minutes, value.split("-"))
+    later = start == _minutes(before.partition("-")[0])
+    start, end = (start, end - 1) if later else (start + 1, end)
+    return "-".join(f"{minute // 60 % 24:02}:{minute % 60:02}" for minute in (start, end))
+
+
+def _minutes(clock: str) -> int:
+    hours, minutes = clock.split(":")
+    return int(hours) * 60 + int(minutes)
 
 
 def _one_less(resource: str, text: str) -> str:
@@ -208,9 +163,8 @@ def _with(document: Raw, path: tuple[str, ...], key: str, value: Any, before: An
     for part in path:
         at = at[part]
     at[key] = value
-    same = str(value) == str(before) or (
-        isinstance(value, str) and not value.startswith("{") and parse_quantity(value) == parse_quantity(before)
-    )
+    amount = isinstance(value, str) and not value.startswith("{")
+    same = str(value) == str(before) or (amount and parse_quantity(value) == parse_quantity(before))
     return None if same else result
 
 
@@ -227,7 +181,7 @@ def test_the_smallest_change_lets_the_job_run_and_one_unit_less_does_not(seed: i
     for change in explanation.changes:
         told = f"{conf}: {name}: {change.text}"
         assert runs_after(objects, configuration, name, list(change.documents), change.arguments), told
-        for documents, arguments in less(change, objects):
+        for documents, arguments in less(change, objects, configuration):
             assert not runs_after(objects, configuration, name, documents, arguments), f"{told}: less does: {documents}"
 
 
@@ -244,6 +198,7 @@ def first_that_waits(objects: list[Raw], configuration: Configuration) -> tuple[
 
 def test_nearly_every_job_that_waits_is_told_a_way_out() -> None:
     waiting = helped = 0
+    kinds: set[str] = set()
     for seed in range(100, 140):
         random = Random(seed)
         conf = random.choice(list(CONFIGURATIONS))
@@ -251,5 +206,7 @@ def test_nearly_every_job_that_waits_is_told_a_way_out() -> None:
         if explanation is not None:
             waiting += 1
             helped += bool(explanation.changes)
+            kinds.update(kind for change in explanation.changes for kind in change.kinds)
     assert waiting > 20
     assert helped > 0.9 * waiting
+    assert kinds >= {"volumes", "devices", "priority", "revocable zone", "node group"}

@@ -1,7 +1,8 @@
 """What Volcano did on real clusters, scenario by scenario, against what the scheduler does on the same manifests.
 
 Each directory holds the manifests, the configuration, what the scenario is about, and what three runs of Volcano agreed
-on. Which of several equal Pods gets a place is random there, and so is which of several equal nodes is taken.
+on. Of `meta.yaml` the fields `title`, `kubelet`, `cycles`, `usage` and `flags` are read; the others tell how Volcano
+was run. Which of several equal Pods gets a place is random there, and so is which of several equal nodes is taken.
 Interchangeable Pods (one PodGroup, one spec, not on a node at first) are compared as a set: how many of them are where.
 Interchangeable nodes (alike but for their names, nothing on them at first) may change places.
 """

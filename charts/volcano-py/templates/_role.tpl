@@ -93,7 +93,7 @@ spec:
           readOnlyRootFilesystem: true
           capabilities:
             drop: [ALL]
-        {{- if or .configuration .tlsSecret }}
+        {{- if or .configuration .tlsSecret $values.extraVolumeMounts }}
         volumeMounts:
         {{- end }}
         {{- if .configuration }}
@@ -107,7 +107,10 @@ spec:
           mountPath: /etc/volcano-py-tls
           readOnly: true
         {{- end }}
-      {{- if or .configuration .tlsSecret }}
+        {{- with $values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- if or .configuration .tlsSecret $values.extraVolumes }}
       volumes:
       {{- end }}
       {{- if .configuration }}
@@ -119,6 +122,9 @@ spec:
       - name: tls
         secret:
           secretName: {{ .tlsSecret }}
+      {{- end }}
+      {{- with $values.extraVolumes }}
+      {{- toYaml . | nindent 6 }}
       {{- end }}
       {{- with $values.nodeSelector }}
       nodeSelector:

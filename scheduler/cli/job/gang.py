@@ -10,7 +10,7 @@ from scheduler.cli.job.list import replicas
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Job
-    from scheduler.api.objects import PodGroup
+    from scheduler.api.scheduling import PodGroup
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from scheduler.api.objects import KubeObject, PodCondition, PodSpec, Wire
+from scheduler.api.containers import is_sidecar
+from scheduler.api.objects import ENDED_PHASES, KubeObject, PodCondition, PodSpec, Wire
 
 GATED = "SchedulingGated"
 _UNREACHABLE = "NodeLost"
@@ -63,7 +64,7 @@ class PodState:
 
 def pod_state(pod: ListedPod) -> PodState:
     """As kubectl's printer sums it up."""
-    sidecars = {c.name for c in pod.spec.init_containers or () if c.restart_policy == "Always"}
+    sidecars = {c.name for c in pod.spec.init_containers or () if is_sidecar(c)}
     starting = _starting(pod, sidecars)
     statuses = pod.status.container_statuses or []
     init = pod.status.init_container_statuses or []
@@ -83,7 +84,7 @@ def _leaving(pod: ListedPod) -> str:
         return ""
     if pod.status.reason == _UNREACHABLE:
         return "Unknown"
-    return "" if pod.status.phase in ("Succeeded", "Failed") else "Terminating"
+    return "" if pod.status.phase in ENDED_PHASES else "Terminating"
 
 
 def _starting(pod: ListedPod, sidecars: set[str]) -> str:

@@ -11,7 +11,7 @@ from scheduler.cli.output import Column
 from scheduler.cli.text import pairs
 
 if TYPE_CHECKING:
-    from scheduler.api.objects import PodGroup, Queue
+    from scheduler.api.scheduling import PodGroup, Queue
 
 
 @dataclass(frozen=True)

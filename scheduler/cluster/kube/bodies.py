@@ -13,6 +13,7 @@ from scheduler.api.moment import format_moment
 from scheduler.api.names import POD_SCHEDULED, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
+from scheduler.cluster.words import conditions_of, evicted
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,11 +34,6 @@ def binding(bind: Bind) -> bytes:
     )
 
 
-def eviction_message(eviction: Evict) -> str:
-    """Why a Pod is evicted, for its condition and its Event."""
-    return f"Pod is evicted, because of {eviction.reason}"
-
-
 def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> bytes:
     """Strategic merge patch of a Pod's status before it is deleted."""
     moment = format_moment(now)
@@ -46,7 +42,7 @@ def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> byt
             "type": "Ready",
             "status": "False",
             "reason": "Evict",
-            "message": eviction_message(eviction),
+            "message": evicted(eviction.reason),
             "lastTransitionTime": moment,
         },
         {
@@ -93,19 +89,8 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
 def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
     """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole.
     Counts of zero are taken out, as Volcano leaves them out."""
-    conditions = [
-        {
-            "type": c.type,
-            "status": c.status,
-            "transitionID": c.transition_id,
-            **({"lastTransitionTime": c.last_transition_time} if c.last_transition_time else {}),
-            **({"reason": c.reason} if c.reason else {}),
-            **({"message": c.message} if c.message else {}),
-        }
-        for c in update.conditions
-    ]
     status: dict[str, Any] = {
-        "conditions": conditions,
+        "conditions": conditions_of(update),
         "running": update.running or None,
         "succeeded": update.succeeded or None,
         "failed": update.failed or None,

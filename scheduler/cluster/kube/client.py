@@ -18,7 +18,7 @@ import structlog
 from yarl import URL
 
 from scheduler import __version__
-from scheduler.cluster.kube.credentials import Access, Credentials, CredentialsError
+from scheduler.cluster.kube.credentials import Access, CredentialsError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.ratelimit import Priority, RateLimiter
 from scheduler.observability.role_metrics import RoleMetrics
@@ -135,6 +135,7 @@ class ApiClient:
         body: bytes | None = None,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         timeout: float | None = None,
         fence: Fence | None = None,
     ) -> bytes:
@@ -142,6 +143,7 @@ class ApiClient:
         await self._limiter.acquire(priority)
         for again in (False, True):
             headers = await self._headers()
+            headers["Accept"] = accept
             if body is not None:
                 headers["Content-Type"] = content_type
             seconds = self._timeout if timeout is None else timeout
@@ -183,6 +185,8 @@ class ApiClient:
                 code = str(response.status)
                 return response.status, response.headers.get("Retry-After"), answer
         except aiohttp.ClientConnectorError as error:
+            if isinstance(error, aiohttp.ClientSSLError):  # the server may have a certificate of another authority now
+                await self._renew_credentials()
             raise TransportError(f"{method} {path}: {error}", sent=False) from None
         except TimeoutError:
             raise TransportError(f"{method} {path}: no answer within {seconds:.1f} s", sent=True) from None
@@ -225,6 +229,9 @@ class ApiClient:
                         yield found
                 if rest and unfinished:
                     yield [rest]
+        except aiohttp.ClientSSLError as error:
+            await self._renew_credentials()
+            raise TransportError(f"watch {path}: {error}", sent=False) from None
         except TimeoutError:
             raise TransportError(f"watch {path}: the connection fell silent", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -252,14 +259,12 @@ class ApiClient:
     async def _refresh(self) -> None:
         try:
             self._authorization = await asyncio.to_thread(self._credentials.authorization)
-        except (
-            Exception
-        ) as error:  # a token file in the midst of a swap, a plugin that failed: the old one may still do
+        except Exception as error:  # a token file in the midst of a swap, a plugin that failed: the old one may do
             log.warning("the token could not be refreshed", error=str(error))
         self._authorized = time.monotonic()
 
     async def _renew_credentials(self) -> None:
-        """The server does not know us (any more): read everything anew, not too often."""
+        """The server does not know us, or we not the server (any more): read everything anew, not too often."""
         async with self._lock:
             if time.monotonic() - self._loaded < _RELOAD_SECONDS:
                 return
@@ -297,16 +302,3 @@ def _seconds(retry_after: str | None) -> float | None:
         return min(max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time()), 300.0)
     except (TypeError, ValueError):
         return None
-
-
-__all__ = [
-    "JSON",
-    "JSON_PATCH",
-    "MERGE_PATCH",
-    "STRATEGIC_MERGE_PATCH",
-    "ApiClient",
-    "ApiError",
-    "CredentialSource",
-    "Credentials",
-    "TransportError",
-]

@@ -1,25 +1,23 @@
 """Who we are to the API server: address, certificates and tokens, as the ``kubernetes`` package loads them.
 
 That package knows kubeconfig files, exec plugins, in-cluster service accounts and their refresh; this module only turns
-what it loaded into what the HTTP client needs. How requests are made is the business of ``client``.
+what it loaded into what the HTTP client needs. How requests are made is the business of ``client``. The package takes
+a third of a second to import, so that is done when it is needed.
 """
 
 import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-
-from kubernetes.client import Configuration as KubernetesConfiguration
-from kubernetes.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_incluster_config,
-    load_kube_config,
-)
-from kubernetes.config.incluster_config import SERVICE_HOST_ENV_NAME
+from typing import TYPE_CHECKING, Final
 
 from scheduler.api.names import DEFAULT_NAMESPACE
 
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration as KubernetesConfiguration
+
+_SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
+"""The environment variable that every container of a cluster has."""
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -62,7 +60,9 @@ class Credentials:
 
     def load(self) -> Access:
         """Read everything anew. Blocks (files, exec plugins). Raises CredentialsError."""
-        configuration = KubernetesConfiguration()
+        from kubernetes.client import Configuration
+
+        configuration = Configuration()
         try:
             self._fill(configuration)
         except CredentialsError:
@@ -83,7 +83,9 @@ class Credentials:
             proxy=configuration.proxy or None,
         )
 
-    def _fill(self, configuration: KubernetesConfiguration) -> None:
+    def _fill(self, configuration: "KubernetesConfiguration") -> None:
+        from kubernetes.config import ConfigException, load_incluster_config
+
         if self._kubeconfig:
             if not Path(self._kubeconfig).is_file():
                 raise CredentialsError(f"--kubeconfig: no such file: {self._kubeconfig}")
@@ -98,9 +100,11 @@ class Credentials:
                     raise
 
     def _in_cluster(self) -> bool:
-        return not self._kubeconfig and not self._context and bool(os.environ.get(SERVICE_HOST_ENV_NAME))
+        return not self._kubeconfig and not self._context and bool(os.environ.get(_SERVICE_HOST))
 
-    def _load_kubeconfig(self, configuration: KubernetesConfiguration) -> None:
+    def _load_kubeconfig(self, configuration: "KubernetesConfiguration") -> None:
+        from kubernetes.config import load_kube_config
+
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=self._kubeconfig or None, context=self._context or None, client_configuration=configuration
         )
@@ -110,6 +114,8 @@ class Credentials:
 
         Blocks (files).
         """
+        from kubernetes.config import list_kube_config_contexts
+
         try:
             if self._in_cluster():
                 return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
@@ -139,7 +145,7 @@ class Credentials:
         return token.strip() if token else ""
 
 
-def _tls(configuration: KubernetesConfiguration) -> ssl.SSLContext | None:
+def _tls(configuration: "KubernetesConfiguration") -> ssl.SSLContext | None:
     if not str(configuration.host).startswith("https"):
         return None
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)

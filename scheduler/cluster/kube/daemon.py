@@ -1,14 +1,13 @@
 """The scheduler as a long-running process on a real cluster.
 
-It wires the parts together (informers, cache, leader election, cycles, writer), runs a cycle every period while it
-leads, and ends in good order. Decisions are made on another thread, so that watches and the lease go on meanwhile; the
-cache and the writer belong to the event loop.
+It wires the parts together (informers, cache, leader election, cycles, writer), runs cycles while it leads (``pace``
+tells when), and ends in good order. Decisions are made on another thread, so that watches and the lease go on
+meanwhile; the cache and the writer belong to the event loop.
 """
 
 import asyncio
 import contextlib
 import functools
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,11 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.actions.gang_preempt import GangPreempt
-from scheduler.actions.preempt import Preempt
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, SHOWN
-from scheduler.api.names import DEFAULT_QUEUE, REASON_NOT_ENOUGH_RESOURCES
+from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
@@ -31,12 +28,17 @@ from scheduler.cluster.kube.damper import Damper
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.informer import Informer, Keeper, Sink
-from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.lease import LeaseSettings
+from scheduler.cluster.kube.life import alive, lead
+from scheduler.cluster.kube.pace import Nodes as PaceNodes
+from scheduler.cluster.kube.pace import Pace
+from scheduler.cluster.kube.placements import Cache as WriterCache
 from scheduler.cluster.kube.reload import ConfigurationFile
+from scheduler.cluster.kube.report import CycleReport
 from scheduler.cluster.kube.sources import Source, sources
 from scheduler.cluster.kube.watching import Watching, unless
-from scheduler.cluster.kube.writer import Cache as WriterCache
-from scheduler.cluster.kube.writer import Writer, make_lanes
+from scheduler.cluster.kube.writer import Writer
 from scheduler.cluster.outside import HttpOutside
 from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.configuration import Configuration
@@ -45,7 +47,6 @@ from scheduler.framework.intake import intake_of
 from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.server import Server
-from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
@@ -56,11 +57,10 @@ FLUSH = 10.0
 PREPARATION = 3.0
 """Seconds given to the making of the default Queues, and to the first word on the load of nodes, before the first
 cycle; both go on after that."""
-_PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, Keeper, WriterCache, Protocol):
+class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
     """What the daemon needs of the cache."""
 
     @property
@@ -142,6 +142,7 @@ class Daemon:
         self._lanes = make_lanes(settings.bind_workers)
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
+        self._report = CycleReport(self._metrics, self._recorder)
         self._writer = Writer(self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name)
         self._watching = Watching(
             [
@@ -154,15 +155,14 @@ class Daemon:
         self._wanted_maps: set[tuple[str, str]] = set()
         self._http = HttpOutside()
         self._outside: Outside = self._http if sessions is None else sessions.overhearing(self._http)
-        self._listing: asyncio.Task[object] | None = None
+        self._listing: list[asyncio.Task[bool]] = []
         """Objects are listed again because a new configuration shows them to other programs."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
         self._stop = asyncio.Event()
+        self._pace = Pace(settings.schedule_period, cache)
         self._last = _Last()
         self._turn: float | None = None
         """When the last cycle ended; None before the first, which a process that stands by may never come to."""
-        self._complained: frozenset[Malformed] = frozenset()
-        self._problems: tuple[str, ...] = ()
         self._damper = Damper()
         self.server = Server(
             self._metrics,
@@ -182,80 +182,48 @@ class Daemon:
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
         """Schedule until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
-        await self._client.start()
-        log.info("starting", server=self._client.host, schedulers=", ".join(self._settings.scheduler_names))
-        background: list[asyncio.Task[object]] = []
-        try:
-            await self.server.start()
-            self._cache.attune(self._configuration.current)
-            self._watching.start()
-            if not await self._watching.synced(self._stop):
-                return 0
-            return await self._lead(background)
-        finally:
-            if self._listing is not None:
-                background.append(self._listing)
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            await self._usage.close()
-            await asyncio.to_thread(self._http.close)
-            await self._watching.close()
-            await self._wanted.close()
-            await self._writer.close()
-            await self._lanes.close()
-            await self.server.stop()
-            await self._client.close()
-            log.info("stopped")
+        async with alive(self._client, self.server, self.stop, schedulers=", ".join(self._settings.scheduler_names)):
+            try:
+                self._cache.attune(self._configuration.current)
+                self._watching.start()
+                if not await self._watching.synced(self._stop):
+                    return 0
+                lease = self._settings.lease
+                return await lead(self._client, lease, self._fence, self._metrics, self._stop, self._work)
+            finally:
+                for listing in self._listing:
+                    listing.cancel()
+                await asyncio.gather(*self._listing, return_exceptions=True)
+                await self._usage.close()
+                await asyncio.to_thread(self._http.close)
+                await self._watching.close()
+                await self._wanted.close()
+                await self._writer.close()
+                await self._lanes.close()
 
-    async def _lead(self, background: list[asyncio.Task[object]]) -> int:
-        """Become the leader, schedule as one, and give it up in the end."""
-        elector = self._elector()
-        if elector is None:
-            self._fence.open_forever()
-            self._metrics.leading.set(1)
-        else:
-            waited = await unless(self._stop, elector.acquire())
-            if waited is None:
-                return 0
-            # What the leader before us wrote last may not have reached us.
-            if waited and not await self._watching.list_again((POD, POD_GROUP), self._stop):
-                return 0
+    async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
+        """Schedule as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
         made = functools.partial(self._cache.upsert, "Queue")
-        queues = asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made))
         self._usage.follow(self._configuration.current.metrics)
-        usage = asyncio.create_task(self._usage.first_answer())
-        background += [queues, usage]
-        await asyncio.wait((queues, usage), timeout=PREPARATION)
-        await self._watch_wanted()
-        lost = asyncio.create_task(elector.hold() if elector else asyncio.Event().wait())
-        background.append(lost)
-        await self._schedule(lost)
-        if lost.done():
-            log.error("leadership lost: exiting", why=lost.result())
-            return 1
-        flushed = await self._writer.flush(FLUSH)
-        log.info("stopping", flushed=flushed)
-        lost.cancel()
-        if elector is not None:
-            await elector.release()
-        return 0
-
-    def _elector(self) -> LeaderElector | None:
-        if self._settings.lease is None:
-            return None
-        return LeaderElector(
-            self._client,
-            self._settings.lease,
-            self._fence,
-            new_identity(),
-            on_change=lambda leading: self._metrics.leading.set(int(leading)),
+        preparations = (
+            asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made)),
+            asyncio.create_task(self._usage.first_answer()),
         )
+        try:
+            if waited and not await self._watching.catch_up((POD, POD_GROUP), self._stop):
+                return
+            await asyncio.wait(preparations, timeout=PREPARATION)
+            await self._watch_wanted()
+            await self._schedule(lost)
+            if not lost.done():
+                log.info("stopping", flushed=await self._writer.flush(FLUSH))
+        finally:
+            for task in preparations:
+                task.cancel()
+            await asyncio.gather(*preparations, return_exceptions=True)
 
     # --- cycles -------------------------------------------------------------------------------------------------------
-    async def _schedule(self, lost: asyncio.Task[object]) -> None:
+    async def _schedule(self, lost: "asyncio.Task[str]") -> None:
         """Cycle after cycle, until stopped or no longer the leader."""
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -263,26 +231,24 @@ class Daemon:
             while not (self._stop.is_set() or lost.done()):
                 await self._turn_once()
                 self._turn = time.monotonic()
-                await asyncio.wait(
-                    (stopping, lost), timeout=self._settings.schedule_period, return_when=asyncio.FIRST_COMPLETED
-                )
+                await self._pace.rest((stopping, lost))
         finally:
             stopping.cancel()
 
     async def _turn_once(self) -> None:
         for problem in self._cache.take_malformed():
             self._recorder.malformed(problem)
-        if self._configuration.poll(self._metrics):
-            self._last.version = -1
-            self._follow(self._configuration.current)
-            await self._watch_wanted()
         if self._writer.overloaded:
             return
-        if self._nothing_to_do():
-            self._metrics.cycles_skipped.inc()
-            return
-        version = self._cache.version
         try:
+            if self._configuration.poll(self._metrics):
+                self._last.version = -1
+                self._follow(self._configuration.current)
+                await self._watch_wanted()
+            if self._nothing_to_do():
+                self._metrics.cycles_skipped.inc()
+                return
+            version = self._cache.version
             self._cache.attune(self._configuration.current)
             snapshot = self._cache.snapshot(time.time())
             configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
@@ -300,6 +266,7 @@ class Daemon:
             return
         self._damper.damp(outcome.decisions, time.monotonic())
         self._carry_out(outcome)
+        self._pace.held(outcome)
         self._last = _Last(version, not outcome.decisions)
 
     async def _watch_wanted(self) -> None:
@@ -319,7 +286,7 @@ class Daemon:
         kept = self._cache.wants_original(POD.name)
         self._cache.attune(configuration)
         if self._cache.wants_original(POD.name) and not kept:
-            self._listing = asyncio.create_task(self._watching.list_again(SHOWN, self._stop))
+            self._listing.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
 
     def _nothing_to_do(self) -> bool:
         """The last cycle decided nothing, and nothing has changed since it began."""
@@ -332,65 +299,14 @@ class Daemon:
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """One cycle, on a thread of its own."""
         outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
-        bound = {bind.task.job for bind in outcome.decisions.binds}
-        session = outcome.session
-        self._metrics.session.update(session.jobs, session.queues, session.dimensions, bound, snapshot.now)
-        self._metrics.shares.update(session.figures(), session.queues, session.dimensions)
-        self._metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
+        self._report.add_up(outcome, snapshot.now)
         return outcome
 
     def _carry_out(self, outcome: Outcome) -> None:
         decisions = outcome.decisions
         self._writer.submit(decisions)
         self._cache.assume(decisions)
-        self._report(outcome)
-        self._measure(outcome)
-
-    def _report(self, outcome: Outcome) -> None:
-        """Tell of what plugins set aside, and of wrong arguments: once, not every cycle."""
-        malformed = frozenset(outcome.malformed)
-        for problem in sorted(malformed - self._complained, key=lambda p: (p.kind, p.namespace, p.name, p.field)):
-            self._recorder.malformed(problem)
-        self._complained = malformed
-        problems = tuple(outcome.session.problems)
-        if problems != self._problems:
-            for text in problems:
-                log.warning("a plugin or action has a problem", problem=text)
-        self._problems = problems
-
-    def _measure(self, outcome: Outcome) -> None:
-        decisions, metrics = outcome.decisions, self._metrics
-        metrics.cycle(
-            seconds=outcome.seconds,
-            opening=outcome.open_seconds,
-            actions=outcome.action_seconds,
-            plugins=outcome.session.open_seconds,
-        )
-        metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
-        metrics.schedule_attempts.labels("unschedulable").inc(len(decisions.pods))
-        metrics.unscheduled_jobs.set(sum(1 for job in outcome.session.jobs.values() if job.fit_errors or job.refusals))
-        jobs = outcome.session.jobs.values()
-        unready = (job.name for job in jobs for c in job.new_conditions if c[2] == REASON_NOT_ENOUGH_RESOURCES)
-        metrics.attempts.count(decisions.preemption_attempts, unready, (job.name for job in jobs))
-        preempted = sum(eviction.reason in _PREEMPTIONS for eviction in decisions.evictions)
-        if preempted:
-            metrics.victims.set(preempted)
-        for action, number in decisions.eviction_transactions.items():
-            metrics.eviction_transactions.labels(action).inc(number)
-        now = time.time()
-        for key in {bind.task.job for bind in decisions.binds}:
-            job = outcome.session.jobs.get(key)
-            if job is not None:
-                metrics.job_latency.observe(max(0.0, now - job.creation) * 1000)
-        if decisions:
-            log.info(
-                "cycle",
-                binds=len(decisions.binds),
-                evictions=len(decisions.evictions),
-                statuses=len(decisions.pod_groups) + len(decisions.pods) + len(decisions.queues),
-                events=len(decisions.events),
-                milliseconds=round(outcome.seconds * 1000, 1),
-            )
+        self._report.tell(outcome)
 
 
 def nodes_to_find(nodes: int, percentage: int, minimum: int) -> int:

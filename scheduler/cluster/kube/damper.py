@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
 from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_UNSCHEDULABLE
-from scheduler.api.objects import PodGroupCondition
+from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS = 30.0
 _NUMBERS = re.compile(r"\d+")

@@ -8,7 +8,7 @@ import math
 import time
 
 
-class Fenced(Exception):  # noqa: N818  it is no error: the work is another's now  # noqa: N818  a state, told by raising
+class Fenced(Exception):  # noqa: N818  it is no error: the work is another's now
     """The request was not sent: this process is not, or no longer, the leader."""
 
 

@@ -1,8 +1,9 @@
 """List and watch one kind of object and keep the cache informed.
 
 A list gives the state at one resource version, the watch goes on from there; a broken watch is resumed where it ended,
-and only a version too old for the server costs another list. Objects are decoded one by one, so one that cannot be read
-is set aside (the last version that could be read stays in force) and all others go on.
+and only a version too old for the server costs another list. Whether a watch lags is found out without one. Objects are
+decoded one by one, so one that cannot be read is set aside (the last version that could be read stays in force) and all
+others go on.
 """
 
 import asyncio
@@ -16,11 +17,12 @@ import structlog
 
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import OPTIONAL
-from scheduler.api.objects import KubeObject, Wire
+from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
+from scheduler.cluster.faults import UNREADABLE, fault_of
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.pages import GoneError, pages_of_heads, pages_of_objects
 from scheduler.cluster.kube.sources import Source
 from scheduler.observability.role_metrics import RoleMetrics
 
@@ -28,6 +30,10 @@ PAGE = 2000
 """Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
 SILENCE = 150.0
 """Seconds without a word after which a watch is taken for dead; bookmarks come about once a minute."""
+LAG = 1.0
+"""Seconds that a watch is given to come to what a list has shown."""
+GLANCE = 0.01
+"""Seconds between two looks whether it has."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -50,16 +56,6 @@ class Keeper(Protocol):
     def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None: ...
 
 
-class _ListMeta(Wire):
-    resource_version: str = ""
-    continuation: str = msgspec.field(default="", name="continue")
-
-
-class _List(Wire):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
 class _Event(msgspec.Struct, Generic[T]):
     type: str
     object: T
@@ -72,10 +68,6 @@ class _Status(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     metadata: dict[str, Any] = {}
-
-
-class GoneError(Exception):
-    """The resource version is too old: list again."""
 
 
 class Informer:
@@ -109,9 +101,9 @@ class Informer:
         self._decoder = msgspec.json.Decoder(struct)
         self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
         self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
-        self._lists = msgspec.json.Decoder(_List)
         self._version = ""
-        self._keys: set[Key] = set()
+        self._seen: dict[Key, str] = {}
+        """The latest version of every object, of one that could not be read as well."""
         self._told: dict[Key, str] = {}
         self.problem = ""
         """Why the last attempt failed, or ""; for people who wait for ``synced``."""
@@ -130,7 +122,7 @@ class Informer:
                 self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
                 self._version = ""
                 await asyncio.sleep(self._backoff.next())
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (ApiError, TransportError, *UNREADABLE) as error:
                 await self._failed(error)
 
     def forget_version(self) -> None:
@@ -162,36 +154,59 @@ class Informer:
     async def _list(self) -> None:
         """One consistent state, page by page, into the cache."""
         found: list[tuple[Key, KubeObject | None, msgspec.Raw]] = []
-        first = params = {"limit": str(self._page), **self.source.selection}
-        while True:
-            try:
-                body = await self._client.request("GET", self.source.path, params=params, priority=Priority.READ)
-            except ApiError as error:
-                if error.status == 410 and "continue" in params:  # took longer than the server keeps old versions
-                    found, params = [], self.source.selection
-                    continue
-                raise
-            answer = self._lists.decode(body)
-            found += [(*self._read(raw), raw) for raw in answer.items or ()]
-            if not answer.metadata.continuation:
-                break
-            params = {**first, "continue": answer.metadata.continuation}
+        try:
+            async for page in pages_of_objects(self._client, self.source, self._page):
+                found += [(*self._read(raw), raw) for raw in page.items or ()]
+        except GoneError:
+            found = []
+            async for page in pages_of_objects(self._client, self.source, 0):
+                found += [(*self._read(raw), raw) for raw in page.items or ()]
         present = {key for key, _, _ in found}
-        for namespace, name in self._keys - present:
+        for namespace, name in self._seen.keys() - present:
             self._delete((namespace, name))
         for key, obj, raw in found:
             if obj is not None:
                 self._upsert(key, obj)
                 if self._keeping:
                     self._keep(key, raw)
-        self._version = answer.metadata.resource_version
+        self._version = page.metadata.resource_version
         log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
+
+    async def catch_up(self) -> bool:
+        """Wait until the watch has come to all there is now. False where that cannot be told, or takes too long.
+
+        Versions are compared with those of a list of metadata, which costs a fraction of a whole one.
+        """
+        there: dict[Key, str] = {}
+        version = ""
+        try:
+            async for page in pages_of_heads(self._client, self.source, self._page):
+                version = page.metadata.resource_version
+                if _reached(self._version, version):
+                    return True
+                for meta in (item.metadata for item in page.items or ()):
+                    if meta.name.startswith(self.source.name_prefix):
+                        there[meta.namespace, meta.name] = meta.resource_version
+        except (GoneError, ApiError, TransportError, *UNREADABLE) as error:
+            log.info("not known whether a watch is up to date", source=str(self.source), why=str(error))
+            return False
+        clock = asyncio.get_running_loop().time
+        end = clock() + LAG
+        while not (_reached(self._version, version) or self._has_seen(there)):
+            if clock() >= end:
+                return False
+            await asyncio.sleep(GLANCE)
+        return True
+
+    def _has_seen(self, there: dict[Key, str]) -> bool:
+        """Whether these objects are known in these versions or later ones, and no others."""
+        return self._seen.keys() == there.keys() and all(_reached(self._seen[key], v) for key, v in there.items())
 
     def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
         """An object and its key; None in place of one that cannot be read."""
         try:
             obj: KubeObject = self._decoder.decode(raw)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             return self._set_aside(raw, error), None
         return (obj.metadata.namespace, obj.metadata.name), obj
 
@@ -228,7 +243,7 @@ class Informer:
     def _event(self, line: bytes) -> None:
         try:
             event = self._events.decode(line)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             self._odd_event(line)
             return
         obj: KubeObject = event.object
@@ -244,7 +259,7 @@ class Informer:
             self._odd_event(line)
 
     def _odd_event(self, line: bytes) -> None:
-        """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, MsgspecError (not JSON)."""
+        """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
         event = self._raw_events.decode(line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=_Status)
@@ -260,7 +275,7 @@ class Informer:
         elif event.type in ("ADDED", "MODIFIED"):
             try:
                 self._decoder.decode(event.object)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 self._set_aside(event.object, error)
 
     # --- into the cache -----------------------------------------------------------------------------------------------
@@ -268,7 +283,7 @@ class Informer:
         if not key[1].startswith(self.source.name_prefix):
             return
         self._told.pop(key, None)
-        self._keys.add(key)
+        self._seen[key] = obj.metadata.resource_version
         try:
             self._sink.upsert(self.source.kind.name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
@@ -287,7 +302,7 @@ class Informer:
 
     def _delete(self, key: Key) -> None:
         self._told.pop(key, None)
-        self._keys.discard(key)
+        self._seen.pop(key, None)
         if not key[1].startswith(self.source.name_prefix):
             return
         try:
@@ -299,8 +314,9 @@ class Informer:
         metadata = _metadata(raw)
         key = (_text(metadata, "namespace"), _text(metadata, "name"))
         if key[1].startswith(self.source.name_prefix):
-            problem, _, path = str(error).partition(" - at `$.")
-            self._tell(key, _text(metadata, "uid"), path.rstrip("`") or "object", problem)
+            self._seen[key] = _text(metadata, "resourceVersion")
+            field, problem = fault_of(error)
+            self._tell(key, _text(metadata, "uid"), field or "object", problem)
         return key
 
     def _tell(self, key: Key, uid: str, field: str, problem: str) -> None:
@@ -318,10 +334,15 @@ class Informer:
 def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=_Named).metadata
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return {}
 
 
 def _text(metadata: dict[str, Any], key: str) -> str:
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _reached(ours: str, theirs: str) -> bool:
+    """Whether a resource version is another one of the same kind, or a later one."""
+    return ours == theirs != "" or (ours.isdecimal() and theirs.isdecimal() and int(ours) >= int(theirs))

@@ -13,18 +13,23 @@ from enum import IntEnum
 
 import structlog
 
+_LIMITLESS = 1_000_000
 log = structlog.get_logger(__name__)
 
 
 class Urgency(IntEnum):
     """The classes of work, the most important first."""
 
-    PLACEMENT = 0
-    """Bindings, evictions, and the admission of jobs and Pods that wait for it."""
-    STATUS = 1
-    EVENT = 2
+    BINDING = 0
+    """What ends a wait goes before what begins one."""
+    EVICTION = 1
+    ADMISSION = 2
+    """Of jobs and Pods that wait for it."""
+    STATUS = 3
+    EVENT = 4
 
 
+URGENT = (Urgency.BINDING, Urgency.EVICTION, Urgency.ADMISSION)
 Work = Callable[[], Awaitable[float | None]]
 """Does it; the answer is None when done, or the seconds after which to try again."""
 
@@ -39,12 +44,17 @@ class _Lane:
         """Newest work on what is being worked on."""
         self.delayed: dict[Hashable, asyncio.TimerHandle] = {}
 
-    def supersede(self, key: Hashable, work: Work) -> bool:
-        """Newer work of another class makes what waits here void; behind what is under way it queues, which is said."""
+    def drop(self, key: Hashable) -> None:
+        """Forget what is not under way."""
         self.waiting.pop(key, None)
+        self.after.pop(key, None)
         timer = self.delayed.pop(key, None)
         if timer is not None:
             timer.cancel()
+
+    def supersede(self, key: Hashable, work: Work) -> bool:
+        """Newer work of another class makes what waits here void; behind what is under way it queues, which is said."""
+        self.drop(key)
         if key in self.running:
             self.after[key] = work
             return True
@@ -85,6 +95,11 @@ class Lanes:
             lane.waiting[key] = work
             self._wake()
         return True
+
+    def drop(self, urgency: Urgency, key: Hashable) -> None:
+        """Work has become needless: it is not begun any more; what is under way goes on."""
+        self._lanes[urgency].drop(key)
+        self._changed.set()
 
     def limit(self, urgency: Urgency) -> int:
         """How much of a class may be in flight."""
@@ -156,3 +171,12 @@ class Lanes:
         lane.delayed.pop(key, None)
         lane.waiting[key] = work
         self._wake()
+
+
+def make_lanes(placements: int) -> Lanes:
+    """The lanes of a role, with so many bindings, and as many evictions, in flight. How many of them wait is bounded by
+    ``Writer.overloaded``, and of statuses by the number of objects; Events are dropped where they come too fast."""
+    return Lanes(
+        {**dict.fromkeys(URGENT, placements), Urgency.STATUS: 16, Urgency.EVENT: 8},
+        {**dict.fromkeys(URGENT, _LIMITLESS), Urgency.STATUS: 100_000, Urgency.EVENT: 20_000},
+    )

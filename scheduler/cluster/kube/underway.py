@@ -15,6 +15,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube import bodies
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiError, TransportError
@@ -108,7 +109,7 @@ class Underway:
                     self._pause.reset()
         except (ApiError, TransportError) as error:
             return self._again(error)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise PreparationError(self.bind, f"{self._preparation} cannot be read: {error}") from None
 
     async def undo(self) -> None:
@@ -133,7 +134,7 @@ class Underway:
                 return self._again(error)
             except PreparationError:
                 log.warning("a write could not be taken back", object=str(preparation), error=str(error))
-        except (Fenced, msgspec.MsgspecError) as error:
+        except (Fenced, *UNREADABLE) as error:
             log.warning("a write was not taken back", object=str(preparation), error=str(error))
         return None
 

@@ -39,6 +39,7 @@ class Watching:
     def __init__(self, informers: Sequence[Informer]) -> None:
         self._informers = list(informers)
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
+        self._listing = asyncio.Lock()
 
     def start(self) -> None:
         for informer in self._informers:
@@ -70,10 +71,25 @@ class Watching:
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         return True
 
+    async def catch_up(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:
+        """Have all objects of some kinds that there are now; False if stopped before."""
+        asked = self._of(kinds)
+        caught_up = await unless(stop, asyncio.gather(*(informer.catch_up() for informer in asked)))
+        if caught_up is None:
+            return False
+        lagging = [informer for informer, fresh in zip(asked, caught_up, strict=True) if not fresh]
+        return await self._list(lagging, stop) if lagging else True
+
     async def list_again(self, kinds: Collection[Kind], stop: asyncio.Event) -> bool:
         """List objects of some kinds anew, and wait for it; False if stopped before."""
-        for informer in self._informers:
-            if informer.source.kind in kinds:
+        return await self._list(self._of(kinds), stop)
+
+    def _of(self, kinds: Collection[Kind]) -> list[Informer]:
+        return [informer for informer in self._informers if informer.source.kind in kinds]
+
+    async def _list(self, informers: Sequence[Informer], stop: asyncio.Event) -> bool:
+        async with self._listing:  # two that restart one informer at a time would leave it running twice
+            for informer in informers:
                 self._tasks[informer].cancel()
                 await asyncio.gather(self._tasks[informer], return_exceptions=True)
                 informer.forget_version()

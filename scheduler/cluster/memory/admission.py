@@ -5,7 +5,8 @@ from typing import Final, cast
 
 from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
-from scheduler.api.objects import Namespace, Pod, PodGroup, Queue
+from scheduler.api.objects import ENDED_PHASES, Namespace, Pod
+from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.webhooks.contract import Operation, Request, Settings
@@ -20,7 +21,6 @@ _VALIDATING: Final = (
 )
 """Not Queues, PodGroups and Pods: those of a simulation may be a copy of what a cluster holds (a group in a queue that
 is closed, a queue whose parent is gone), and what comes of that is the very question."""
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Admission:
@@ -71,6 +71,6 @@ class MemoryView:
             1
             for pod in cast("list[Pod]", self._server.structs(POD))
             if pod.spec.node_name
-            and pod.status.phase not in _ENDED
+            and pod.status.phase not in ENDED_PHASES
             and (pod.metadata.namespace, (pod.metadata.annotations or {}).get(GROUP_NAME, "")) in groups
         )

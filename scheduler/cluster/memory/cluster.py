@@ -33,6 +33,7 @@ from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.preparing import Preparing
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, display, set_condition, stamp
 from scheduler.cluster.memory.storage import keep_volumes, provision
+from scheduler.cluster.words import assigned, conditions_of, evicted
 
 _CACHED = frozenset(SCHEDULED_FROM)
 
@@ -205,8 +206,7 @@ class MemoryCluster:
             raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **bind.annotations}
         set_condition(raw["status"], POD_SCHEDULED, "True", "", "", stamp(self.server.clock))
         self._put(POD, raw)
-        text = f"Successfully assigned {bind.task.key} to {bind.node}"
-        self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, text))
+        self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, assigned(bind)))
         return True
 
     def _evict(self, namespace: str, name: str, reason: str) -> bool:
@@ -214,7 +214,7 @@ class MemoryCluster:
         if raw is None:
             return False
         self.server.delete(POD, namespace, name)
-        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, f"Pod is evicted, because of {reason}"))
+        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, evicted(reason)))
         return True
 
     def _ungate(self, ungate: Ungate) -> bool:
@@ -233,17 +233,7 @@ class MemoryCluster:
         if raw is None:
             return False
         new: Json = {"phase": update.phase} if update.phase else {}
-        new["conditions"] = [
-            {
-                "type": c.type,
-                "status": c.status,
-                "transitionID": c.transition_id,
-                "lastTransitionTime": c.last_transition_time,
-                **({"reason": c.reason} if c.reason else {}),
-                **({"message": c.message} if c.message else {}),
-            }
-            for c in update.conditions
-        ]
+        new["conditions"] = conditions_of(update)
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
         changed = new != raw["status"]
         raw["status"] = new

@@ -67,6 +67,9 @@ class MemoryOperator:
         return None
 
     def _is_it(self, effect: Patch | Delete) -> bool:
-        """Whether the object is still the one that was meant."""
+        """Whether the object is still the one that was meant, and whose."""
         raw = self._cluster.server.find(effect.kind, effect.namespace, effect.name)
-        return raw is not None and effect.uid in ("", raw["metadata"]["uid"])
+        if raw is None or effect.uid not in ("", raw["metadata"]["uid"]):
+            return False
+        owners = raw["metadata"].get("ownerReferences") or ()
+        return not effect.owner or any(each.get("controller") and each.get("uid") == effect.owner for each in owners)

@@ -12,6 +12,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import POD
 from scheduler.api.preparation import Fails, Patch, Preparation, Waits
 from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.words import why_not_prepared
 
 Prepared = Callable[[Bind], object]
 NotPrepared = Callable[[Bind, str, bool], None]
@@ -140,11 +141,7 @@ class Preparing:
                 if patch is not None:
                     self._write(preparation, patch)
         for bind in gang.binds:
-            at_fault = bind is failure.bind
-            why = str(failure) if at_fault else f"pod {failure.bind.task.key} of its gang: {failure}"
-            self._not_prepared(
-                bind, f"execute preBind for pod {bind.task.key} failed: {why}, resync the task", at_fault
-            )
+            self._not_prepared(bind, why_not_prepared(bind, failure.bind, str(failure)), bind is failure.bind)
 
 
 def _first(binds: Iterable[Bind], *, at_binding: bool) -> list[_Underway]:

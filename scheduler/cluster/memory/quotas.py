@@ -5,11 +5,10 @@ Quotas with scopes, which count some of the Pods only, stay as they were written
 
 from scheduler.api.amount import Amount
 from scheduler.api.kinds import POD, RESOURCE_QUOTA
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.quantity import QuantityError
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.controllers.resources import pod_usage, printed, summed
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 def count_usage(server: MemoryServer) -> bool:
@@ -44,4 +43,4 @@ def _usage(server: MemoryServer) -> dict[str, dict[str, Amount]]:
 
 
 def _counts(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") not in _FINISHED
+    return (pod.get("status") or {}).get("phase") not in ENDED_PHASES

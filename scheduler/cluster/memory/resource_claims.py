@@ -6,9 +6,8 @@ import hashlib
 
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from scheduler.api.names import CLAIM_FINALIZER, POD_CLAIM_NAME
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.memory.server import Json, MemoryServer
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 def keep_claims(server: MemoryServer) -> bool:
@@ -18,7 +17,7 @@ def keep_claims(server: MemoryServer) -> bool:
     changed = False
     alive: set[str] = set()
     for pod in server.of(POD):
-        if (pod.get("status") or {}).get("phase") not in _FINISHED:
+        if (pod.get("status") or {}).get("phase") not in ENDED_PHASES:
             alive.add(pod["metadata"]["uid"])
             changed |= _make_claims(server, pod)
     for claim in server.of(RESOURCE_CLAIM):

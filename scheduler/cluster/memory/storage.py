@@ -17,8 +17,9 @@ from scheduler.api.names import (
     VOLUME_AVAILABLE,
     WAIT_FOR_FIRST_CONSUMER,
 )
-from scheduler.api.objects import CsiNode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.api.objects import Node
 from scheduler.api.quantity import QuantityError
+from scheduler.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.plugins.predicates.volumes.claims import (

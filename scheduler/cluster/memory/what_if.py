@@ -12,13 +12,13 @@ from typing import Final
 
 from scheduler.api.kinds import NODE, POD, POD_GROUP, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, GROUP_NAME, TASK_ANNOTATIONS, WHAT_IF
+from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.server import Json, fill_in, key_of
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 def apply_changes(cluster: MemoryCluster, manifests: Sequence[Manifest]) -> None:
@@ -75,7 +75,7 @@ def _delete(cluster: MemoryCluster, kind: Kind, namespace: str, name: str) -> No
     server.delete(kind, namespace, name)
     if kind is NODE:
         for pod in server.of(POD):
-            if pod["spec"].get("nodeName") == name and pod["status"].get("phase") not in _FINISHED:
+            if pod["spec"].get("nodeName") == name and pod["status"].get("phase") not in ENDED_PHASES:
                 _place_anew(cluster, pod)
 
 

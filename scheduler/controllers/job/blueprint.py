@@ -14,8 +14,8 @@ from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.hosts import pod_name
 from scheduler.controllers.job.policies import Policy, parse_policies
 
-DEFAULT_MAX_RETRY: Final = 3
-"""As the schema and the webhook fill in."""
+DEFAULT_MAX_RESTARTS: Final = 3
+"""Of the containers of a task that says nothing, as the webhook fills in."""
 MOST_PODS: Final = 100_000
 """A job of more Pods is a mistake that would hold up all other jobs."""
 
@@ -31,7 +31,7 @@ class Task:
         self.minimum = self.replicas if spec.min_available is None else spec.min_available
         """Replicas needed, where it counts for all tasks together."""
         self.policies: list[Policy] = []
-        self.max_restarts = spec.max_retry or DEFAULT_MAX_RETRY
+        self.max_restarts = spec.max_retry or DEFAULT_MAX_RESTARTS
         """Restarts of containers, after which the task has failed; negative: never."""
         depends = spec.depends_on
         self.depends: tuple[str, ...] = tuple((depends.name if depends else None) or ())
@@ -75,7 +75,7 @@ class Blueprint:
         spec = job.spec
         self.spec = spec
         self.queue = spec.queue or DEFAULT_QUEUE
-        self.max_retries = spec.max_retry or DEFAULT_MAX_RETRY
+        self.max_retries = spec.max_retry
         self.tasks = {task.name: Task(task) for task in spec.tasks}
         self.replicas = sum(task.replicas for task in self.tasks.values())
         self.minimum = sum(task.minimum for task in self.tasks.values())

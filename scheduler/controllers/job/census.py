@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
 from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC
 from scheduler.api.objects import Pod
 from scheduler.controllers.job.blueprint import Blueprint
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
-ENDED: Final = frozenset({SUCCEEDED, FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def count(blueprint: Blueprint, pods: Iterable[Pod]) -> dict[str, Member]:
             version=version,
             phase=pod.status.phase or PENDING,
             deleting=meta.deletion_timestamp is not None,
-            out_of_sync=marks.get(OUT_OF_SYNC) == "true",
+            out_of_sync=is_out_of_sync(pod),
             wanted=slot is not None,
         )
     return members

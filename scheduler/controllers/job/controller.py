@@ -6,6 +6,7 @@ from scheduler.api import batch
 from scheduler.api.batch import Command
 from scheduler.api.kinds import CLAIM, COMMAND, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, VCJOB, Kind
 from scheduler.api.names import (
+    EVENT_COMMAND_ISSUED,
     EVENT_FAILED_CREATE,
     EVENT_FAILED_DELETE,
     EVENT_PLUGIN_ERROR,
@@ -13,12 +14,14 @@ from scheduler.api.names import (
     EVENT_PVC_ERROR,
     EVENT_WARNING,
 )
-from scheduler.api.objects import KubeObject, Pod, PodGroup
+from scheduler.api.objects import KubeObject, Pod
+from scheduler.api.scheduling import PodGroup
+from scheduler.controllers.commands import Commands
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan
-from scheduler.controllers.job.commands import Commands
 from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
 from scheduler.controllers.job.look import Look, MakePlugins
 from scheduler.controllers.job.memory import Memory
+from scheduler.controllers.job.phases import ACTIONS
 from scheduler.controllers.posts import event
 from scheduler.controllers.store import Key, Store
 
@@ -34,7 +37,7 @@ class JobController:
         self._store = store
         self._make_plugins = make_plugins
         self._memories: dict[Key, Memory] = {}
-        self._commands = Commands(store)
+        self._commands = Commands(store, VCJOB, ACTIONS, EVENT_COMMAND_ISSUED)
         self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
         """An object -> the jobs for which its coming or going would be of help."""
 
@@ -98,12 +101,14 @@ class JobController:
         job = self._store.get(VCJOB, batch.Job, *key)
         if job is None:
             self._memories.pop(key, None)
-            return self._commands.without_job(key, now)
+            for waiting in self._blocked.values():
+                waiting.discard(key)
+            return self._commands.without_target(key, now)
         if job.metadata.deletion_timestamp is not None:
             return Plan()  # what it owns goes with it
         memory = self._remember(key, job.metadata.uid)
         look = Look(self._store, self._make_plugins, memory, job, now)
-        plan = look.plan(self._commands.next(key))
+        plan = look.plan(self._commands)
         for obstacle in look.obstacles:
             if obstacle.waits_for is not None:
                 self._blocked.setdefault(obstacle.waits_for, set()).add(key)

@@ -12,7 +12,8 @@ from scheduler.api.batch import JobEvent
 from scheduler.api.kinds import VCJOB
 from scheduler.api.moment import parse_moment
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import KubeObject, OwnerReference, Pod, PodGroup, PodGroupCondition
+from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.controllers.job.census import (
     FAILED,
     PENDING,

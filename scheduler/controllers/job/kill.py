@@ -12,22 +12,20 @@ from scheduler.api import batch
 from scheduler.api.batch import Action, JobPhase
 from scheduler.api.kinds import POD, POD_GROUP
 from scheduler.api.names import OUT_OF_SYNC, PARTITION_ID
-from scheduler.api.objects import Pod, PodGroup
+from scheduler.api.objects import ENDED_PHASES, Pod
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Delete, Effect, Json, Patch
-from scheduler.controllers.job.census import ENDED, Member
+from scheduler.controllers.job.census import Member
 from scheduler.controllers.job.events import Request
-from scheduler.controllers.job.phases import IDLE_PHASES
+from scheduler.controllers.job.phases import IDLE_PHASES, TARGETED
 
 _MARK: Final[Json] = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
-
-
-_PARTS: Final = frozenset({Action.RESTART_TASK, Action.RESTART_PARTITION, Action.RESTART_POD})
 
 
 def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase, max_retries: int) -> list[Member]:
     """The Pods to delete, without those that are being deleted."""
     if phase in IDLE_PHASES:
-        return [member for member in members if not member.deleting and member.phase not in ENDED]
+        return [member for member in members if not member.deleting and member.phase not in ENDED_PHASES]
     # Pods that ended stay when a job is resumed, and on its last retry, so that one can see why it failed.
     spare_ended = not restarts_all(status) or status.retry_count >= max_retries
     return [member for member in members if not member.deleting and _must_go(member, status.version, spare_ended)]
@@ -36,7 +34,7 @@ def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase,
 def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
     if member.out_of_sync or not member.wanted:
         return True
-    return member.version < version and not (spare_ended and member.phase in ENDED)
+    return member.version < version and not (spare_ended and member.phase in ENDED_PHASES)
 
 
 def restarts_all(status: batch.JobStatus) -> bool:
@@ -46,7 +44,7 @@ def restarts_all(status: batch.JobStatus) -> bool:
 
 def restarts_a_part(status: batch.JobStatus) -> bool:
     """Whether a restart of a task, a partition or a Pod is under way: what goes is made again one by one meanwhile."""
-    return status.state.phase == JobPhase.RESTARTING and status.state.reason in _PARTS
+    return status.state.phase == JobPhase.RESTARTING and status.state.reason in TARGETED
 
 
 def interrupted(doomed: Iterable[Member]) -> bool:

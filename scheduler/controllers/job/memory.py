@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.api import batch
-from scheduler.api.batch import Action, Command
+from scheduler.api.batch import Action
 from scheduler.api.decisions import EventPost
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.blueprint import Blueprint
@@ -20,7 +20,11 @@ class Order:
 
     action: Action
     request: Request | None = None
-    command: Command | None = None
+
+    @property
+    def aimless(self) -> bool:
+        """A partition is to be restarted, and what gave rise to it is in none: nothing is done, as in Volcano."""
+        return self.action is Action.RESTART_PARTITION and (self.request is None or not self.request.partition)
 
 
 @dataclass(slots=True)

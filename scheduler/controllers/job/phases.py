@@ -16,7 +16,9 @@ ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
     JobPhase.TERMINATING: JobPhase.TERMINATED,
 }
 """Phases that last until no Pod is alive, and what they turn into then."""
-IDLE_PHASES: Final = FINISHED_PHASES | ENDING_PHASES.keys() | {JobPhase.ABORTED}
+OVER_PHASES: Final = FINISHED_PHASES | {JobPhase.ABORTED}
+"""Phases that a job leaves only when somebody asks for it."""
+IDLE_PHASES: Final = OVER_PHASES | ENDING_PHASES.keys()
 """Phases in which no Pod is to be alive and no PodGroup is to exist."""
 TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
 """Actions that concern some of the Pods."""

@@ -7,8 +7,9 @@ import msgspec
 from scheduler.api import batch
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.names import PARTITION_ID, TASK_SPEC
-from scheduler.api.objects import PodGroup, PriorityClass
+from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
 from scheduler.controllers.job.blueprint import Blueprint, Task
 from scheduler.controllers.job.events import job_of
@@ -32,6 +33,11 @@ def find_group(store: Store, job: batch.Job) -> PodGroup | None:
     older = store.get(POD_GROUP, PodGroup, job.metadata.namespace, job.metadata.name)
     owner = None if older is None else job_of(older)
     return older if owner is not None and owner.uid == job.metadata.uid else None
+
+
+def admitted(group: PodGroup | None) -> bool:
+    """Whether there is room for its Pods: only then they are made."""
+    return group is not None and group.status.phase not in ("", "Pending")
 
 
 def create_group(job: batch.Job, spec: Json) -> Create:

@@ -77,13 +77,10 @@ def due_in(old: batch.JobStatus, new: batch.JobStatus, memory: Memory, now: floa
 
 
 def _decisive(old: batch.JobStatus, new: batch.JobStatus) -> bool:
-    """Whether more has changed than counts."""
-    return (old.state, old.version, old.retry_count, old.controlled_resources) != (
-        new.state,
-        new.version,
-        new.retry_count,
-        new.controlled_resources,
-    )
+    """Whether more has changed than counts, and what is listed beside them."""
+    if len(new.controlled_resources or ()) < len(old.controlled_resources or ()):
+        return True
+    return (old.state, old.version, old.retry_count) != (new.state, new.version, new.retry_count)
 
 
 def _is_new(old: batch.JobStatus, new: batch.JobStatus) -> bool:

@@ -13,18 +13,22 @@ from scheduler.api.names import (
     JOB_FORWARDING,
     REASON_QUEUE_NOT_FOUND,
 )
-from scheduler.api.objects import PersistentVolumeClaim, Pod, PodGroup, Queue
-from scheduler.controllers.effects import Create, Effect, Json, Patch
+from scheduler.api.objects import Pod
+from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.api.storage import PersistentVolumeClaim
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch
 from scheduler.controllers.job.blueprint import Blueprint, Task
 from scheduler.controllers.job.census import Member
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError
+from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, dress_pod, wanted_objects
 from scheduler.controllers.job.pod import pod_manifest
-from scheduler.controllers.job.podgroup import create_group, update_group
+from scheduler.controllers.job.podgroup import admitted, create_group, update_group
 from scheduler.controllers.job.volumes import Volume, create_claim, mount_volumes, volumes_of
 from scheduler.controllers.store import Key, Store
 
-_NOT_ADMITTED = ("", "Pending")
-"""Phases of a PodGroup for which there is no room yet: its Pods are not made."""
+PLUGIN_KEY = "plugin-"
+"""Prefix of the keys of plugins in ``controlledResources``."""
+_UNLISTED = frozenset({"hcclrank"})
+"""Plugins that a job's status does not name, as in Volcano."""
 
 
 class Obstacle(NamedTuple):
@@ -89,7 +93,7 @@ def missing(context: Context, surplus: bool) -> Wants:
     update = update_group(group, context.group_spec)
     if update is not None:
         wants.group.append(update)
-    if group.status.phase not in _NOT_ADMITTED:
+    if admitted(group):
         _pods(context, group, volumes, wants)
     if (wants.pods or surplus) and not context.refreshed:
         _refresh(context, wants)
@@ -107,6 +111,7 @@ def no_queue(store: Store, blueprint: Blueprint) -> Obstacle | None:
 def _objects(context: Context, volumes: list[Volume], wants: Wants) -> None:
     """Claims and plugins' objects that the status does not list yet."""
     job, namespace = context.job, context.job.metadata.namespace
+    wants.resources = wants.resources or made(job, context.group)
     for volume in volumes:
         name = f"volume-pvc-{volume.claim}"
         if name in wants.resources:
@@ -123,14 +128,32 @@ def _objects(context: Context, volumes: list[Volume], wants: Wants) -> None:
             wants.objects.append(create_claim(job, volume))
         wants.resources[name] = volume.claim
     for name, plugin in context.plugins.items():
-        if wants.resources.get(f"plugin-{name}") == name:
+        if wants.resources.get(PLUGIN_KEY + name) == name:
             continue
         try:
-            wants.objects += [Create(wanted.kind, wanted.build()) for wanted in plugin.wanted(job)]
+            brought = wanted_objects({name: plugin}, job)
+            wants.objects += [Create(wanted.kind, wanted.build(), job.metadata.uid) for wanted in brought]
         except PluginError as error:
             wants.obstacles.append(plugin_obstacle(error))
             continue
-        wants.resources[f"plugin-{name}"] = name
+        if name not in _UNLISTED:
+            wants.resources[PLUGIN_KEY + name] = name
+
+
+def made(job: batch.Job, group: PodGroup | None) -> dict[str, str]:
+    """What a job has of which the status lists nothing yet: the first one does not. The PodGroup is made last, so where
+    there is one there is all."""
+    if group is None:
+        return {}
+    claims = {f"volume-pvc-{volume.claim}": volume.claim for volume in volumes_of(job)[0]}
+    return claims | {PLUGIN_KEY + name: name for name in job.spec.plugins or () if name not in _UNLISTED}
+
+
+def withdrawn(job: batch.Job, plugins: Mapping[str, JobPlugin]) -> list[Effect]:
+    """The deletion of all that plugins brought to a job and that is the job's. Raises PluginError."""
+    meta = job.metadata
+    brought = wanted_objects(plugins, job)
+    return [Delete(wanted.kind, meta.namespace, wanted.name, owner=meta.uid) for wanted in brought]
 
 
 def _forward(context: Context, wants: Wants) -> None:
@@ -145,11 +168,10 @@ def _forward(context: Context, wants: Wants) -> None:
 def _refresh(context: Context, wants: Wants) -> None:
     job = context.job
     try:
-        for plugin in context.plugins.values():
-            for wanted in plugin.wanted(job):
-                if wanted.refresh:
-                    body = {"data": wanted.build()["data"]}
-                    wants.refresh.append(Patch(wanted.kind, job.metadata.namespace, wanted.name, body))
+        for wanted in wanted_objects(context.plugins, job):
+            if wanted.refresh:
+                body, meta = {"data": wanted.build()["data"]}, job.metadata
+                wants.refresh.append(Patch(wanted.kind, meta.namespace, wanted.name, body, owner=meta.uid))
     except PluginError as error:
         wants.obstacles.append(plugin_obstacle(error))
 
@@ -175,8 +197,7 @@ def _pods(context: Context, group: PodGroup, volumes: list[Volume], wants: Wants
         pod = pod_manifest(context.job, blueprint, slot, name, group.metadata.name, context.status)
         try:
             mount_volumes(pod, context.job, volumes)
-            for plugin in context.plugins.values():
-                plugin.dress(pod, slot.task.spec, slot.replica, context.job)
+            dress_pod(context.plugins, pod, slot.task.spec, slot.replica, context.job)
         except PluginError as error:
             wants.obstacles.append(plugin_obstacle(error))
             return

@@ -49,7 +49,7 @@ def create_claim(job: batch.Job, volume: Volume) -> Create:
 def mount_volumes(pod: Json, job: batch.Job, volumes: list[Volume]) -> None:
     """Mount the job's volumes in the containers of a Pod. Raises PluginError naming a field of a wrong type."""
     for volume in volumes:
-        name = f"{job.metadata.name[:50]}-{_twelve(job, 'volume', volume.claim)}"
+        name = f"{job.metadata.name[:50].replace('.', '-')}-{_twelve(job, 'volume', volume.claim)}"
         add_volume(pod, {"name": name, "persistentVolumeClaim": {"claimName": volume.claim}})
         for container in containers(pod):
             mount(container, {"name": name, "mountPath": volume.path})

@@ -12,18 +12,18 @@ import msgspec
 from scheduler.api.batch import Workload
 from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind, find_kind
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
-from scheduler.api.objects import KubeObject, Pod, PodGroup
+from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
 from scheduler.controllers.store import Key, Store
 
-LINGER: Final = 2.0
+LINGER: Final = 0.5
 """Seconds between two looks at the Pods that an owner scaled to zero still has."""
 _OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 """Kinds whose annotations count."""
 _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
 """Fields of the spec that are ours."""
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class PodGroupController:
@@ -70,7 +70,7 @@ class PodGroupController:
         if (
             pod.spec.scheduler_name not in self._schedulers
             or (meta.annotations and meta.annotations.get(GROUP_NAME))
-            or pod.status.phase in _ENDED
+            or pod.status.phase in ENDED_PHASES
             or meta.deletion_timestamp
         ):
             return None
@@ -190,4 +190,4 @@ def _idle(owner: KubeObject) -> bool:
 
 
 def _lives(pod: Pod) -> bool:
-    return not pod.metadata.deletion_timestamp and pod.status.phase not in _ENDED
+    return not pod.metadata.deletion_timestamp and pod.status.phase not in ENDED_PHASES

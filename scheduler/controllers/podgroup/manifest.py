@@ -27,7 +27,7 @@ from scheduler.api.names import (
     REVOCABLE_ZONE,
     VOLCANO_PREFIX,
 )
-from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.quantity import QuantityError
 from scheduler.controllers.effects import Json, Post
 from scheduler.controllers.owners import owner_reference
@@ -102,16 +102,12 @@ def wanted(pod: Pod, owners: Iterable[Owner]) -> Wanted:
     return result
 
 
-def _copied(owner: OwnerReference) -> Json:
-    """Without holding up the owner's deletion, which takes a right that nobody can give for every kind of owner."""
-    return {key: value for key, value in msgspec.to_builtins(owner).items() if key != "blockOwnerDeletion"}
-
-
 def manifest(pod: Pod, group: Wanted) -> Json:
     """A new PodGroup; it goes with what manages the Pod or, where nothing does, with the Pod."""
     metadata: Json = {"name": group_name(pod), "namespace": pod.metadata.namespace}
     if controller_of(pod) is not None:
-        metadata["ownerReferences"] = [_copied(owner) for owner in pod.metadata.owner_references or ()]
+        # Without blockOwnerDeletion: nobody can give the right to hold up owners of every kind.
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references or ()]
     else:
         metadata["ownerReferences"] = [owner_reference(POD, pod)]
     if group.annotations:
@@ -122,7 +118,7 @@ def manifest(pod: Pod, group: Wanted) -> Json:
         "apiVersion": POD_GROUP.api_version,
         "kind": POD_GROUP.name,
         "metadata": metadata,
-        "spec": group.spec,
+        "spec": {field: value for field, value in group.spec.items() if value != 0},  # as Volcano writes it
         "status": {"phase": "Pending"},
     }
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from scheduler.api.batch import Action, Command
 from scheduler.api.decisions import EventPost
-from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE, Kind, find_kind
+from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import (
     CLOSED_BY_PARENT,
     DEFAULT_QUEUE,
@@ -17,15 +17,15 @@ from scheduler.api.names import (
     REASON_QUEUE_NOT_FOUND,
     ROOT_QUEUE,
 )
-from scheduler.api.objects import KubeObject, PodGroup, Queue
+from scheduler.api.objects import KubeObject
 from scheduler.api.queue import OPEN
-from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, Post
-from scheduler.controllers.posts import event, malformed, normal, warning
+from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.controllers.commands import Commands, delete
+from scheduler.controllers.effects import Effect, Json, Patch, Plan, Post
+from scheduler.controllers.posts import event, normal, warning
 from scheduler.controllers.queue.state import SHUT, Verdict, decide
 from scheduler.controllers.store import Key, Store
 
-PATIENCE: Final = 30.0
-"""Seconds that a Command waits for a Queue that is not there (yet)."""
 _ACTIONS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE)
 _NO_COUNTS: Final[Mapping[str, int]] = {}
 
@@ -41,8 +41,7 @@ class QueueController:
         self._groups: dict[str, dict[str, int]] = {}
         """Queue -> phase -> PodGroups; no zeros."""
         self._children: dict[str, set[str]] = {}
-        self._commands: dict[str, dict[Key, float]] = {}
-        """Queue -> Commands aimed at it -> when they were first seen."""
+        self._commands = Commands(store, QUEUE, _ACTIONS, REASON_QUEUE_NOT_FOUND)
         self._failures: dict[Key, EventPost] = {}
         """What to tell of the last write of a state, which failed."""
 
@@ -80,20 +79,10 @@ class QueueController:
         return [("", queue)]
 
     def _observe_command(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
-        command = new or old
-        if command is None or command.target is None or not command.target.name:
-            return []
-        if find_kind(command.target.api_version, command.target.kind) is not QUEUE:
-            return []
-        queue, key = command.target.name, (command.metadata.namespace, command.metadata.name)
-        if new is not None:
-            self._commands.setdefault(queue, {}).setdefault(key, now)
-            return [("", queue)]
-        commands = self._commands.get(queue, {})
-        commands.pop(key, None)
-        if not commands:
-            self._commands.pop(queue, None)
-        return [("", queue), *self._below(queue)]  # they may have waited for what it did
+        keys = self._commands.observe(old, new, now)
+        if new is None:  # others may have waited for what it did
+            keys += [child for _, queue in keys for child in self._below(queue)]
+        return keys
 
     def _observe_queue(self, old: Queue | None, new: Queue | None) -> list[Key]:
         before = None if old is None else (old.metadata.uid, _parent(old), old.status.state, _annotation(old))
@@ -118,13 +107,13 @@ class QueueController:
     def plan(self, key: Key, now: float) -> Plan:
         name = key[1]
         queue = self._store.get(QUEUE, Queue, "", name)
-        command = self._next_command(name)
         if queue is None:
-            return self._without(name, command, now)
-        action, last = "", Plan()
+            self._failures.pop(key, None)
+            return self._commands.without_target(key, now)
+        command, action, last = self._commands.next(key), None, Plan()
         if command is not None:
-            action, remark = _order(command, queue)
-            last.then(*remark).then(Delete(COMMAND, *_key(command), command.metadata.uid))
+            action, remark = self._commands.action_of(command, queue)
+            last.then(*([remark] if remark else [])).then(delete(command))
         verdict = decide(queue, self._above(queue), action, name in self._groups)
         pause = self._pause(queue, command, now) if command is not None and verdict.refusal else 0.0
         if pause > 0:
@@ -137,31 +126,12 @@ class QueueController:
         plan.stages += last.stages
         return plan
 
-    def _without(self, name: str, command: Command | None, now: float) -> Plan:
-        """No such Queue: a Command for it waits a while, then goes."""
-        if command is None:
-            return Plan()
-        if now - self._commands[name][_key(command)] < PATIENCE:
-            return Plan(problem=f"queue {name} is not there")
-        return Plan(
-            [
-                [_not_found(command, f"queue {name} is not there")],
-                [Delete(COMMAND, *_key(command), command.metadata.uid)],
-            ]
-        )
-
-    def _next_command(self, queue: str) -> Command | None:
-        """The oldest Command aimed at a Queue; resource versions tell those of one second apart."""
-        found = [self._store.get(COMMAND, Command, *key) for key in self._commands.get(queue, ())]
-        commands = [command for command in found if command is not None]
-        return min(commands, key=_age, default=None)
-
     def _pause(self, queue: Queue, command: Command, now: float) -> float:
         """Seconds that a refused Command may still wait because another one is about to open the Queue above."""
-        above = [self._store.get(COMMAND, Command, *key) for key in self._commands.get(queue.spec.parent, ())]
-        if not any(other is not None and other.action == Action.OPEN_QUEUE for other in above):
+        above = self._commands.of(("", queue.spec.parent))
+        if not any(other.action == Action.OPEN_QUEUE for other in above):
             return 0.0
-        return max(0.0, self._commands[queue.metadata.name][_key(command)] + PATIENCE - now)
+        return self._commands.patience(("", queue.metadata.name), command, now)
 
     def _above(self, queue: Queue) -> str:
         """The state of the Queue above; the root is always open."""
@@ -188,7 +158,7 @@ class QueueController:
         self._failures[key] = told
 
 
-def _carried_out(queue: Queue, verdict: Verdict, action: str) -> Plan:
+def _carried_out(queue: Queue, verdict: Verdict, action: Action | None) -> Plan:
     """The annotation says why before a Queue closes, and stops saying so only after it has opened: wherever this is cut
     short, the next look comes to the same end."""
     name, uid, now = queue.metadata.name, queue.metadata.uid, queue.status.state
@@ -199,7 +169,7 @@ def _carried_out(queue: Queue, verdict: Verdict, action: str) -> Plan:
     if verdict.closed_by_parent is not None:
         value = "true" if verdict.closed_by_parent else "false"
         if _annotation(queue) != value:
-            (first if verdict.closed_by_parent else last)["metadata"] = {"annotations": {CLOSED_BY_PARENT: value}}
+            (first if verdict.state in SHUT else last)["metadata"] = {"annotations": {CLOSED_BY_PARENT: value}}
     plan = Plan()
     if first:
         plan.then(Patch(QUEUE, "", name, first, uid))
@@ -208,36 +178,12 @@ def _carried_out(queue: Queue, verdict: Verdict, action: str) -> Plan:
     told: list[Effect] = []
     if verdict.state in SHUT and now not in SHUT:
         told.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
-    if verdict.refusal and action == Action.CLOSE_QUEUE:
-        told.append(warning(QUEUE, queue, action, f"Close queue failed for {verdict.refusal}"))
-    elif verdict.refusal:
-        told.append(warning(QUEUE, queue, action, verdict.refusal))
+    if verdict.refusal and action is not None:
+        prefix = "Close queue failed for " if action is Action.CLOSE_QUEUE else ""
+        told.append(warning(QUEUE, queue, action, prefix + verdict.refusal))
     if last:
         told.append(Patch(QUEUE, "", name, last, uid))
     return plan.then(*told)
-
-
-def _order(command: Command, queue: Queue) -> tuple[str, list[Effect]]:
-    """What a Command asks of a Queue, and what is to be told of one that asks nothing."""
-    if command.target is not None and command.target.uid and command.target.uid != queue.metadata.uid:
-        return "", [_not_found(command, f"queue {queue.metadata.name} ({command.target.uid}) is not there any more")]
-    if command.action in _ACTIONS:
-        return command.action, []
-    problem = f"{command.action[:64]!r} is nothing a queue can do: {', '.join(_ACTIONS)}"
-    return "", [malformed(COMMAND, command, "action", problem)]
-
-
-def _not_found(command: Command, message: str) -> Post:
-    return warning(COMMAND, command, REASON_QUEUE_NOT_FOUND, message)
-
-
-def _key(obj: KubeObject) -> Key:
-    return obj.metadata.namespace, obj.metadata.name
-
-
-def _age(command: Command) -> tuple[str, int, str, Key]:
-    version = command.metadata.resource_version
-    return command.metadata.creation_timestamp or "", len(version), version, _key(command)
 
 
 def _place(group: PodGroup | None) -> tuple[str, str] | None:

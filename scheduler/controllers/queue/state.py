@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from scheduler.api.batch import Action
 from scheduler.api.names import CLOSED_BY_PARENT, ROOT_QUEUE
-from scheduler.api.objects import Queue
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
+from scheduler.api.scheduling import Queue
 
 SHUT = (CLOSING, CLOSED)
 
@@ -25,8 +25,8 @@ class Verdict:
     """Why it was not done as asked, or ""."""
 
 
-def decide(queue: Queue, above: str, action: str, populated: bool) -> Verdict:
-    """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks, or "".
+def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> Verdict:
+    """``above``: the state of the Queue above, "" if that is not known. ``action``: what a Command asks.
     ``populated``: whether it has PodGroups."""
     if queue.metadata.name == ROOT_QUEUE:
         return Verdict(OPEN, refusal="the root queue cannot be closed" if action == Action.CLOSE_QUEUE else "")

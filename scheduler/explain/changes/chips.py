@@ -37,7 +37,7 @@ Chip = tuple[int, int]
 
 def free_chips(evidence: Evidence) -> Iterator[Plan]:
     session = evidence.session
-    plugin = next((plugin for plugin in session.plugins if isinstance(plugin, Ascend)), None)
+    plugin = evidence.session.plugin(Ascend)
     position = session.dimensions.find(ASCEND_910)
     if plugin is None or position is None:
         return

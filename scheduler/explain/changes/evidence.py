@@ -4,11 +4,12 @@ node even if no queue stands in the way."""
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.kinds import NODE
+from scheduler.api.kinds import NODE, Kind
 from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
@@ -63,6 +64,11 @@ class Evidence:
     def plugins(self) -> set[str]:
         """The plugins that are configured."""
         return {option.name for tier in self.session.configuration.tiers for option in tier}
+
+    def unused(self, kind: Kind, stem: str) -> str:
+        """A name like the one given that no object of a kind without namespaces has."""
+        names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+        return next(name for name in names if self.cluster.server.find(kind, "", name) is None)
 
     @contextmanager
     def crowded(self) -> Iterator[list[Task]]:

@@ -9,9 +9,9 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import KUBE_SYSTEM
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import READY_STATUSES, TaskStatus
 from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
 from scheduler.explain.explanation import Held
 from scheduler.explain.nodes import compared
 from scheduler.explain.target import owners
@@ -43,18 +43,44 @@ def _without_gates(pod: Raw) -> Raw:
 
 
 def lower_minimum(evidence: Evidence) -> Iterator[Plan]:
-    """Ask for fewer Pods at once, where there are not as many as the job asks for."""
+    """Ask for fewer Pods at once, of all or of a task, where there are not as many as the job asks for."""
     job = evidence.job
     there = job.ready_count + job.count(TaskStatus.PIPELINED, TaskStatus.PENDING)
-    if not 0 < there < job.min_member:
-        return
+    levers = []
+    if 0 < there < job.min_member:
+        change = partial(_with_minimum, job, there)
+        levers.append(Lever(ChangeKind.MINIMUM, job.min_member - there, job.min_member - 1, change))
+    counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
+    for role, minimum in sorted(job.role_minimum.items()):
+        if there and counts.get(role, 0) < minimum and job.roles_binding:
+            change = partial(_with_role_minimum, job, role, counts.get(role, 0))
+            levers.append(Lever(ChangeKind.MINIMUM, minimum - counts.get(role, 0), minimum, change, role))
+    if levers:
+        yield tuple(levers)
 
-    def at(degree: int) -> Step:
-        minimum = job.min_member - degree
-        text = f"lower minMember of PodGroup {job.key} from {job.min_member} to {minimum} (it has {there} Pods)"
-        return Step(text, (Edit(POD_GROUP, job.namespace, job.name, partial(_with_minimum, minimum=minimum)),))
 
-    yield (Lever(ChangeKind.MINIMUM, job.min_member - there, job.min_member - 1, at),)
+def _with_minimum(job: Job, there: int, degree: int) -> Step:
+    minimum = job.min_member - degree
+    text = f"lower minMember of PodGroup {job.key} from {job.min_member} to {minimum} (it has {there} Pods)"
+
+    def lowered(group: Raw) -> Raw:
+        group["spec"]["minMember"] = minimum
+        return group
+
+    return Step(text, (Edit(POD_GROUP, job.namespace, job.name, lowered),))
+
+
+def _with_role_minimum(job: Job, role: str, there: int, degree: int) -> Step:
+    before = job.role_minimum[role]
+    text = (
+        f"lower minTaskMember of task {role} of PodGroup {job.key} from {before} to {before - degree} (it has {there})"
+    )
+
+    def lowered(group: Raw) -> Raw:
+        group["spec"]["minTaskMember"] = {**group["spec"]["minTaskMember"], role: before - degree}
+        return group
+
+    return Step(text, (Edit(POD_GROUP, job.namespace, job.name, lowered),))
 
 
 def allow_tiers(evidence: Evidence) -> Iterator[Plan]:
@@ -86,21 +112,11 @@ def move_to_leaf(evidence: Evidence) -> Iterator[Plan]:
     for name in below[:_SINGLE]:
         edit = Edit(POD_GROUP, job.namespace, job.name, partial(_with_queue, queue=name))
         step = Step(f"put PodGroup {job.key} into queue {name}, below {job.queue}", (edit,))
-        yield (Lever(ChangeKind.QUEUE_OF_JOB, 1, 1, partial(_whole, step), name),)
+        yield (whole(ChangeKind.QUEUE_OF_JOB, step, name),)
 
 
 def _with_queue(group: Raw, queue: str) -> Raw:
     group["spec"]["queue"] = queue
-    return group
-
-
-def _whole(step: Step, degree: int) -> Step:
-    """A step of which there is only all."""
-    return step
-
-
-def _with_minimum(group: Raw, minimum: int) -> Raw:
-    group["spec"]["minMember"] = minimum
     return group
 
 
@@ -129,13 +145,13 @@ def _deleted(evidence: Evidence, others: list[Job], degree: int) -> Step:
 
 
 def _described(evidence: Evidence, job: Job) -> str:
-    kind, name = _owner(evidence, job)
+    kind, name = owner_of(evidence, job)
     pods = f"{job.size} Pod{'s' * (job.size != 1)}"
     return f"{kind} {job.namespace}/{name} ({pods} in queue {job.queue}, priority {job.priority})"
 
 
-def _owner(evidence: Evidence, job: Job) -> tuple[str, str]:
-    """The vcjob that a PodGroup is of, or the PodGroup itself."""
+def owner_of(evidence: Evidence, job: Job) -> tuple[str, str]:
+    """Kind and name of the vcjob that a PodGroup is of, or of the PodGroup itself."""
     group = evidence.cluster.server.find(POD_GROUP, job.namespace, job.name)
     uids = owners(group) if group is not None else []
     for raw in evidence.cluster.server.of(VCJOB):
@@ -145,7 +161,7 @@ def _owner(evidence: Evidence, job: Job) -> tuple[str, str]:
 
 
 def _deletion(evidence: Evidence, job: Job) -> Edit:
-    kind, name = _owner(evidence, job)
+    kind, name = owner_of(evidence, job)
     return Edit(VCJOB if kind == "job" else POD_GROUP, job.namespace, name, lambda raw: None)
 
 

@@ -13,25 +13,36 @@ Transform = Callable[[Raw], Raw | None]
 
 class ChangeKind(Enum):
     """What kinds of changes there are, in the order in which they are preferred: first what only the owner of the job
-    or the queue has to write, then what needs labels and taints, then free amounts, then new machines, and last what
-    others would lose."""
+    or the queue has to write, then arguments, then what needs labels and taints, then free amounts, devices and
+    volumes, then new machines, and last what others would lose."""
 
     GATES = "scheduling gates"
     MINIMUM = "minMember"
     TOPOLOGY = "network topology"
+    REVOCABLE = "revocable zone"
     QUEUE_OF_JOB = "queue of the job"
     QUEUE = "queue"
     QUEUE_STATE = "queue state"
+    NODE_GROUP = "node group"
+    NODE_GROUP_LIMIT = "limit of a node group"
     RESOURCE_QUOTA = "ResourceQuota"
     CARD_QUOTA = "card quota"
     CAPABILITY = "queue capability"
     DESERVED = "queue deserved"
     WEIGHT = "queue weight"
+    DEVICE_QUOTA = "device quota"
     OVERCOMMIT = "overcommit"
+    HOURS = "hours of a zone"
+    LOAD = "load of nodes"
     NODES_MADE_FIT = "nodes made fit"
     CHIPS = "chips"
+    DEVICES = "devices"
+    STORAGE = "storage"
+    VOLUMES = "volumes"
+    ATTACHMENTS = "volumes of one node"
     AMOUNT = "amount on one node"
     NODES = "nodes"
+    PRIORITY = "priority"
     DELETE = "delete"
 
 
@@ -88,6 +99,11 @@ class Lever:
 
 
 Plan = tuple[Lever, ...]
+
+
+def whole(kind: ChangeKind, step: Step, what: str = "") -> Lever:
+    """A lever of which there is only all."""
+    return Lever(kind, 1, 1, lambda degree: step, what)
 
 
 # --- words ---

@@ -1,6 +1,6 @@
 """What would have to change about a node so that its taints, its cordon and its labels let a Pod in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,13 @@ class Mend:
         return self.size > 0
 
 
-def mends(node: Node, spec: PodSpec) -> Mend | None:
-    """What it takes for a Pod of that spec; None: labels cannot do it."""
+def mends(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> Mend | None:
+    """What it takes for a Pod of that spec; None: labels cannot do it. ``wanted``: labels that the node has to have
+    besides, whatever they say."""
     labels = _labels(node, spec)
     if labels is None:
         return None
+    labels |= {key: value for key, value in wanted.items() if key not in (node.metadata.labels or {})}
     tolerations = spec.tolerations or ()
     taints = tuple(
         (taint.key, taint.value, taint.effect)

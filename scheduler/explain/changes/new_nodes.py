@@ -8,22 +8,22 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.kinds import NODE, NUMATOPOLOGY
-from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL
+from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
+from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL, NODEGROUP_NAME
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task
 from scheduler.cluster.manifests import decode
 from scheduler.explain.amounts import quantity
 from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.groups import group_label
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
 from scheduler.explain.changes.mending import mended, mends
-from scheduler.explain.changes.nodes import room
 from scheduler.explain.explanation import Held
-from scheduler.explain.nodes import compared, passing
+from scheduler.explain.nodes import compared, passing, room
 from scheduler.framework.columns import Filter, Scope
 
-_MOST_NODES: Final = 256
+_MOST_NODES: Final = 64
 _SPARE: Final = 4
 _LEFT_OUT: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "ownerReferences")
 _BARE: Final[Raw] = {"metadata": {"labels": {HOSTNAME_LABEL: ""}}, "spec": {}, "status": {"allocatable": {}}}
@@ -44,7 +44,7 @@ class Model:
     amounts: dict[str, float] = field(default_factory=dict)
     """Amounts it has to offer besides, or more of."""
     labels: dict[str, str] = field(default_factory=dict)
-    """Labels that name the cards it has to have."""
+    """Labels that name its node group and the cards it has to have."""
     task: Task | None = None
     """A Pod whose taints and labels the node has to suit; None: it does."""
 
@@ -103,7 +103,7 @@ def _made_to_measure(evidence: Evidence, task: Task, *, bare: bool) -> Model:
         short = task.cls.request[dims][:, np.newaxis]
     names = session.dimensions.names
     amounts = {names[d]: float(task.cls.request[d]) for d, missing in zip(dims, short[:, 0], strict=True) if missing}
-    return Model(original, name, 1, amounts, _card_labels(task, names), task)
+    return Model(original, name, 1, amounts, {**group_label(evidence), **_card_labels(task, names)}, task)
 
 
 def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
@@ -119,19 +119,38 @@ def _with_nodes(evidence: Evidence, model: Model, degree: int) -> Step:
     edits = []
     for name in _names(evidence, model.name or "node", degree):
         edits.append(Edit(NODE, "", name, partial(_new_node, model, name), creates=True))
-        topology = evidence.cluster.server.find(NUMATOPOLOGY, "", model.name) if model.name else None
-        if topology is not None:
-            edits.append(Edit(NUMATOPOLOGY, "", name, partial(_renamed, topology, name), creates=True))
+        edits += _companions(evidence, model.name, name)
     like = f" like {model.name}" if model.name else ""
     return Step(f"{degree} {'node' if degree == 1 else 'nodes'}{like} more{_besides(model)}", tuple(edits))
+
+
+def _companions(evidence: Evidence, model: str, name: str) -> Iterator[Edit]:
+    """What else there is of a node: its NUMA nodes, its CSI drivers, its devices."""
+    server = evidence.cluster.server
+    for kind in (NUMATOPOLOGY, CSI_NODE):
+        theirs = server.find(kind, "", model)
+        if theirs is not None:
+            yield Edit(kind, "", name, partial(_renamed, theirs, name), creates=True)
+    for theirs in server.of(RESOURCE_SLICE):
+        if model and theirs["spec"].get("nodeName") == model:
+            own = f"{theirs['metadata']['name']}-of-{name}"
+            yield Edit(RESOURCE_SLICE, "", own, partial(_slice_of, theirs, own, name), creates=True)
+
+
+def _slice_of(theirs: Raw, own: str, node: str, blank: Raw) -> Raw:
+    """The devices of the model, in a pool of the new node's."""
+    made = _renamed(theirs, own, blank)
+    pool = made["spec"]["pool"]
+    return {**made, "spec": {**made["spec"], "nodeName": node, "pool": {**pool, "name": f"{pool['name']}-of-{node}"}}}
 
 
 def _besides(model: Model) -> str:
     """How the new nodes differ from their model."""
     parts = [f"{quantity(resource, amount)} {resource}" for resource, amount in model.amounts.items()]
     parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product")]
+    parts += [f"label {key}={text}" for key, text in model.labels.items() if key == NODEGROUP_NAME]
     if model.task is not None:
-        mend = mends(_decoded(model.original), model.task.cls.spec)
+        mend = mends(_decoded(model.original), model.task.cls.spec, {})
         parts += [f"label {key}={value}" for key, value in (mend.labels if mend else ())]
         bare = ", without taints" if mend and (mend.taints or mend.uncordon) else ""
     else:
@@ -163,7 +182,7 @@ def _new_node(model: Model, name: str, blank: Raw) -> Raw:
         status = made.setdefault("status", {})
         more = {resource: format_amount(resource, amount) for resource, amount in model.amounts.items()}
         status["allocatable"] = {**_ROOM_FOR_PODS, **(status.get("allocatable") or {}), **more}
-        mend = mends(_decoded(made), model.task.cls.spec)
+        mend = mends(_decoded(made), model.task.cls.spec, {})
         made = made if mend is None else mended(mend, made)
     return made
 

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from scheduler.api.kinds import NODE
 from scheduler.api.node import Rows
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector, format_amount
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, format_amount
 from scheduler.api.task import Task
 from scheduler.explain.amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.groups import group_label
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
 from scheduler.explain.changes.mending import Mend, mended, mends, words
-from scheduler.explain.nodes import compared, passing
+from scheduler.explain.nodes import compared, passing, room
 from scheduler.plugins.predicates.node_conditions import PodCountFilter
 
 _MOST_NODES: Final = 256
@@ -136,11 +137,11 @@ def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
 
 def _mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
     """Row -> what has to change about its taints, cordon and labels."""
-    nodes = evidence.session.nodes.facts.objects
+    nodes, labels = evidence.session.nodes.facts.objects, group_label(evidence)
     return {
         row: mend
         for row in evidence.rows.tolist()
-        if (mend := mends(nodes[row], task.cls.spec)) is not None and mend.needed
+        if (mend := mends(nodes[row], task.cls.spec, labels)) is not None and mend.needed
     }
 
 
@@ -156,11 +157,3 @@ def _with_more(node: str, resource: str, now: float, degree: int) -> Step:
 
     text = f"{quantity(resource, more)} {resource} more on node {node}"
     return Step(text, (Edit(NODE, "", node, enlarged),))
-
-
-def room(amounts: Vector, task: Task) -> int:
-    """How many Pods like the task the amounts would do for."""
-    asked = task.cls.request > 0
-    if not asked.any():
-        return 1
-    return max(int((amounts[asked] // task.cls.request[asked]).min()), 0)

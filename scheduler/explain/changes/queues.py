@@ -9,20 +9,17 @@ import numpy as np
 
 from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
 from scheduler.api.names import CARD_QUOTA, CLOSED_BY_PARENT, CPU, MEMORY
-from scheduler.api.queue import OPEN
+from scheduler.api.queue import OPEN, ancestors
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.explain.amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, whole
 from scheduler.explain.explanation import Held
 from scheduler.explain.turn import used_by
-from scheduler.framework.status import ancestors
-from scheduler.plugins.overcommit import DEFAULT_FACTOR
 
 _LIMITING: Final = frozenset({"proportion", "capacity", "capacity-card"})
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
-_HUNDREDTHS: Final = 100
 _SPARE: Final = 4
 """How many times the amount that should do is tried before a limit is given up as not the cause."""
 
@@ -32,7 +29,7 @@ def create_queue(evidence: Evidence) -> Iterator[Plan]:
     name = evidence.job.queue
     if name not in evidence.session.queues:
         edit = Edit(QUEUE, "", name, _new_queue, creates=True)
-        yield (Lever(ChangeKind.QUEUE, 1, 1, lambda degree: Step(f"create queue {name}", (edit,))),)
+        yield (whole(ChangeKind.QUEUE, Step(f"create queue {name}", (edit,))),)
 
 
 def _new_queue(blank: Raw) -> Raw:
@@ -46,11 +43,10 @@ def open_queue(evidence: Evidence) -> Iterator[Plan]:
         return
     shut = [above for above in (*reversed(ancestors(queues, name)), name) if not queues[above].open]
     if shut:
-        yield tuple(Lever(ChangeKind.QUEUE_STATE, 1, 1, partial(_opening, queue), queue) for queue in shut)
-
-
-def _opening(queue: str, degree: int) -> Step:
-    return Step(f"open queue {queue}", (Edit(QUEUE, "", queue, _opened),))
+        yield tuple(
+            whole(ChangeKind.QUEUE_STATE, Step(f"open queue {above}", (Edit(QUEUE, "", above, _opened),)), above)
+            for above in shut
+        )
 
 
 def _opened(queue: Raw) -> Raw:
@@ -197,35 +193,3 @@ def _cards(annotations: dict[str, str]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return quota if isinstance(quota, dict) else {}
-
-
-def raise_overcommit(evidence: Evidence) -> Iterator[Plan]:
-    """Let more be promised than the cluster has."""
-    shortages = [s for gate in evidence.gates if gate.plugin == "overcommit" for s in gate.shortages]
-    if not shortages:
-        return
-    session = evidence.session
-    factor = _factor(evidence)
-    total = {name: float(session.total[d]) for d, name in enumerate(session.dimensions.names)}
-    parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
-    guess = max([1, *(int(-(-part * _HUNDREDTHS // 1)) for part in parts)])
-
-    def at(degree: int) -> Step:
-        then = round(factor + degree / _HUNDREDTHS, 2)
-        text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
-        return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
-
-    yield (Lever(ChangeKind.OVERCOMMIT, guess, guess * _SPARE + _HUNDREDTHS, at),)
-
-
-def _factor(evidence: Evidence) -> float:
-    """The factor in force."""
-    for tier in evidence.session.configuration.tiers:
-        for option in tier:
-            given = option.arguments.get("overcommit-factor")
-            if option.name == "overcommit" and isinstance(given, int | float | str):
-                try:
-                    return float(given) if float(given) >= 1 else DEFAULT_FACTOR
-                except ValueError:
-                    return DEFAULT_FACTOR
-    return DEFAULT_FACTOR

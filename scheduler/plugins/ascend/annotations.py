@@ -19,13 +19,13 @@ from scheduler.api.task import Task
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, json_object
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import ids_of
+from scheduler.plugins.predicate_times import PredicateTimes
 
 SUPER_POD_ID: Final = "superPodID"
 RACK_ID: Final = "rackID"
 SERVER_INDEX: Final = "serverIndex"
 NO_SUPER_POD: Final = -2
 _INTERNAL_IP: Final = "InternalIP"
-_NANOSECONDS: Final = 1_000_000_000
 
 
 class PodAnnotations:
@@ -33,21 +33,17 @@ class PodAnnotations:
 
     def __init__(self, family: Family, now: float) -> None:
         self._family = family
-        # The device plugin serves the Pods of a node in the order of their predicate times, so no two may be equal.
-        # The session's time plus the number of the binding is unique as long as sessions are further apart (in
-        # nanoseconds) than the number of bindings in one, and a snapshot always gives the same bytes.
-        self._time = int(now * _NANOSECONDS)
+        self._times = PredicateTimes(now)
 
     def of(
         self, task: Task, node: Node, chips: int, *, distributed: bool, allocatable: int
     ) -> tuple[dict[str, str], list[Malformed]]:
         """The annotations of a task with its chips (a mask) on a node of ``allocatable`` chips, and what of the node's
         annotations could not be used."""
-        self._time += 1
         names = format_chips(chips, self._family.chip_prefix)
         result = {
             self._family.resource: names,
-            PREDICATE_TIME: str(self._time),
+            PREDICATE_TIME: self._times.next(),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
         number = chips.bit_count()

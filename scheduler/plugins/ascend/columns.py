@@ -67,7 +67,7 @@ class RingScore:
         self._rank = table.rank
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        free = self._ledger.free[rows]
+        free = self._ledger.usable(rows, several=False)
         rank = self._rank[0, free] if ahead is None else self._rank[np.minimum(ahead, CHIPS), free]
         broken = CHIPS - self._ledger.capacity[rows].astype(np.int64)
         score: Column = (_STEPS - broken * RANKS - rank) * WEIGHT

@@ -4,13 +4,11 @@ Sources, best first: the device plugin's ConfigMap, the Node's annotations of th
 number of allocatable chips. A list that is malformed is told of and the next source is asked. A list of free chips lags
 what was just bound, so the chips in the annotations of the node's Pods are taken off it, terminating Pods included: as
 long as the Pod exists its chips are not free.
-
-Reading is cheap when nothing changed: the answer for a node is kept with the very objects it came from.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,14 +26,13 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, device_lists, parse_chips, parse_mounted
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import ALL, CHIPS, NONE, highest, lowest
 
 MILLI: Final = 1000
 """Vectors hold chips in thousandths."""
-_SPARE: Final = 1000
-"""How many readings of nodes that may be gone are kept before anyone looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +51,26 @@ class NodeChips:
     problems: tuple[Malformed, ...]
 
 
-class _Known(NamedTuple):
-    """What was made of a node, and of which objects."""
-
-    node: Node
-    config_map: ConfigMap | None
-    tasks: tuple[Task, ...]
-    config_map_key: str
-    chips: NodeChips
-
-
-_known: dict[tuple[str, str], _Known] = {}
-"""(resource, node name) -> the last reading. Those of nodes that are gone are dropped once they outnumber the rest."""
+_readings: Readings[str, NodeChips] = Readings()
+"""By name of the node."""
 
 
 def read_nodes(
     snapshot: Snapshot, family: Family, rows: Rows, allocatable: Sequence[int], position: int
-) -> tuple[list[NodeChips], list[Malformed]]:
-    """The chips of the nodes at ``rows``, and the problems not told of at an earlier reading of the same node.
+) -> list[NodeChips]:
+    """The chips of the nodes at ``rows``.
 
     ``allocatable``: whole chips per row, as the Node object says. ``position``: the resource's place in vectors.
     """
-    objects, tasks_of, config_maps = snapshot.nodes.facts.objects, snapshot.chips, snapshot.config_maps
-    result: list[NodeChips] = []
-    fresh: list[Malformed] = []
-    for row, number in zip(rows.tolist(), allocatable, strict=True):
-        node = objects[row]
-        name = node.metadata.name
-        key = (family.resource, name)
-        known = _known.get(key)
-        map_key = known.config_map_key if known is not None else _config_map_key(name)
-        config_map = config_maps.get(map_key)
-        tasks = tasks_of.get(name, ())
-        if known is None or known.tasks is not tasks or known.node is not node or known.config_map is not config_map:
-            chips = read_node(family, node, config_map, tasks, number, position)
-            told = known.chips.problems if known is not None else ()
-            fresh += [problem for problem in chips.problems if problem not in told]
-            known = _known[key] = _Known(node, config_map, tasks, map_key, chips)
-        result.append(known.chips)
-    if len(_known) > 2 * len(result) + _SPARE:
-        _forget(family.resource, snapshot)
-    return result, fresh
-
-
-def _forget(resource: str, snapshot: Snapshot) -> None:
-    for key in [key for key in _known if key[0] == resource and key[1] not in snapshot.nodes.index]:
-        del _known[key]
+    objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
+    maps, tasks = snapshot.config_maps, snapshot.chips
+    number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
+    sources = {
+        names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()))
+        for row in rows.tolist()
+    }
+    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], number[name], position))
+    return list(readings.values())
 
 
 def _config_map_key(node: str) -> str:

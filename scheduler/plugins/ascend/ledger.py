@@ -1,7 +1,6 @@
 """The chips of all nodes in one session: what is free, what was taken, what terminating Pods will give back.
 
-Chips are chosen where they are taken, when a placement is made, and given back exactly when it is undone. A promise on
-what terminating Pods hold (a pipelined task) is kept apart: it binds nothing, it only keeps a second promise off the
+A promise on what terminating Pods hold (a pipelined task) is kept apart: it binds nothing, it only keeps others off the
 same chips. Evicting a Pod does not free its chips; it makes them promisable.
 """
 
@@ -11,7 +10,8 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import Demand, skipped
@@ -20,13 +20,14 @@ from scheduler.plugins.ascend.inventory import NodeChips, held_chips
 from scheduler.plugins.ascend.rings import ALL, NONE, Masks, highest
 
 
-class ChipLedger:
+class ChipLedger(Ledger[int]):
     """Columns of masks of shape (nodes,), and which task took which chips."""
 
     def __init__(
         self, session: Session, family: Family, demand: Demand, rows: Rows, chips: Sequence[NodeChips]
     ) -> None:
         """``chips[i]`` are those of the node at ``rows[i]``; nodes not listed have none."""
+        super().__init__()
         self._names = session.nodes.names
         self._family = family
         self._demand = demand
@@ -44,13 +45,12 @@ class ChipLedger:
         """Some node that could be taken whole is closed to jobs of several Pods only."""
         self._taken: dict[str, int] = {}
         self._promises: dict[str, int] = {}
-        self._evicted: dict[str, int] = {}
-        """uid -> mask: of tasks placed, pipelined and evicted in this session."""
+        """uid -> mask: of tasks placed and pipelined in this session."""
 
     # --- columns ---
     def usable(self, rows: Rows, several: bool) -> Masks:
-        """Masks of the chips that can be taken now; ``several``: by a job of several NPU Pods."""
-        free: Masks = self.free[rows]
+        """Masks of the chips that can be taken now, promised to nobody; ``several``: by a job of several NPU Pods."""
+        free: Masks = self.free[rows] & ~self._promised[rows]
         return free & ~self._network[rows] if several else free
 
     def promisable(self, rows: Rows, several: bool) -> Masks:
@@ -62,60 +62,28 @@ class ChipLedger:
         """The mask of the chips chosen for a task in this session; 0 if none were."""
         return self._taken.get(task.uid, NONE)
 
-    # --- placements, as the session tells of them ---
-    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Choose chips for tasks on their rows. Raises AllocationError, nothing taken, where they do not fit."""
-        if not self._demand.chips(tasks[0].cls):
-            return
-        done: list[tuple[Task, int]] = []
-        try:
-            for task, row in zip(tasks, rows, strict=True):
-                if task.uid in self._evicted:
-                    self._releasing[row] &= ALL & ~self._evicted.pop(task.uid)
-                elif pipelined:
-                    self._promise(job, task, row)
-                else:
-                    self._take(job, task, row)
-                done.append((task, row))
-        except AllocationError:
-            for task, row in reversed(done):
-                self._give_back(task, row)
-            raise
+    # --- placements ---
+    def concerns(self, cls: TaskClass) -> bool:
+        return self._demand.chips(cls) > 0
 
-    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks were evicted, or their placement was undone."""
-        if not self._demand.chips(tasks[0].cls):
-            return
-        releasing = job.of(TaskStatus.RELEASING)
-        for task, row in zip(tasks, rows, strict=True):
-            if task.uid in releasing:
-                self._evict(task, row)
-            else:
-                self._give_back(task, row)
+    def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
+        several = self._demand.of_several(job) and not skipped(task.cls)
+        masks = (self.promisable if pipelined else self.usable)(np.array([row]), several)
+        mask = self._choose(task, row, int(masks[0]))
+        if pipelined:
+            self._promised[row] |= mask
+            self._promises[task.uid] = mask
+        else:
+            self.free[row] &= ALL & ~mask
+            self._taken[task.uid] = mask
 
-    def _take(self, job: Job, task: Task, row: int) -> None:
-        free = int(self.free[row])
+    def _choose(self, task: Task, row: int, free: int) -> int:
+        number = self._demand.chips(task.cls)
         if skipped(task.cls):
             # The device plugin will choose; as for nameless Pods, the high end is the guess that collides least.
-            mask = highest(free, self._demand.chips(task.cls))
-        else:
-            mask = self._choose(task, row, self.usable(np.array([row]), self._demand.of_several(job)))
-        self.free[row] = free & ~mask
-        self._taken[task.uid] = mask
-
-    def _promise(self, job: Job, task: Task, row: int) -> None:
-        later = self.promisable(np.array([row]), self._demand.of_several(job))
-        if skipped(task.cls):
-            mask = highest(int(later[0]), self._demand.chips(task.cls))
-        else:
-            mask = self._choose(task, row, later)
-        self._promised[row] |= mask
-        self._promises[task.uid] = mask
-
-    def _choose(self, task: Task, row: int, masks: Masks) -> int:
-        number = self._demand.chips(task.cls)
+            return highest(free, number)
         table = self._family.tables.get(number)
-        mask = NONE if table is None else int(table.choice[masks[0]])
+        mask = NONE if table is None else int(table.choice[free])
         if not mask:
             raise AllocationError(
                 f"node {self._names[row]} has no place for {number} {self._family.resource} of Pod {task.key}"
@@ -128,14 +96,17 @@ class ChipLedger:
         else:
             self.free[row] |= self._taken.pop(task.uid, NONE)
 
-    def _evict(self, task: Task, row: int) -> None:
+    def _evict(self, task: Task, row: int) -> int:
         held = self._taken.get(task.uid)
         if held is None:
             held = held_chips(self._family, task, [])
         # Only what is not on its way already, so that undoing restores the column exactly.
         leaving = held & ~int(self._releasing[row] | self.free[row] | self._bad[row])
         self._releasing[row] |= leaving
-        self._evicted[task.uid] = leaving
+        return leaving
+
+    def _spare(self, row: int, held: int) -> None:
+        self._releasing[row] &= ALL & ~held
 
 
 def _column(number: int, rows: Rows, values: Masks, default: int = NONE) -> Masks:

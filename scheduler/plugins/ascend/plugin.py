@@ -57,8 +57,8 @@ class Ascend:
         position = session.dimensions.find(self._family.resource)
         if position is None or not len(rows):
             return ChipLedger(session, self._family, self._demand, rows[:0], ())
-        chips, problems = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist(), position)
-        for problem in problems:
+        chips = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist(), position)
+        for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
         return ChipLedger(session, self._family, self._demand, rows, chips)
 

@@ -6,7 +6,7 @@ root is unlimited unless it says otherwise: people may ask for more than the clu
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.tree import QueueTree
 from scheduler.plugins.queues import job_columns
+from scheduler.plugins.queues.limits import flat_limits
 
 Positions = NDArray[np.bool_]
 
@@ -35,6 +36,8 @@ class QueueBook:
     """The most it may have (Volcano's realCapability)."""
     named: Positions
     """Resources that the queue deserves a named amount of, be it 0; of cpu and memory, an amount above 0."""
+    request: Vector
+    """What its jobs held and waited for when the session was opened."""
     allocated: Vector
     inqueue: Vector
     elastic: Vector
@@ -42,7 +45,7 @@ class QueueBook:
     """What tasks that were let past the gate of queue admission will take, and do not hold yet."""
     path: tuple["QueueBook", ...] = ()
     """The books of the queue and of those above it, nearest first: the limits of all hold."""
-    opening_share: float = field(default=0.0)
+    opening_share: float = 0.0
     """``share`` when the session was opened."""
 
     @property
@@ -98,17 +101,13 @@ class QueueBook:
 def flat_books(session: Session) -> dict[str, QueueBook]:
     """A book for every queue; none is above another."""
     columns = job_columns(session)
-    allocated, inqueue, elastic = (
-        columns.per_queue(column) for column in (columns.allocated, columns.reserved, columns.elastic)
+    allocated, pending, inqueue, elastic = (
+        columns.per_queue(column) for column in (columns.allocated, columns.pending, columns.reserved, columns.elastic)
     )
-    guaranteed = session.dimensions.zeros()
-    for queue in session.queues.values():
-        guaranteed += queue.guarantee
-    free = np.maximum(session.total - guaranteed, 0)
+    limits = flat_limits(session)
     books = {}
     for i, name in enumerate(columns.queue_names):
-        queue = session.queues[name]
-        limit = np.minimum(free + queue.guarantee, queue.capability)
+        queue, limit = session.queues[name], limits[name]
         deserved = np.maximum(np.minimum(queue.deserved, limit), queue.guarantee)
         books[name] = QueueBook(
             name=name,
@@ -116,6 +115,7 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
             deserved=deserved,
             limit=limit,
             named=_named(session, queue, deserved),
+            request=allocated[i] + pending[i],
             allocated=allocated[i],
             inqueue=inqueue[i],
             elastic=elastic[i],
@@ -133,13 +133,15 @@ def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
     held = zip(
         columns.queue_names,
         columns.per_queue(columns.allocated),
+        columns.per_queue(columns.pending),
         columns.per_queue(columns.reserved),
         columns.per_queue(columns.elastic),
         strict=True,
     )
-    for name, allocated, inqueue, elastic in held:
+    for name, allocated, pending, inqueue, elastic in held:
         for at in tree.path(name):
             book = books[at]
+            book.request = book.request + allocated + pending
             book.allocated = book.allocated + allocated
             book.inqueue = book.inqueue + inqueue
             book.elastic = book.elastic + elastic
@@ -163,7 +165,16 @@ def _own_book(session: Session, name: str) -> QueueBook:
         deserved = np.maximum(queue.deserved, guarantee)
         named = _named(session, queue, deserved)
     return QueueBook(
-        name, guarantee, deserved, limit, named, allocated=zeros, inqueue=zeros, elastic=zeros, reserved=zeros
+        name,
+        guarantee,
+        deserved,
+        limit,
+        named,
+        request=zeros,
+        allocated=zeros,
+        inqueue=zeros,
+        elastic=zeros,
+        reserved=zeros,
     )
 
 

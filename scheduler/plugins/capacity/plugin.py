@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_UNSCHEDULABLE, SCHEDULING_GATES_QUEUE_ADMISSION
+from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import exceeded
@@ -32,7 +33,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import Reclaim
@@ -62,6 +63,7 @@ class Capacity:
             tree = self._tree = queue_tree(session.queues)
             self._tell_faults(tree)
             self._books = tree_books(session, tree)
+            self._ages = self._oldest_jobs_queues(tree)
             session.add(QUEUE_ORDER, self._tree_key)
             session.add(VICTIM_QUEUE_ORDER, self._victim_key)
             session.add(JOB_VALID, self._out_of_place)
@@ -111,7 +113,18 @@ class Capacity:
 
     def _age(self, book: QueueBook) -> tuple[bool, float, str]:
         queue = self._session.queues[book.name]
-        return (book.best_effort, queue.creation, queue.name)
+        return (book.best_effort, *self._ages.get(book.name, (queue.creation, queue.name)))
+
+    def _oldest_jobs_queues(self, tree: QueueTree) -> dict[str, tuple[float, str]]:
+        """Queue -> creation and name of the oldest queue with jobs that it is or that is below it. It stands for all of
+        them where shares are equal: Volcano compares the ages of any two, in which there may be no order among three.
+        """
+        oldest: dict[str, tuple[float, str]] = {}
+        for name in {job.queue for job in self._session.jobs.values()} & self._session.queues.keys():
+            age = (self._session.queues[name].creation, name)
+            for above in tree.path(name):
+                oldest[above] = min(age, oldest.get(above, age))
+        return oldest
 
     def _victim_key(self, queue: Queue, claimant: Queue) -> int:
         """Queues close to the claimant's in the hierarchy lose tasks first."""

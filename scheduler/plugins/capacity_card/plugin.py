@@ -12,7 +12,6 @@ from typing import ClassVar, Final
 
 from scheduler.api.job import Job
 from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
-from scheduler.api.quantity import format_milli
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
@@ -32,18 +31,14 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import (
-    Accountant,
-    AccountMemo,
-    Amounts,
-    JobAccount,
-    QueueBook,
-    add,
-)
+from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, Amounts, JobAccount, add
+from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
 from scheduler.plugins.capacity_card.demand import Demands, Part, joined
 from scheduler.plugins.capacity_card.discovery import Discovery
 from scheduler.plugins.capacity_card.quota import parse_quota
+from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of, shortages_of_part, used_up
+from scheduler.plugins.queues.limits import guaranteed
 from scheduler.plugins.queues.refusals import not_open
 
 QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
@@ -91,17 +86,15 @@ class CapacityCard:
 
     # --- opening ---
     def _open_books(self) -> dict[str, QueueBook]:
-        session = self._session
-        guaranteed = session.dimensions.zeros()
-        for queue in session.queues.values():
-            guaranteed += queue.guarantee
-        return {name: self._open_book(queue, guaranteed) for name, queue in session.queues.items()}
+        promised = guaranteed(self._session)
+        return {name: self._open_book(queue, promised) for name, queue in self._session.queues.items()}
 
-    def _open_book(self, queue: Queue, guaranteed: Vector) -> QueueBook:
+    def _open_book(self, queue: Queue, promised: Vector) -> QueueBook:
+        """``promised``: what all queues are guaranteed."""
         session = self._session
         limits: Amounts = {}
         for name, index in _LIMITED:
-            limit, others = float(queue.capability[index]), float(guaranteed[index] - queue.guarantee[index])
+            limit, others = float(queue.capability[index]), float(promised[index] - queue.guarantee[index])
             if limit == float("inf") and others > 0:  # the rest of the cluster: what no other queue is guaranteed
                 limit = max(float(session.total[index]) - others, 0.0)
             limits[name] = limit
@@ -170,7 +163,7 @@ class CapacityCard:
             if amount > room:
                 limit = sum(book.limit(name) for name in names)
                 shortage = Shortage(joined(names), amount, limit - room, limit, "Queue", book.queue.name)
-                refusals.append(Refusal(EVENT_UNSCHEDULABLE, _insufficient(book, shortage), (shortage,)))
+                refusals.append(Refusal(EVENT_UNSCHEDULABLE, insufficient(book, shortage), (shortage,)))
         return refusals
 
     def _enqueued(self, job: Job) -> None:
@@ -188,18 +181,18 @@ class CapacityCard:
         for name, amount in ((CPU, demand.cpu), (MEMORY, demand.memory)):
             if amount <= 0 or book.limit(name) == float("inf"):
                 continue
-            fitting = _fitting(book, name, amount)
+            fitting = book.fitting(name, amount)
             room = min(room, fitting)
             if fitting <= 0:
-                shortages.append(_over(book, name, name, amount))
+                shortages.append(shortage_of(book, name, name, amount))
         for part in demand.parts:
             usable = self._usable(book, part)
-            fitting = sum(_fitting(book, card, part.amount) for card in usable)
+            fitting = sum(book.fitting(card, part.amount) for card in usable)
             room = min(room, fitting)
             if fitting <= 0:
-                shortages += _over_part(book, part, usable)
+                shortages += shortages_of_part(book, part, usable)
         if shortages:
-            note = "; ".join(_insufficient(book, shortage) for shortage in shortages)
+            note = "; ".join(insufficient(book, shortage) for shortage in shortages)
             errors = FitErrors(len(self._session.nodes), note=note, note_shortages=tuple(shortages))
             job.fit_errors[cls.id] = errors
         return max(room, 0)
@@ -238,12 +231,12 @@ class CapacityCard:
             if card not in book.tight:
                 continue
             if book.limit(card) > 0:
-                scarce[card] = partial(_fitting, book, card, part.amount)
+                scarce[card] = partial(book.fitting, card, part.amount)
             else:
                 reason = f"node(s) had card {card}, of which queue {queue} has no quota"
                 filters.append(MaskFilter(~inventory.having((card,), part.resource), reason))
         if scarce and len(self._usable(book, part)) > 1:
-            filters.append(QuotaFilter(inventory, part.resource, scarce, lambda card: _used_up(book, card, part)))
+            filters.append(QuotaFilter(inventory, part.resource, scarce, lambda card: used_up(book, card, part)))
         return filters
 
     def _having(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
@@ -273,36 +266,3 @@ class CapacityCard:
         add(book.allocated, ((CPU, demand.cpu), (MEMORY, demand.memory)), count)
         if demand.parts:
             add(book.allocated, self._demands.charge(demand, rows), sign)
-
-
-def _over_part(book: QueueBook, part: Part, usable: Sequence[str]) -> list[Shortage]:
-    if not part.named and not usable:
-        taken = sum(book.allocated.get(card, 0.0) for card in part.cards)
-        return [Shortage(part.resource, part.amount, taken, 0.0, "Queue", book.queue.name)]
-    written = dict(zip(part.cards, part.written, strict=True)) if part.named else {}
-    return [_over(book, card, written.get(card, card), part.amount) for card in usable or part.cards]
-
-
-def _over(book: QueueBook, name: str, written: str, amount: float) -> Shortage:
-    return Shortage(written, amount, book.allocated.get(name, 0.0), book.limit(name), "Queue", book.queue.name)
-
-
-def _insufficient(book: QueueBook, shortage: Shortage) -> str:
-    note = "" if shortage.resource in (CPU, MEMORY) else book.note
-    asked, total = shortage.asked, shortage.asked + shortage.used
-    return (
-        f"Queue <{book.queue.name}> has insufficient <{shortage.resource}> quota: requested <{asked:.0f}>, "
-        f"total would be <{total:.0f}>, but capability is <{shortage.limit:.0f}>{note}"
-    )
-
-
-def _fitting(book: QueueBook, name: str, amount: float) -> int:
-    """How many tasks of an amount each the quota of one dimension still allows."""
-    return max(int(book.room(name) // amount), 0)
-
-
-def _used_up(book: QueueBook, card: str, part: Part) -> str:
-    numbers = ((w, format_milli(a)) for w, a in (("asked", part.amount), ("used", book.allocated.get(card, 0.0))))
-    told = ", ".join(f"{what} {amount}" for what, amount in numbers)
-    quota = format_milli(book.limit(card))
-    return f"node(s) had card {card}, quota of which is used up in queue {book.queue.name} ({told}, quota {quota})"

@@ -5,6 +5,7 @@ Values are compared and hashed whole, so nodes in the same state share every ans
 is undone restores the state it was made in.
 """
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 from scheduler.plugins.deviceshare.partitions import Layouts
@@ -14,8 +15,6 @@ MOST_CARDS: Final = 128
 UNLIMITED: Final = 2**31
 ALL_CORES: Final = 100
 """Cores are per cent of a card, except where a family counts them."""
-
-
 EVERY_CARD: Final = -1
 """The mask of all cards, however many there are."""
 WHOLE_PERCENT: Final = 100
@@ -141,6 +140,21 @@ def _charged(card: Card, use: Use, sign: int) -> Card:
         used_memory=card.used_memory + sign * use.memory,
         used_cores=card.used_cores + sign * use.cores,
         parts=parts,
+    )
+
+
+def fuller(left: Cards, right: Cards) -> Cards:
+    """Cards of which as much is in use as in the fuller one of two states of theirs: what fits here fits in both."""
+    return tuple(
+        a
+        if a == b
+        else a._replace(
+            used=max(a.used, b.used),
+            used_memory=max(a.used_memory, b.used_memory),
+            used_cores=max(a.used_cores, b.used_cores),
+            parts=tuple(sorted((Counter(a.parts) | Counter(b.parts)).elements())),
+        )
+        for a, b in zip(left, right, strict=True)
     )
 
 

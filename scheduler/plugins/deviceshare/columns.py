@@ -16,7 +16,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.deviceshare.cards import Cards, charge, mask_of
 from scheduler.plugins.deviceshare.family import Family
-from scheduler.plugins.deviceshare.ledger import Ledger
+from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.separation import Shuns
 
 BEST: Final = 8.0
@@ -24,13 +24,11 @@ Codes = NDArray[np.int64]
 
 
 class Runs:
-    """The places of tasks of one class, one after the other, by the state of a node. Worked out as far as needed."""
+    """The places of tasks of one claim, one after the other, by the state of a node. Worked out as far as needed."""
 
-    def __init__(self, family: Family[Any], claim: Any, most: int) -> None:
-        """``most``: how many tasks there are to be placed at all."""
+    def __init__(self, family: Family[Any], claim: Any) -> None:
         self._family = family
         self._claim = claim
-        self._most = most
         self._codes: dict[tuple[Cards, int, bool], int] = {}
         self._rooms: list[int] = [0]
         self._column = np.zeros(1, dtype=np.int64)
@@ -45,13 +43,13 @@ class Runs:
         code = self._codes.get(key)
         if code is None:
             code = self._codes[key] = len(self._rooms)
-            self._rooms.append(self._family.room(cards, self._claim, eligible, self._most, apart))
+            self._rooms.append(self._family.room(cards, self._claim, eligible, apart))
             self._scores.append([])
             self._heads.append(key)
         return code
 
     def rooms(self, codes: Codes) -> Counts:
-        """How many tasks fit, by code."""
+        """How many tasks fit, by code; no more than are placed at once count."""
         if len(self._column) < len(self._rooms):
             self._column = np.array(self._rooms, dtype=np.int64)
         rooms: Counts = self._column[codes]
@@ -78,9 +76,9 @@ class Runs:
 
 
 class ClaimColumns:
-    """The answers for one class, kept up to date with the ledger."""
+    """The answers for classes of one claim, kept up to date with the ledger."""
 
-    def __init__(self, ledger: Ledger, claim: Any, most: int, shuns: Shuns | None) -> None:
+    def __init__(self, ledger: CardLedger, claim: Any, shuns: Shuns | None) -> None:
         self._ledger = ledger
         self._shuns = shuns
         family = ledger.family
@@ -88,7 +86,7 @@ class ClaimColumns:
         self.suits: NDArray[np.bool_] = np.zeros(len(ledger.has_devices), dtype=bool)
         """Shape (nodes,): nodes with cards that the claim is content with, free or not."""
         self.suits[[row for row, mask in self._eligible.items() if mask]] = True
-        self._runs = Runs(family, claim, most)
+        self._runs = Runs(family, claim)
         self._codes: tuple[Codes, Codes] = (
             np.zeros(len(ledger.has_devices), dtype=np.int64),
             np.zeros(len(ledger.has_devices), dtype=np.int64),
@@ -106,11 +104,17 @@ class ClaimColumns:
         for row in rows:
             inventory = ledger.readings[row].inventory
             apart = shuns is not None and shuns.each_other(inventory)
+            known: tuple[Cards, int] | None = None
+            code = 0
             for later, codes in enumerate(self._codes):
                 eligible = self._eligible[row]
                 if shuns is not None and eligible:
                     eligible &= ~ledger.barred(row, shuns, later=bool(later))
-                codes[row] = self._runs.code(ledger.cards(row, later=bool(later)), eligible, apart) if eligible else 0
+                cards = ledger.usable(row, later=bool(later))
+                if known is None or cards is not known[0] or eligible != known[1]:  # often nothing changes later
+                    code = self._runs.code(cards, eligible, apart) if eligible else 0
+                    known = cards, eligible
+                codes[row] = code
 
     def room(self, rows: Rows, *, later: bool) -> Counts:
         self._sync()

@@ -76,8 +76,8 @@ class Family(Protocol[C]):
     def place(self, cards: Cards, claim: C, eligible: int) -> Placement | None:
         """Where one task would go among the cards of a mask; None: nowhere."""
 
-    def room(self, cards: Cards, claim: C, eligible: int, most: int, apart: bool) -> int:
-        """How many tasks ``place`` would place one after the other, up to ``most``. ``apart``: no two share a card."""
+    def room(self, cards: Cards, claim: C, eligible: int, apart: bool) -> int:
+        """How many tasks ``place`` would place one after the other, up to LONGEST. ``apart``: no two share a card."""
 
     def annotations(self, task: Task, claim: C, node: Node, inventory: Inventory, grant: Grant) -> dict[str, str]:
         """What the device plugin is told on the Pod."""

@@ -33,7 +33,7 @@ from scheduler.plugins.deviceshare.cards import (
 )
 from scheduler.plugins.deviceshare.family import Inventory, asked, node_problem, pod_problem
 from scheduler.plugins.deviceshare.rooms import pod_room
-from scheduler.plugins.deviceshare.wire import PredicateTimes
+from scheduler.plugins.predicate_times import PredicateTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class GpuShare:
         uses = [Use(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
         return Placement((tuple(uses),)) if len(uses) == wanted else None
 
-    def room(self, cards: Cards, claim: GpuClaim, eligible: int, most: int, apart: bool) -> int:
+    def room(self, cards: Cards, claim: GpuClaim, eligible: int, apart: bool) -> int:
         share = Share(claim.number or 1, claim.memory)
-        return pod_room(cards, share, range(len(cards)), most, apart=apart)
+        return pod_room(cards, share, range(len(cards)), apart=apart)
 
     def annotations(
         self, task: Task, claim: GpuClaim, node: Node, inventory: Inventory, grant: Grant

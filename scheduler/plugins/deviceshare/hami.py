@@ -195,15 +195,15 @@ class HamiNpu:
     def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> Placement | None:
         return None if claim.problem or not eligible else place(cards, claim, self._policy, self._model.allocatable)
 
-    def room(self, cards: Cards, claim: NpuClaim, eligible: int, most: int, apart: bool) -> int:
+    def room(self, cards: Cards, claim: NpuClaim, eligible: int, apart: bool) -> int:
         if claim.problem or not eligible:
             return 0
         (share, *more) = claim.containers
         if more or claim.soft or (share.number > 1 and self._policy == SPREAD) or any(c.link >= 0 for c in cards):
-            return try_room(self, cards, claim, eligible, most, apart)
+            return try_room(self, cards, claim, eligible, apart)
         if share.percent >= 0:
             share = share._replace(memory=self._model.allocatable, percent=-1)
-        return pod_room(cards, share, tried(cards, self._policy), most, apart=apart)
+        return pod_room(cards, share, tried(cards, self._policy), apart=apart)
 
 
 @lru_cache(maxsize=16384)

@@ -1,19 +1,16 @@
-"""Readings of nodes, kept with the very objects they were made of: what did not change is not read again."""
+"""What nodes have of one family of devices, and what Pods there have of it, at the start of a session."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import ConfigMap, Node
-from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.readings import Readings
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
-
-_SPARE: Final = 1000
-"""How many readings of nodes that may be gone are kept before anyone looks."""
 
 Holders = Mapping[str, tuple[Task, Grant]]
 """uid -> a Pod on a node and what it has there."""
@@ -28,62 +25,51 @@ class Reading:
     now: Cards
     """Less what all Pods there have."""
     later: Cards
-    """Once those that terminate are gone."""
+    """Once those that terminate are gone; the same object where none do."""
 
 
-class _Known(NamedTuple):
-    """What was made of a node, and of which objects."""
+@dataclass(slots=True)
+class _Memo:
+    """What the last session knew of one family."""
 
-    node: Node
-    source: ConfigMap | None
-    tasks: tuple[Task, ...]
     key: Hashable
-    reading: Reading
+    readings: Readings[str, Reading] = field(default_factory=Readings)
+    """By name of the node."""
+    facts: NodeFacts | None = None
+    rows: list[int] = field(default_factory=list)
+    """Of the nodes that have devices of the family, among those of ``facts``."""
 
 
-_known: dict[tuple[str, str], _Known] = {}
-"""(family, node name) -> the last reading. Those of nodes that are gone are dropped once they outnumber the rest."""
-_rows: dict[str, tuple[NodeFacts, Hashable, list[int]]] = {}
-"""Family -> the rows of the nodes that have devices of it, and what that was found of."""
+_memos: dict[str, _Memo] = {}
+"""By name of the family."""
 
 
-def read_nodes(snapshot: Snapshot, family: Family[Any]) -> tuple[dict[int, Reading], list[Malformed]]:
-    """Row -> the reading of each node that has devices of a family, and the problems not told of at an earlier one."""
+def read_nodes(snapshot: Snapshot, family: Family[Any]) -> dict[int, Reading]:
+    """Row -> the reading of each node that has devices of a family."""
     facts, tasks_of, config_maps = snapshot.nodes.facts, snapshot.chips, snapshot.config_maps
-    readings: dict[int, Reading] = {}
-    fresh: list[Malformed] = []
-    for row in _rows_of(family, facts):
-        node = facts.objects[row]
-        name = facts.names[row]
-        known = _known.get((family.name, name))
-        source, tasks = family.source(name, config_maps), tasks_of.get(name, ())
-        now = (node, source, tasks, family.key)
-        if known is None or any(a is not b for a, b in zip(known[:3], now[:3], strict=True)) or known.key != now[3]:
-            told = known.reading.inventory.problems if known is not None else ()
-            known = _known[family.name, name] = _Known(*now, _read(family, node, source, tasks))
-            fresh += [problem for problem in known.reading.inventory.problems if problem not in told]
-        readings[row] = known.reading
-    if len(_known) > 2 * len(facts) + _SPARE:
-        for key in [key for key in _known if key[1] not in facts.index]:
-            del _known[key]
-    return readings, fresh
-
-
-def _rows_of(family: Family[Any], facts: NodeFacts) -> list[int]:
-    found = _rows.get(family.name)
-    if found is None or found[0] is not facts or found[1] != family.key:
-        rows = [row for row, node in enumerate(facts.objects) if family.has(node)]
-        found = _rows[family.name] = (facts, family.key, rows)
-    return found[2]
+    memo = _memos.get(family.name)
+    if memo is None or memo.key != family.key:
+        memo = _memos[family.name] = _Memo(family.key)
+    if memo.facts is not facts:
+        memo.facts, memo.rows = facts, [row for row, node in enumerate(facts.objects) if family.has(node)]
+    names = facts.names
+    sources = {
+        names[row]: (facts.objects[row], family.source(names[row], config_maps), tasks_of.get(names[row], ()))
+        for row in memo.rows
+    }
+    readings = memo.readings.of(sources.items(), lambda name: _read(family, *sources[name]))
+    return dict(zip(memo.rows, readings.values(), strict=True))
 
 
 def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task]) -> Reading:
     there = {task.uid: task for task in tasks}
     inventory = family.read(node, source, tuple(there.values()))
-    now = later = inventory.cards
-    for uid, grant in inventory.grants.items():
-        now = charge(now, grant)
-        if there[uid].status is not TaskStatus.RELEASING:
-            later = charge(later, grant)
     holders = {uid: (there[uid], grant) for uid, grant in inventory.grants.items()}
+    now = inventory.cards
+    for _, grant in holders.values():
+        now = charge(now, grant)
+    later = now
+    for task, grant in holders.values():
+        if task.status is TaskStatus.RELEASING:
+            later = charge(later, grant, -1)
     return Reading(inventory, holders, now, later)

@@ -1,11 +1,11 @@
 """What is free on the nodes of one family in one session, and who has what.
 
-Cards are chosen where they are taken, when a placement is made, and given back exactly when it is undone. Each node has
-two states: its cards now, and as they will be once terminating Pods are gone and all promises are kept. Evicting a Pod
-frees nothing now; it makes what the Pod has promisable.
+Each node has two states: its cards now, and as they will be once terminating Pods are gone and all promises are kept.
+Evicting a Pod frees nothing now; it makes what the Pod has promisable.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,24 +13,26 @@ from numpy.typing import NDArray
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of
+from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, fuller, mask_of
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
 from scheduler.plugins.deviceshare.separation import Separation, Shuns
 
-NOTHING: Final[Holders] = {}
+NOBODY: Final[Holders] = {}
 
 
-class Ledger:
+class CardLedger(Ledger[Grant]):
     """The books of one family."""
 
     def __init__(self, session: Session, family: Family[Any], separation: Separation | None = None) -> None:
+        super().__init__()
         self.family = family
         self._separation = separation
         self._names = session.nodes.names
-        self.readings, self.problems = read_nodes(session.snapshot, family)
+        self.readings = read_nodes(session.snapshot, family)
         """Row -> the node as the session found it."""
         self.has_devices: NDArray[np.bool_] = np.zeros(len(session.nodes), dtype=bool)
         self.has_devices[list(self.readings)] = True
@@ -39,8 +41,7 @@ class Ledger:
         self._holders = {row: reading.holders for row, reading in self.readings.items()}
         self._taken: dict[str, Grant] = {}
         self._promises: dict[str, tuple[Task, Grant, int]] = {}
-        self._evicted: dict[str, Grant] = {}
-        """uid -> of tasks placed, pipelined and evicted in this session."""
+        """uid -> of tasks placed and pipelined in this session."""
         self.log: list[int] = []
         """Rows in the order in which their state changed."""
         self._claims: dict[int, Any] = {}
@@ -62,67 +63,53 @@ class Ledger:
     def cards(self, row: int, *, later: bool) -> Cards:
         return (self._later if later else self._now)[row]
 
+    def usable(self, row: int, *, later: bool) -> Cards:
+        """The cards of which something may be taken, or promised: what was promised is taken from nobody."""
+        cards = self.cards(row, later=later)
+        promised = not later and self._promises and self._promised(row)
+        return fuller(cards, self._later[row]) if promised else cards
+
     def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
         """Who has something of the node's cards, or will."""
         for uid, (task, grant) in self._holders[row].items():
             if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
                 yield task, grant
         if later:
-            yield from ((task, grant) for task, grant, at in self._promises.values() if at == row)
+            yield from self._promised(row)
+
+    def _promised(self, row: int) -> list[tuple[Task, Grant]]:
+        return [(task, grant) for task, grant, at in self._promises.values() if at == row]
 
     def taken(self, task: Task) -> Grant | None:
         """What was chosen for a task in this session."""
         return self._taken.get(task.uid)
 
     def barred(self, row: int, shuns: Shuns, *, later: bool) -> int:
-        """The mask of the cards of a node that somebody has who is shunned."""
+        """The mask of the cards of a node that somebody has who is shunned, or was promised."""
         mask = 0
         inventory = self.readings[row].inventory
-        for task, grant in self.holders(row, later=later):
+        for task, grant in chain(self.holders(row, later=later), () if later else self._promised(row)):
             if shuns.task(task, inventory):
                 mask |= mask_of(grant)
         return mask
 
-    # --- placements, as the session tells of them ---
-    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Choose cards for tasks on their rows. Raises AllocationError, nothing taken, where they do not fit."""
-        claim = self.claim(tasks[0].cls)
-        if claim is None and not self._evicted:
-            return
-        done: list[tuple[Task, int]] = []
-        try:
-            for task, row in zip(tasks, rows, strict=True):
-                if task.uid in self._evicted:
-                    self._charge_later(row, self._evicted.pop(task.uid), 1)
-                elif claim is not None:
-                    self._place(job, task, row, claim, later=pipelined)
-                done.append((task, row))
-        except AllocationError:
-            for task, row in reversed(done):
-                self._give_back(task, row)
-            raise
+    # --- placements ---
+    def concerns(self, cls: TaskClass) -> bool:
+        return self.claim(cls) is not None
 
-    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks were evicted, or their placement was undone."""
-        releasing = job.of(TaskStatus.RELEASING)
-        for task, row in zip(tasks, rows, strict=True):
-            if task.uid in releasing:
-                self._evict(task, row)
-            else:
-                self._give_back(task, row)
-
-    def _place(self, job: Job, task: Task, row: int, claim: Any, *, later: bool) -> None:
+    def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
+        claim = self.claim(task.cls)
         grant = None
         if row in self.readings:
             eligible = self.family.eligible(claim, self.readings[row].inventory)
             shuns = self.shuns(task.cls, job)
             if shuns is not None:
-                eligible &= ~self.barred(row, shuns, later=later)
-            placement = self.family.place(self.cards(row, later=later), claim, eligible)
+                eligible &= ~self.barred(row, shuns, later=pipelined)
+            placement = self.family.place(self.usable(row, later=pipelined), claim, eligible)
             grant = None if placement is None else placement.grant
         if grant is None:
             raise AllocationError(f"node {self._names[row]} has no {claim.words} for Pod {task.key}")
-        if later:
+        if pipelined:
             self._promises[task.uid] = (task, grant, row)
         else:
             self._taken[task.uid] = grant
@@ -140,11 +127,16 @@ class Ledger:
             self._now[row] = charge(self._now[row], grant, -1)
             self._charge_later(row, grant, -1)
 
-    def _evict(self, task: Task, row: int) -> None:
-        held = self._holders.get(row, NOTHING).get(task.uid)
-        if held is not None:
-            self._evicted[task.uid] = held[1]
-            self._charge_later(row, held[1], -1)
+    def _evict(self, task: Task, row: int) -> Grant:
+        """A Pod of which nothing is known has nothing."""
+        _, grant = self._holders.get(row, NOBODY).get(task.uid, (task, ()))
+        if grant:
+            self._charge_later(row, grant, -1)
+        return grant
+
+    def _spare(self, row: int, held: Grant) -> None:
+        if held:
+            self._charge_later(row, held, 1)
 
     def _charge_later(self, row: int, grant: Grant, sign: int) -> None:
         self._later[row] = charge(self._later[row], grant, sign)

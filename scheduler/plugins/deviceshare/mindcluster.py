@@ -54,7 +54,7 @@ from scheduler.plugins.deviceshare.npu_templates import (
     template_for,
 )
 from scheduler.plugins.deviceshare.rooms import try_room
-from scheduler.plugins.deviceshare.wire import PredicateTimes
+from scheduler.plugins.predicate_times import PredicateTimes
 
 KIND: Final = "Ascend310P"
 JOB_KIND: Final = "ascend-310P"
@@ -146,8 +146,8 @@ class MindClusterNpu:
     def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> Placement | None:
         return None if claim.problem else place(cards, claim.cores, claim.template)
 
-    def room(self, cards: Cards, claim: CoreClaim, eligible: int, most: int, apart: bool) -> int:
-        return try_room(self, cards, claim, eligible, most, apart)
+    def room(self, cards: Cards, claim: CoreClaim, eligible: int, apart: bool) -> int:
+        return try_room(self, cards, claim, eligible, apart)
 
 
 def _cores_per_chip(labels: Mapping[str, str]) -> int:

@@ -4,9 +4,7 @@ Each family of devices (``gpushare``, ``vgpu``, ``hami``, ``mindcluster``) tells
 what its device plugin reads; ``ledger`` keeps the books, ``columns`` answers about nodes.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 from scheduler.api.job import Job
@@ -14,7 +12,7 @@ from scheduler.api.names import NPU_CORE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, MaskFilter, Score
 from scheduler.framework.extension import BIND_ANNOTATIONS, NODE_ORDER, PREDICATE, PREPARATIONS
@@ -26,10 +24,10 @@ from scheduler.plugins.deviceshare.device_config import DEFAULT, KEY, DeviceConf
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.gpushare import GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu
-from scheduler.plugins.deviceshare.ledger import Ledger
+from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.mindcluster import MindClusterNpu
 from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
-from scheduler.plugins.deviceshare.separation import Separation
+from scheduler.plugins.deviceshare.separation import Separation, Shuns
 from scheduler.plugins.deviceshare.settings import Settings
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
@@ -67,19 +65,20 @@ class DeviceShare:
     def open(self, session: Session) -> None:
         self._session = session
         self._separation = Separation(self._settings.rules)
-        self._columns: dict[tuple[str, int, str], ClaimColumns] = {}
-        self._ledgers = [
-            Ledger(session, family, self._separation if isinstance(family, Vgpu) else None)
+        self._columns: dict[tuple[str, Any, Shuns | None], ClaimColumns] = {}
+        self.ledgers = [
+            CardLedger(session, family, self._separation if isinstance(family, Vgpu) else None)
             for family in self._families()
         ]
         self._locked = {
             ledger.family.name: LockFilter(session.snapshot, ledger.readings, ledger.family.lock)
-            for ledger in self._ledgers
+            for ledger in self.ledgers
             if ledger.family.lock
         }
-        for ledger in self._ledgers:
-            for problem in ledger.problems:
-                session.malformed_field(problem)
+        for ledger in self.ledgers:
+            for reading in ledger.readings.values():
+                for problem in reading.inventory.problems:
+                    session.malformed_field(problem)
             session.add_handlers(ledger.allocate, ledger.deallocate)
         session.add(PREDICATE, self._filters, variant=self._separation.variant if self._settings.vgpu else None)
         session.add(NODE_ORDER, self._scores)
@@ -87,7 +86,7 @@ class DeviceShare:
         if self._settings.node_lock:
             session.add(PREPARATIONS, self._locks)
         session.shared[DEVICE_USAGE] = [
-            DeviceUsage(ledger) for ledger in self._ledgers if ledger.family.name == Vgpu.name
+            DeviceUsage(ledger) for ledger in self.ledgers if ledger.family.name == Vgpu.name
         ]
 
     def _families(self) -> list[Family[Any]]:
@@ -111,10 +110,10 @@ class DeviceShare:
     # --- answers ---
     def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         return [
-            f for ledger in self._ledgers if ledger.claim(cls) is not None for f in self._filters_of(ledger, cls, job)
+            f for ledger in self.ledgers if ledger.claim(cls) is not None for f in self._filters_of(ledger, cls, job)
         ]
 
-    def _filters_of(self, ledger: Ledger, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters_of(self, ledger: CardLedger, cls: TaskClass, job: Job) -> list[Filter]:
         family, columns = ledger.family, self._column(ledger, cls, job)
         filters: list[Filter] = [
             MaskFilter(ledger.has_devices, f"node(s) had no {family.title}"),
@@ -132,7 +131,7 @@ class DeviceShare:
         if not weight:
             return []
         scores: list[Score] = []
-        for ledger in self._ledgers:
+        for ledger in self.ledgers:
             if ledger.claim(cls) is None:
                 continue
             columns = self._column(ledger, cls, job)
@@ -144,23 +143,17 @@ class DeviceShare:
                 scores.append(CardScore(columns, weight))
         return scores
 
-    def _column(self, ledger: Ledger, cls: TaskClass, job: Job) -> ClaimColumns:
-        key = (ledger.family.name, cls.id, self._separation.variant(job))
+    def _column(self, ledger: CardLedger, cls: TaskClass, job: Job) -> ClaimColumns:
+        claim, shuns = ledger.claim(cls), ledger.shuns(cls, job)
+        key = (ledger.family.name, claim, shuns)
         columns = self._columns.get(key)
         if columns is None:
-            most = max(self._waiting[cls.id], 1)
-            columns = self._columns[key] = ClaimColumns(ledger, ledger.claim(cls), most, ledger.shuns(cls, job))
+            columns = self._columns[key] = ClaimColumns(ledger, claim, shuns)
         return columns
-
-    @cached_property
-    def _waiting(self) -> Counter[int]:
-        """Class -> number of tasks that wait: no session places more of them."""
-        jobs = self._session.jobs.values()
-        return Counter(task.cls.id for job in jobs for task in job.of(TaskStatus.PENDING).values())
 
     def _annotations(self, task: Task, row: int) -> dict[str, str]:
         annotations: dict[str, str] = {}
-        for ledger in self._ledgers:
+        for ledger in self.ledgers:
             grant = ledger.taken(task)
             if grant is not None:
                 node = self._session.nodes.facts.objects[row]
@@ -170,7 +163,7 @@ class DeviceShare:
         return annotations
 
     def _locks(self, task: Task, row: int) -> Iterable[Preparation]:
-        for ledger in self._ledgers:
+        for ledger in self.ledgers:
             if ledger.family.lock and ledger.taken(task) is not None:
                 yield lock_for(self._session.nodes.names[row], ledger.family.lock, task.uid)
                 return

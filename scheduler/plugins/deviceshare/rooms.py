@@ -7,6 +7,7 @@ not change by placing: a fixed one, or one in which cards in use come first. For
 
 from collections.abc import Sequence
 
+from scheduler.framework.runs import LONGEST
 from scheduler.plugins.deviceshare.cards import ALL_CORES, Card, Cards, Share, charge, mask_of
 from scheduler.plugins.deviceshare.family import C, Family
 
@@ -28,8 +29,8 @@ def card_room(card: Card, memory: int, cores: int) -> int:
     return room if free >= room * memory else free // memory
 
 
-def pod_room(cards: Cards, share: Share, order: Sequence[int], most: int, *, apart: bool) -> int:
-    """How many Pods of one container fit, up to ``most``. ``order``: in which the cards in question are tried.
+def pod_room(cards: Cards, share: Share, order: Sequence[int], *, apart: bool) -> int:
+    """How many Pods of one container fit, up to LONGEST. ``order``: in which the cards in question are tried.
     ``apart``: no two of the Pods share a card."""
     if share.percent < 0:
         memory, cores = share.memory, share.cores
@@ -37,11 +38,11 @@ def pod_room(cards: Cards, share: Share, order: Sequence[int], most: int, *, apa
     else:
         rooms = [card_room(cards[i], share.memory_of(cards[i]), share.cores) for i in order]
     if apart:
-        return min(most, sum(room > 0 for room in rooms) // share.number)
+        return min(LONGEST, sum(room > 0 for room in rooms) // share.number)
     if share.number == 1:
-        return min(most, sum(rooms))
+        return min(LONGEST, sum(rooms))
     placed = 0
-    while placed < most:
+    while placed < LONGEST:
         first = [i for i, room in enumerate(rooms) if room > 0][: share.number]
         if len(first) < share.number:
             break
@@ -49,16 +50,16 @@ def pod_room(cards: Cards, share: Share, order: Sequence[int], most: int, *, apa
         for i in first:
             rooms[i] -= times
         placed += times
-    return min(most, placed)
+    return min(LONGEST, placed)
 
 
-def try_room(family: Family[C], cards: Cards, claim: C, eligible: int, most: int, apart: bool) -> int:
+def try_room(family: Family[C], cards: Cards, claim: C, eligible: int, apart: bool) -> int:
     """``room`` by placing one task after the other."""
-    for number in range(most):
+    for number in range(LONGEST):
         placement = family.place(cards, claim, eligible)
         if placement is None:
             return number
         cards = charge(cards, placement.grant)
         if apart:
             eligible &= ~mask_of(placement.grant)
-    return most
+    return LONGEST

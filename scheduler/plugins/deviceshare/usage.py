@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.plugins.deviceshare.ledger import Ledger
+from scheduler.plugins.deviceshare.ledger import CardLedger
 
 DEVICE_USAGE: Final = "deviceshare: usage"
 """Key of a list of DeviceUsage in ``session.shared``."""
@@ -29,7 +29,7 @@ class CardUsage:
 class DeviceUsage:
     """The GPUs of one session as it left them."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardLedger) -> None:
         self._ledger = ledger
 
     def cards(self) -> Iterator[CardUsage]:

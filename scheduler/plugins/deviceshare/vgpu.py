@@ -194,13 +194,13 @@ class Vgpu:
     def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> Placement | None:
         return place(cards, claim.containers, eligible, self._policy, self._config.memory_factor)
 
-    def room(self, cards: Cards, claim: VgpuClaim, eligible: int, most: int, apart: bool) -> int:
+    def room(self, cards: Cards, claim: VgpuClaim, eligible: int, apart: bool) -> int:
         (share, *more) = claim.containers
         changing = share.number > 1 and self._policy == SPREAD
         cut = self._config.models and any(card.layouts is not None for card in cards)
         if more or changing or cut:
-            return try_room(self, cards, claim, eligible, most, apart)
-        return pod_room(cards, share, ordered(cards, eligible, self._policy), most, apart=apart)
+            return try_room(self, cards, claim, eligible, apart)
+        return pod_room(cards, share, ordered(cards, eligible, self._policy), apart=apart)
 
 
 def _words(share: Share) -> str:

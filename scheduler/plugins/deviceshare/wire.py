@@ -1,4 +1,4 @@
-"""What device plugins read on Pods: times, and lists of cards.
+"""Lists of cards, as device plugins read and write them on Pods.
 
 A list has ``uuid,type,memory,cores:`` for each card of a container; containers are set apart by semicolons.
 """
@@ -11,21 +11,6 @@ from scheduler.plugins.deviceshare.cards import Use
 LONGEST: Final = 65536
 """Characters of an annotation that are looked at."""
 _FIELDS: Final = 4
-
-
-_NANOSECONDS: Final = 1_000_000_000
-
-
-class PredicateTimes:
-    """Times in nanoseconds, none twice: some device plugins serve the Pods of a node in the order of these."""
-
-    def __init__(self, now: float) -> None:
-        """``now``: the session's time, in seconds since the epoch."""
-        self._last = int(now * _NANOSECONDS)
-
-    def next(self) -> str:
-        self._last += 1
-        return str(self._last)
 
 
 class WireError(ValueError):

@@ -9,8 +9,11 @@ queues, the one comes first that is not saturated, or has less share per weight,
 A level keeps its children in arrays, and a placement works out anew only the levels above the job.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cmp_to_key
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +28,22 @@ from scheduler.plugins.drf.shares import Shares
 Complain = Callable[[Queue, str, str], None]
 """Told a queue, a field of it and what is wrong with it."""
 Column = NDArray[np.float64]
+Standing = tuple[tuple[bool, float], ...]
+"""Whether a queue is saturated and its share per weight, at each level of its path."""
+DEEPEST: Final = 64
+"""Levels of a path that is followed."""
 _BEYOND = (TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.UNKNOWN)
 """Statuses whose tasks a job has asked for, though they are in none of its sums."""
+
+
+def _compare(one: Standing, other: Standing) -> int:
+    """Negative: the first has its turn before the other. Only levels that both have are compared, as by Volcano: where
+    paths part at equal shares, a queue is neither before nor behind those further down the other branch."""
+    one, other = one[: len(other)], other[: len(one)]
+    return (one > other) - (one < other)
+
+
+_comparable = cmp_to_key(_compare)
 
 
 class Level:
@@ -43,8 +60,9 @@ class Level:
         """Shape (children, resources): what each holds, scaled; levels first, then jobs."""
         self.asked: Column
         """Shape (jobs, resources): what each job asks for in all."""
-        self.shares: Column
-        self.saturated: NDArray[np.bool_]
+        self.shares: Column = np.zeros(0)
+        self.saturated: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        """Both of children that are on the paths of jobs."""
 
     def below(self) -> Iterator["Level"]:
         """Every level under this one, the lowest first, and then itself."""
@@ -73,16 +91,18 @@ class Hierarchy:
         self._demanding = self._allocated < shares.total
         self._work_out_all()
 
-    def key(self, queue: Queue) -> tuple[tuple[bool, float], ...]:
+    def key(self, queue: Queue) -> Any:
         """Comparable: the queue of the smaller goes first."""
         answer = []
+        above = self._root
         for level in self._place(queue):
-            above = level.above
-            known = above is not None and level.position < len(above.shares)  # no job is below one that is not
-            share = float(above.shares[level.position]) if above is not None and known else 0.0
-            saturated = bool(above.saturated[level.position]) if above is not None and known else True
+            if level.position < len(above.shares):
+                share, saturated = float(above.shares[level.position]), bool(above.saturated[level.position])
+            else:  # no job is below it
+                share, saturated = 0.0, True
             answer.append((saturated, share / level.weight))
-        return tuple(answer)
+            above = level
+        return _comparable(tuple(answer))
 
     def add(self, job: Job, amount: Vector) -> None:
         """A job gets an amount of all resources (negative: loses it)."""
@@ -117,6 +137,9 @@ class Hierarchy:
         if known is not None:
             return known
         path = queue.annotations.get(HIERARCHY, "").split("/")[1:] or [queue.name]
+        if len(path) > DEEPEST:
+            self._complain(queue, HIERARCHY, f"{len(path)} levels below the root, at most {DEEPEST} are followed")
+            path = [queue.name]
         weights = queue.annotations.get(HIERARCHY_WEIGHTS, "").split("/")[1:]
         if len(weights) not in (0, len(path)):
             self._complain(queue, HIERARCHY_WEIGHTS, f"{len(weights)} weights below the root for {len(path)} levels")
@@ -133,10 +156,13 @@ class Hierarchy:
 
     def _weight(self, queue: Queue, text: str) -> float:
         try:
-            return max(float(text), 1.0)
+            weight = float(text)
         except ValueError:
+            weight = math.nan
+        if not math.isfinite(weight):
             self._complain(queue, HIERARCHY_WEIGHTS, f"{text[:64]!r} is not a number")
             return 1.0
+        return max(weight, 1.0)
 
     def _fill(self, level: Level) -> None:
         dims = self._shares.dims

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Vector
@@ -23,7 +24,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 from scheduler.plugins.drf.hierarchy import Hierarchy
 from scheduler.plugins.drf.namespaces import Namespaces, weights
 from scheduler.plugins.drf.shares import CLOSE_ENOUGH, JobShares, Shares, at_least

@@ -76,7 +76,7 @@ class Desk:
             fields = {} if fields is None else fields
             lowered = {key.lower(): value for key, value in fields.items() if value is not None}
             return msgspec.convert(lowered, answer)
-        except (msgspec.MsgspecError, AttributeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, RecursionError) as error:
             return self._failure(verb, f"not the answer that was expected: {str(error)[:200]}")
 
     def _failure(self, verb: str, problem: str) -> NoAnswerError:

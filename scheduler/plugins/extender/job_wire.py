@@ -3,20 +3,16 @@
 import msgspec
 import numpy as np
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD_GROUP
 from scheduler.api.moment import format_moment
-from scheduler.api.names import (
-    JDB_MAX_UNAVAILABLE,
-    JDB_MIN_AVAILABLE,
-    PREEMPTABLE,
-    SLA_WAITING_TIME,
-    SLA_WAITING_TIME_PLAIN,
-)
+from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE
 from scheduler.api.subjob import SubJob
+from scheduler.api.task import revocable
 from scheduler.framework.session import Session
-from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire, revocable_zone, truth
+from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
+from scheduler.plugins.selectors import unheard
+from scheduler.plugins.sla import own_waiting_time
 
 
 class JobWire:
@@ -30,7 +26,7 @@ class JobWire:
         tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.show(job, task))) for task in job.tasks()}
         total = sum((task.cls.request for task in job.tasks()), np.zeros_like(job.allocated))
         minimum = dict(job.role_minimum)
-        created = format_moment(job.creation)
+        created, waiting = format_moment(job.creation), own_waiting_time(job, unheard)
         return {
             "UID": job.key,
             "PgUID": job.uid,
@@ -39,7 +35,7 @@ class JobWire:
             "Queue": job.queue,
             "Priority": job.priority,
             "MinAvailable": job.min_member,
-            "WaitingTime": _waiting_time(job),
+            "WaitingTime": None if waiting is None else int(waiting * 1e9),
             "JobFitErrors": "",
             "NodesFitErrors": {},
             "AllocatedHyperNode": "",
@@ -56,8 +52,8 @@ class JobWire:
             "CreationTimestamp": created,
             "PodGroup": self._group(job),
             "ScheduleStartTimestamp": created,
-            "Preemptable": truth(job.annotations.get(PREEMPTABLE, job.labels.get(PREEMPTABLE))),
-            "RevocableZone": revocable_zone(job.annotations),
+            "Preemptable": job.preemptable,
+            "RevocableZone": "*" if revocable(job.annotations) else "",
             "Budget": _budget(job),
         }
 
@@ -105,18 +101,6 @@ def _by_status(job: Job, tasks: Json) -> Json:
         if entries:
             result[str(STATUS[status])] = entries
     return result
-
-
-def _waiting_time(job: Job) -> int | None:
-    """Nanoseconds."""
-    for key in (SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN):
-        try:
-            seconds = parse_duration(job.annotations.get(key, ""))
-        except DurationError:
-            continue
-        if seconds > 0:
-            return int(seconds * 1e9)
-    return None
 
 
 def _budget(job: Job) -> Json:

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import NODE
 from scheduler.api.names import REVOCABLE_ZONE
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import FINISHED_STATUSES, Task
 from scheduler.api.usage import PERIOD
 from scheduler.framework.session import Session
 from scheduler.plugins.extender.task_wire import Json, TaskWire
@@ -23,7 +23,6 @@ from scheduler.plugins.extender.task_wire import Json, TaskWire
 _READY: Final = {"Phase": 1, "Reason": ""}
 _NEVER: Final = "0001-01-01T00:00:00Z"
 _NOTHING: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxTaskNum": 0}
-_FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 class NodeWire:
@@ -44,7 +43,7 @@ class NodeWire:
         for job in session.jobs.values():
             for task in job.tasks():
                 row = job.placed.get(task.uid, index.get(task.node))
-                if row is not None and task.status not in _FINISHED:
+                if row is not None and task.status not in FINISHED_STATUSES:
                     there.setdefault(row, {})[task.uid] = (job, task)
         for task in session.snapshot.strangers:
             if task.node in index:

@@ -3,7 +3,6 @@
 from typing import Final
 from urllib.parse import urlsplit
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 
@@ -60,14 +59,13 @@ def _prefix(arguments: Arguments) -> str:
 
 
 def _timeout(arguments: Arguments) -> float:
-    text = arguments.text("extender.httpTimeout", "1s")
-    try:
-        seconds = parse_duration(text)
-    except DurationError:
-        return arguments.aside("extender.httpTimeout", text, "not a duration", _TIMEOUT)
+    key = "extender.httpTimeout"
+    seconds = arguments.duration(key, _TIMEOUT)
     if seconds <= 0:
-        return arguments.aside("extender.httpTimeout", text, "not above 0", _TIMEOUT)
-    return min(seconds, _LONGEST)
+        return arguments.aside(key, arguments[key], "not above 0", _TIMEOUT)
+    if seconds > _LONGEST:
+        return arguments.aside(key, arguments[key], "longer than a session may wait", _LONGEST)
+    return seconds
 
 
 def _resources(arguments: Arguments) -> frozenset[str]:

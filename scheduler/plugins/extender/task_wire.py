@@ -1,16 +1,16 @@
 """Tasks as extenders are shown them: the fields of Volcano's TaskInfo, with the Pod as the API server has it."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from scheduler.api.containers import is_sidecar
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
 from scheduler.api.moment import format_moment
-from scheduler.api.names import NUMA_TOPOLOGY_POLICY, PREEMPTABLE, REVOCABLE_ZONE
+from scheduler.api.names import NUMA_TOPOLOGY_POLICY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.session import Session
 
 Json = dict[str, Any]
@@ -26,9 +26,6 @@ STATUS: Final = {
     TaskStatus.FAILED: 256,
     TaskStatus.UNKNOWN: 512,
 }
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
-_ALWAYS: Final = "Always"
-_ANY: Final = "*"
 _NULL: Final = msgspec.Raw(b"null")
 
 
@@ -87,10 +84,8 @@ class TaskWire:
                 "Resreq": request,
                 "InitResreq": request,
                 "BestEffort": cls.best_effort,
-                "HasRestartableInitContainer": any(
-                    container.restart_policy == _ALWAYS for container in cls.spec.init_containers or ()
-                ),
-                "RevocableZone": revocable_zone(cls.annotations),
+                "HasRestartableInitContainer": any(map(is_sidecar, cls.spec.init_containers or ())),
+                "RevocableZone": "*" if revocable(cls.annotations) else "",
                 "NumaInfo": {"Policy": cls.annotations.get(NUMA_TOPOLOGY_POLICY, ""), "ResMap": {}},
             }
         return fields
@@ -121,18 +116,6 @@ class TaskWire:
             "ScalarResources": scalars or None,
             "MaxTaskNum": int(there[PODS_INDEX] if there is not None else vector[PODS_INDEX]) if limit else 0,
         }
-
-
-def revocable_zone(annotations: Mapping[str, str]) -> str:
-    """``*``: nodes on loan will do, because that is said, or that eviction will do."""
-    zone = annotations.get(REVOCABLE_ZONE)
-    if zone is None:
-        return _ANY if truth(annotations.get(PREEMPTABLE)) else ""
-    return _ANY if zone == _ANY else ""
-
-
-def truth(text: str | None) -> bool:
-    return text in _TRUE
 
 
 def _transaction(node: str, status: TaskStatus, evicted: bool) -> Json:

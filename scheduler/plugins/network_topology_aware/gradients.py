@@ -10,17 +10,15 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.api.hypernode import HyperNode, HyperNodes, sums
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.resource import SMALLEST, Vector
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import TaskStatus
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.whereabouts import Whereabouts
-
-Mask = NDArray[np.bool_]
 
 
 class Gradients:

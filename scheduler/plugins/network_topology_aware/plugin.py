@@ -9,7 +9,6 @@ import numpy as np
 
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
-from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Codes, Column
 from scheduler.api.resource import Vector
 from scheduler.api.subjob import SubJob
@@ -23,6 +22,7 @@ from scheduler.plugins.network_topology_aware.gradients import Gradients
 from scheduler.plugins.network_topology_aware.packing import Packing
 from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, PackingScore
 from scheduler.plugins.network_topology_aware.whereabouts import Whereabouts
+from scheduler.plugins.resource_weights import resource_weights
 
 FULL = 100.0
 MOST_FOR_EVICTION = 8
@@ -31,29 +31,18 @@ FADING = 0.8
 
 @register_plugin
 class NetworkTopologyAware:
-    """Arguments: ``weight`` (1), ``hypernode.binpack.cpu``, ``hypernode.binpack.memory`` (1 each),
-    ``hypernode.binpack.resources`` ("a, b") and ``hypernode.binpack.resources.<name>`` (1),
+    """Arguments: ``weight`` (1), with the prefix ``hypernode.binpack`` those of ``resource_weights``,
     ``hypernode.binpack.normal-pod.enable`` (true), ``hypernode.binpack.normal-pod.fading`` (0.8),
-    ``hypernode.gradient.evict.max-hypernodes`` (8). A negative weight counts as 1, other negative values as their
-    defaults."""
+    ``hypernode.gradient.evict.max-hypernodes`` (8)."""
 
     name: ClassVar[str] = "network-topology-aware"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._scale = FULL * _positive(arguments.integer("weight", 1))
-        prefix = "hypernode.binpack"
-        self._weights = {
-            CPU: _positive(arguments.integer(f"{prefix}.cpu", 1)),
-            MEMORY: _positive(arguments.integer(f"{prefix}.memory", 1)),
-        }
-        for name in map(str.strip, arguments.text(f"{prefix}.resources", "").split(",")):
-            if name:
-                self._weights[name] = _positive(arguments.integer(f"{prefix}.resources.{name}", 1))
-        self._packs = arguments.boolean(f"{prefix}.normal-pod.enable", True)
-        fading = arguments.number(f"{prefix}.normal-pod.fading", FADING)
-        self._fading = fading if fading >= 0 else FADING
-        most = arguments.integer("hypernode.gradient.evict.max-hypernodes", MOST_FOR_EVICTION)
-        self._most = most if most > 0 else MOST_FOR_EVICTION
+        self._scale = FULL * arguments.integer("weight", 1, least=0)
+        self._weights = resource_weights(arguments, "hypernode.binpack")
+        self._packs = arguments.boolean("hypernode.binpack.normal-pod.enable", True)
+        self._fading = arguments.number("hypernode.binpack.normal-pod.fading", FADING, least=0)
+        self._most = arguments.integer("hypernode.gradient.evict.max-hypernodes", MOST_FOR_EVICTION, least=1)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -106,10 +95,6 @@ class NetworkTopologyAware:
 def _wishes(job: Job) -> frozenset[bool]:
     """Whether its sub-jobs ask for a topology: all do, none does, or some do."""
     return frozenset(sub_job.topology is not None for sub_job in job.sub_jobs.values()) or frozenset({False})
-
-
-def _positive(weight: int) -> int:
-    return weight if weight >= 0 else 1
 
 
 def _share(fading: float, tier: int, low: int, high: int) -> float:

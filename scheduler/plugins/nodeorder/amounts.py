@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.names import NVIDIA_GPU
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope
 
 FULL = 100
-GPU = "nvidia.com/gpu"
 _PAIR = (CPU_INDEX, MEMORY_INDEX)
 
 
@@ -71,15 +71,17 @@ class BalancedScore:
         self._nodes = nodes
         self._cls = cls
         self._weight = weight
-        cards = dimensions.find(GPU)
+        cards = dimensions.find(NVIDIA_GPU)
         self._dims = [*_PAIR] if cards is None or not cls.request[cards] else [*_PAIR, cards]
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        nodes = self._nodes
         before = np.zeros((len(self._dims), len(rows)))
         after, present = before.copy(), np.zeros((len(self._dims), len(rows)), dtype=bool)
         for i, d in enumerate(self._dims):
-            capacity = self._nodes.allocatable[d].take(rows)
-            used, asked = self._nodes.used[d].take(rows), self._cls.request[d]
+            capacity = nodes.allocatable[d].take(rows)
+            used = nodes.used[d].take(rows) + nodes.pipelined[d].take(rows) - nodes.evicted[d].take(rows)
+            asked = self._cls.request[d]
             if ahead is not None:
                 used = used + asked * ahead
             present[i] = capacity > 0

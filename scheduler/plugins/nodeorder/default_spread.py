@@ -10,7 +10,7 @@ from scheduler.api.selections import NOTHING_SELECTED
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.plugins.predicates.topology_spread import SOFT
-from scheduler.plugins.selectors import PodSelector, is_sound
+from scheduler.plugins.selectors import PodSelector, is_sound, unheard
 
 DEFAULT_CONSTRAINTS: Final = tuple(
     TopologySpreadConstraint(max_skew=skew, topology_key=key, when_unsatisfiable=SOFT)
@@ -27,15 +27,11 @@ def default_selector(snapshot: Snapshot, cls: TaskClass) -> PodSelector | None:
         labels.update(selector)
     extra: list[Requirement] = []
     made = selections.workload(cls.maker)
-    if made is not None and is_sound(made, _silent):
+    if made is not None and is_sound(made, unheard):
         own = made.match_labels or {}
         extra = [Requirement(key=k, operator="In", values=[v]) for k, v in own.items() if labels.get(k, v) != v]
         extra += made.match_expressions or ()
         labels = {**own, **labels}
     if not labels and not extra:
         return None
-    return PodSelector(LabelSelector(match_labels=labels), frozenset({cls.namespace}), _silent, extra)
-
-
-def _silent(field: str, problem: str) -> None:
-    """A selector that makes no sense is the affair of the workload it is part of."""
+    return PodSelector(LabelSelector(match_labels=labels), frozenset({cls.namespace}), unheard, extra)

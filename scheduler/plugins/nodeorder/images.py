@@ -98,7 +98,9 @@ _index = ImageIndex()
 def image_locality(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Score]:
     """How much of the Pod's images is on a node already; none where no node has any."""
     containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
-    raw = _index.column(facts, tuple(sorted(full_name(container.image) for container in containers)))
+    mounted = [volume.image.reference for volume in cls.spec.volumes or () if volume.image is not None]
+    images = [*(container.image for container in containers), *mounted]
+    raw = _index.column(facts, tuple(sorted(map(full_name, images))))
     if raw is None:
         return []
     most = LARGE_IMAGE * len(containers)

@@ -12,12 +12,12 @@ from scheduler.framework.columns import Score
 from scheduler.framework.extension import NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.plugins.complaint import complaint
 from scheduler.plugins.nodeorder.affinity_scores import node_affinity, taint_toleration
 from scheduler.plugins.nodeorder.amounts import BalancedScore, LeastScore, MostScore
 from scheduler.plugins.nodeorder.images import image_locality
 from scheduler.plugins.nodeorder.pod_scores import pod_affinity, topology_spread
-from scheduler.plugins.pod_counts import pod_counts
-from scheduler.plugins.predicates.plugin import complaint
+from scheduler.plugins.pod_counts import PodCounts
 
 
 @register_plugin
@@ -40,7 +40,7 @@ class NodeOrder:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._counts = pod_counts(session)
+        self._counts = session.once(PodCounts)
         session.add(NODE_ORDER, self._scores)
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scheduler.api.names import HOSTNAME_LABEL
-from scheduler.api.node import Column, Rows
+from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.objects import PodAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
@@ -20,8 +20,8 @@ from scheduler.plugins.predicates.topology_spread import (
     pods_of,
     policy_nodes,
 )
-from scheduler.plugins.selectors import Complain, Mask, PodSelector, selector_of_term
-from scheduler.plugins.sociable import wishes
+from scheduler.plugins.selectors import Complain, PodSelector, selector_of_term
+from scheduler.plugins.sociable import Wishes
 
 FULL = 100
 
@@ -51,7 +51,7 @@ def pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, weight: in
         weigh, key = _weighing(selector, signed), term.pod_affinity_term.topology_key
         found.append(counts.count(key, weigh, clue=selector.label))
     others: dict[str, dict[int, int]] = {}
-    for wish in wishes(session).about(cls):
+    for wish in session.once(Wishes).about(cls):
         if wish.weight:
             per_class = others.setdefault(wish.key, {})
             per_class[wish.cls.id] = per_class.get(wish.cls.id, 0) + wish.weight

@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Final
 
 from scheduler.api.names import CPU
-from scheduler.api.objects import CpuDetail, Numatopology
 from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.scheduling import CpuDetail, Numatopology
 
 Cpus = frozenset[int]
 _MOST: Final = 65_536

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.api.names import CPU, MEMORY, NUMA_TOPOLOGY_POLICY
+from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
-from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import TaskClass
+from scheduler.plugins.qos import Qos, qos_of
 
 RESTRICTED: Final = "restricted"
 SINGLE: Final = "single-numa-node"
@@ -23,26 +24,11 @@ class Demand:
 
 
 def demand_of(cls: TaskClass) -> Demand | None:
-    """None for Pods that are not Guaranteed: their cpus are not their own. Limits that are none guarantee nothing."""
-    containers = cls.spec.containers
-    try:
-        if not containers or not all(map(_guaranteed, [*containers, *(cls.spec.init_containers or ())])):
-            return None
-    except QuantityError:
+    """None for Pods that are not Guaranteed: their cpus are not their own."""
+    if qos_of(cls.spec) is not Qos.GUARANTEED:
         return None
     policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")
-    return Demand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in containers))
-
-
-def _guaranteed(container: Container) -> bool:
-    """Cpu and memory are limited, and asked for in full."""
-    limits = (container.resources and container.resources.limits) or {}
-    requests = (container.resources and container.resources.requests) or {}
-    for name in (CPU, MEMORY):
-        limit = parse_quantity(limits.get(name, 0), 1000)
-        if limit <= 0 or parse_quantity(requests.get(name, limits[name]), 1000) != limit:
-            return False
-    return True
+    return Demand("" if policy == "none" else policy, tuple((c.name, _whole_cpus(c)) for c in cls.spec.containers))
 
 
 def _whole_cpus(container: Container) -> int:

@@ -4,7 +4,6 @@ Numatopologies say which cpus are free. Cpus of Pods that were bound since are t
 will do it. Only cpus are looked at; the kubelet may still refuse for the sake of memory or devices.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -17,14 +16,14 @@ from scheduler.framework.columns import CodedFilter, Filter, Score
 from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.numa_aware.columns import NOTHING, AdmissionFilter, NumaScore, Placement, PlacementColumns
-from scheduler.plugins.numa_aware.cpus import Cpus, CpuTopology, TopologyError
-from scheduler.plugins.numa_aware.demand import RESTRICTED, SINGLE, Demand, demand_of
+from scheduler.plugins.numa_aware.columns import AdmissionFilter, NumaScore, PlacementColumns
+from scheduler.plugins.numa_aware.cpus import CpuTopology, TopologyError
+from scheduler.plugins.numa_aware.demand import Demand, demand_of
+from scheduler.plugins.numa_aware.ledger import STATIC, CpuLedger
 
 NO_TOPOLOGY: Final = "numa info is empty"
 NOT_STATIC: Final = "cpu manager policy isn't static"
 NO_CPUS: Final = "cpu allocatable map is empty"
-STATIC: Final = "static"
 
 
 @register_plugin
@@ -40,45 +39,39 @@ class NumaAware:
     def open(self, session: Session) -> None:
         self._session = session
         self._demands: dict[int, Demand | None] = {}
-        self._nodes: dict[int, CpuTopology] = {}
+        self.topologies = self._read_topologies()
         """Row -> its cpus."""
-        self._free: dict[int, Cpus] = {}
-        self._held: dict[str, Cpus] = {}
-        """uid -> what a task placed in this session was given."""
-        self._log: list[int] = []
-        """Rows in the order in which their free cpus changed."""
+        self.ledger = CpuLedger(self.topologies, self._demand)
         self._columns: dict[int, PlacementColumns] = {}
-        self._read_topologies()
         self._take_unreported()
         session.add(PREDICATE, self._filters)
         session.add(NODE_ORDER, self._scores)
-        session.add_handlers(self._allocated, self._deallocated)
+        session.add_handlers(self.ledger.allocate, self.ledger.deallocate)
 
-    def _read_topologies(self) -> None:
+    def _read_topologies(self) -> dict[int, CpuTopology]:
         index = self._session.nodes.index
+        result = {}
         for name, numatopology in self._session.snapshot.numa.items():
             if name not in index:
                 continue
             try:
-                topology = CpuTopology(numatopology)
+                result[index[name]] = CpuTopology(numatopology)
             except TopologyError as error:
                 field, _, problem = str(error).partition(": ")
                 self._session.malformed_field(Malformed("Numatopology", "", name, field, problem))
-                continue
-            self._nodes[index[name]] = topology
-            self._free[index[name]] = topology.free
+        return result
 
     def _take_unreported(self) -> None:
         """Take off what Pods on the nodes have that the Numatopology does not list yet."""
         session = self._session
         waiting: list[tuple[float, str, Task, int]] = []
-        for job in session.jobs.values() if self._nodes else ():
+        for job in session.jobs.values() if self.topologies else ():
             for task in (task for status in ALLOCATED_STATUSES for task in job.of(status).values()):
                 row = session.nodes.index.get(task.node)
-                if row in self._nodes and self._demand(task.cls) and not self._reported(task):
+                if row in self.topologies and self._demand(task.cls) and not self._reported(task):
                     waiting.append((task.scheduled_at, task.key, task, row))
         for _, _, task, row in sorted(waiting, key=lambda entry: entry[:2]):
-            self._free[row] -= self._placement(row, task.cls).cpus
+            self.ledger.hold(row, task.cls)
 
     def _reported(self, task: Task) -> bool:
         listed = self._session.snapshot.numa[task.node].spec.pod_allocations or ()
@@ -87,7 +80,7 @@ class NumaAware:
     # --- nodes ---
     def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         demand = self._demand(cls)
-        if demand is None or not (demand.policy or self._nodes):
+        if demand is None or not (demand.policy or self.topologies):
             return []
         reasons = [self._why_not(row, demand.policy) for row in range(len(self._session.nodes))]
         texts = list(dict.fromkeys(filter(None, reasons)))
@@ -99,14 +92,14 @@ class NumaAware:
         """Why a node is not for Pods of a policy, or ""; those without one may have any."""
         if not policy:
             return ""
-        topology = self._nodes.get(row)
+        topology = self.topologies.get(row)
         if topology is None:
             return NO_TOPOLOGY
         if topology.cpu_policy != STATIC:
             return NOT_STATIC
         if topology.policy != policy:
             return f"task topology policy[{policy}] is different with node[{topology.policy}]"
-        return "" if self._free[row] else NO_CPUS
+        return "" if self.ledger.free[row] else NO_CPUS
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
         demand = self._demand(cls)
@@ -123,44 +116,7 @@ class NumaAware:
         columns = self._columns.get(cls.id)
         if columns is None:
             columns = PlacementColumns(
-                len(self._session.nodes), self._nodes, lambda row: self._placement(row, cls), self._log
+                len(self._session.nodes), self.topologies, lambda row: self.ledger.placement(row, cls), self.ledger.log
             )
             self._columns[cls.id] = columns
         return columns
-
-    def _placement(self, row: int, cls: TaskClass) -> Placement:
-        """What a task of the class would get on a node now."""
-        topology, demand = self._nodes.get(row), self._demand(cls)
-        if topology is None or demand is None or topology.cpu_policy != STATIC or topology.policy in ("", "none"):
-            return NOTHING
-        return _place(topology, self._free[row], demand)
-
-    # --- books ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        for task, row in zip(tasks, rows, strict=True):
-            cpus = self._placement(row, task.cls).cpus
-            if cpus:
-                self._held[task.uid] = cpus
-                self._free[row] -= cpus
-                self._log.append(row)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        for task, row in zip(tasks, rows, strict=True):
-            cpus = self._held.pop(task.uid, None)
-            if cpus:
-                self._free[row] |= cpus
-                self._log.append(row)
-
-
-def _place(topology: CpuTopology, free: Cpus, demand: Demand) -> Placement:
-    """What the containers of a Pod would get one after the other, by the policy of the node."""
-    taken: Cpus = frozenset()
-    for name, number in demand.containers:
-        if not number:
-            continue
-        choice = topology.choose(free - taken, number)
-        strict = topology.policy in (RESTRICTED, SINGLE)
-        if strict and not (choice.preferred and (topology.policy == RESTRICTED or len(choice.nodes) == 1)):
-            return Placement(frozenset(), 0, refused=name)
-        taken |= topology.assign(free - taken, choice, number)
-    return Placement(taken, len(topology.per_numa(taken)))

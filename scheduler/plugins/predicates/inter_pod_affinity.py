@@ -5,18 +5,18 @@ be away from; and none there wants to be away from it. They are of scope CLUSTER
 same host: that is a matter of each node alone.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodAffinity, PodAffinityTerm
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Nowhere, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import Counting, DomainCounts, PodCounts, Weight
+from scheduler.plugins.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
 from scheduler.plugins.selectors import Complain, selector_of_term
-from scheduler.plugins.sociable import wishes
+from scheduler.plugins.sociable import Wishes
 
 NO_COMPANY = "node(s) didn't match pod affinity rules"
 UNWANTED_COMPANY = "node(s) didn't match pod anti-affinity rules"
@@ -36,38 +36,34 @@ def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, comp
     if wanted:
         selectors = [selector_of_term(term, cls, namespaces, complain) for term in wanted]
         if not all(selector.sound for selector in selectors):
-            return [_nowhere(session, NO_COMPANY)]
+            return [Nowhere(NO_COMPANY)]
 
         def company(other: TaskClass) -> float:
             return float(all(selector.selects(other) for selector in selectors))
 
         found = [counts.count(term.topology_key, company, clue=selectors[0].label) for term in wanted]
         filters.append(CompanyFilter(found, cls))
+    away: list[AwayFilter] = []
     for term in required_terms(affinity.pod_anti_affinity if affinity else None):
         selector = selector_of_term(term, cls, namespaces, complain)
         if not selector.sound:
-            return [_nowhere(session, UNWANTED_COMPANY)]
-        filters.append(
-            AwayFilter(counts.count(term.topology_key, selector.one, clue=selector.label), cls, UNWANTED_COMPANY)
-        )
+            return [Nowhere(UNWANTED_COMPANY)]
+        unwanted = counts.count(term.topology_key, selector.one, clue=selector.label)
+        away.append(AwayFilter(unwanted, cls, UNWANTED_COMPANY, tuple(away)))
     hostile: dict[str, set[int]] = {}
-    for wish in wishes(session).about(cls):
+    for wish in session.once(Wishes).about(cls):
         if not wish.weight:
             hostile.setdefault(wish.key, set()).add(wish.cls.id)
     for key, ids in hostile.items():
-        filters.append(AwayFilter(counts.count(key, _one_of(ids), clue=ids), cls, UNWELCOME))
-    return filters
-
-
-def _nowhere(session: Session, reason: str) -> Filter:
-    return MaskFilter(np.zeros(len(session.nodes), dtype=bool), reason)
+        away.append(AwayFilter(counts.count(key, _one_of(ids), clue=ids), cls, UNWELCOME, tuple(away)))
+    return [*filters, *away]
 
 
 def _one_of(ids: Collection[int]) -> Weight:
     return lambda cls: float(cls.id in ids)
 
 
-class CompanyFilter(Counting):
+class CompanyFilter(CountingFilter):
     """Every term's domain of the node holds a Pod wanted. Where none exists anywhere, a task that would be such a Pod
     itself may be the first."""
 
@@ -75,7 +71,7 @@ class CompanyFilter(Counting):
     unresolvable = True
 
     def __init__(self, found: Sequence[DomainCounts], cls: TaskClass) -> None:
-        super().__init__(found, cls)
+        super().__init__(found, cls, NO_COMPANY)
         self._alone = bool(found[0].weight(cls))
 
     def room(self, rows: Rows) -> Counts:
@@ -85,20 +81,16 @@ class CompanyFilter(Counting):
             passes &= counts.codes[rows] >= 0 if first else counts.at_nodes(rows) > 0
         return np.where(passes, UNBOUNDED, 0)
 
-    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        return ((NO_COMPANY, len(rows)),)
 
-
-class AwayFilter(Counting):
+class AwayFilter(CountingFilter):
     """The node's domain holds none of the Pods counted, and takes one at most if the class is one of them."""
 
     unresolvable = False
 
-    def __init__(self, counts: DomainCounts, cls: TaskClass, reason: str) -> None:
-        super().__init__([counts], cls)
+    def __init__(self, counts: DomainCounts, cls: TaskClass, reason: str, before: Sequence[CountingFilter]) -> None:
+        super().__init__([counts], cls, reason, before)
         self.scope = Scope.NODE if counts.apart else Scope.CLUSTER
         self._counts = counts
-        self._reason = reason
         self._itself = bool(counts.weight(cls))
 
     def room(self, rows: Rows) -> Counts:
@@ -107,6 +99,3 @@ class AwayFilter(Counting):
             free[self._counts.codes[rows] >= 0] = 1
         free[self._counts.at_nodes(rows) > 0] = 0
         return free
-
-    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        return ((self._reason, len(rows)),)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from scheduler.api.names import UNSCHEDULABLE_TAINT
-from scheduler.api.node import NodeFacts, Nodes, Rows
+from scheduler.api.node import Mask, NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
-from scheduler.plugins.selectors import Complain, Mask, nodes_of_terms, nodes_with_labels
+from scheduler.plugins.selectors import Complain, nodes_of_terms, nodes_with_labels
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"

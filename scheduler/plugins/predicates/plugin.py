@@ -7,26 +7,22 @@ two cached columns (taints, unschedulable nodes) and the Pod count.
 from typing import ClassVar
 
 from scheduler.api.job import Job
-from scheduler.api.reasons import Malformed
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.extension import NODE_ORDER, PREDICATE, PREPARATIONS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import pod_counts
+from scheduler.plugins.complaint import complaint
+from scheduler.plugins.pod_counts import PodCounts
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
 from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.predicates.node_conditions import node_affinity, pod_count, taints, unschedulable
 from scheduler.plugins.predicates.ports import HostPorts
 from scheduler.plugins.predicates.topology_spread import topology_spread
 from scheduler.plugins.predicates.volumes import Switches, Volumes, worth_of
-from scheduler.plugins.selectors import Complain
 
-ENABLE = "predicate.{}Enable"
-BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
 DEFAULT_BIND_TIMEOUT = 600
-FILTER_TIMEOUT = "dynamicresources.filterTimeoutSeconds"
 DEFAULT_FILTER_TIMEOUT = 10
 
 
@@ -36,30 +32,31 @@ class Predicates:
     NodeVolumeLimits, VolumeZone, VolumeBinding and PodTopologySpread switch single predicates off.
     ``volumebinding.bindTimeoutSeconds`` (600): how long the claims of a Pod may take to be bound;
     ``volumebinding.shape`` and ``volumebinding.weight`` (1): what a node is worth by how full its volumes would be.
-    ``dynamicresources.filterTimeoutSeconds`` (default 10; 0: no end): how long devices are searched for a Pod."""
+    ``dynamicresources.filterTimeoutSeconds`` (default 10; 0: no end): how long devices are searched for a Pod.
+    ``predicate.CacheEnable`` means nothing here."""
 
     name: ClassVar[str] = "predicates"
 
     def __init__(self, arguments: Arguments) -> None:
         def on(name: str) -> bool:
-            return arguments.boolean(ENABLE.format(name), True)
+            return arguments.boolean(f"predicate.{name}Enable", True)
 
         self._node_affinity, self._ports, self._taints = on("NodeAffinity"), on("NodePorts"), on("TaintToleration")
         self._pod_affinity, self._spread = on("PodAffinity"), on("PodTopologySpread")
         self._volume_switches = Switches(on("VolumeZone"), on("VolumeBinding"), on("NodeVolumeLimits"))
-        self._bind_timeout = arguments.integer(BIND_TIMEOUT, DEFAULT_BIND_TIMEOUT)
-        if self._bind_timeout < 0:
-            self._bind_timeout = arguments.aside(BIND_TIMEOUT, self._bind_timeout, "negative", DEFAULT_BIND_TIMEOUT)
+        self._bind_timeout = arguments.integer("volumebinding.bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT, least=0)
         self._worth = worth_of(arguments)
-        timeout = arguments.integer(FILTER_TIMEOUT, DEFAULT_FILTER_TIMEOUT)
-        self._filter_timeout = timeout if timeout >= 0 else DEFAULT_FILTER_TIMEOUT
+        self._filter_timeout = arguments.integer(
+            "dynamicresources.filterTimeoutSeconds", DEFAULT_FILTER_TIMEOUT, least=0
+        )
+        arguments.boolean("predicate.CacheEnable", False)  # Volcano's answers are the same with it and without
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._counts = pod_counts(session)
+        self._counts = session.once(PodCounts)
         self._host_ports = HostPorts(session, self._counts)
-        self._volumes = volumes = Volumes(session, self._volume_switches, self._bind_timeout, self._worth)
-        self._devices = DynamicResources(session, self._filter_timeout)
+        self.volumes = volumes = Volumes(session, self._volume_switches, self._bind_timeout, self._worth)
+        self.devices = DynamicResources(session, self._filter_timeout)
         session.add(PREDICATE, self._filters)
         session.add_situation(volumes.situation)
         session.add_handlers(volumes.allocated, volumes.deallocated)
@@ -83,22 +80,9 @@ class Predicates:
             filters += inter_pod_affinity(session, self._counts, cls, complain)
         if self._spread:
             filters += topology_spread(session, self._counts, cls, complain)
-        filters += self._volumes.filters(cls)
-        filters += self._devices.filters(cls)
+        filters += self.volumes.filters(cls)
+        filters += self.devices.filters(cls)
         return filters
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        return [*self._devices.scores(cls), *self._volumes.scores(cls)]
-
-
-def complaint(session: Session, cls: TaskClass, job: Job) -> Complain:
-    """What tells of a malformed field of the Pods of a class; named after one Pod of the job."""
-    name = next((task.name for task in job.tasks() if task.cls is cls), job.name)
-    told: set[tuple[str, str]] = set()
-
-    def complain(field: str, problem: str) -> None:
-        if (field, problem) not in told:
-            told.add((field, problem))
-            session.malformed_field(Malformed("Pod", cls.namespace, name, f"spec: {field}", problem))
-
-    return complain
+        return [*self.devices.scores(cls), *self.volumes.scores(cls)]

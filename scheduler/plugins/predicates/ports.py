@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from scheduler.api.containers import is_sidecar
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodSpec
 from scheduler.api.task import TaskClass
@@ -19,7 +20,7 @@ Port = tuple[str, str, int]
 
 def host_ports(spec: PodSpec) -> frozenset[Port]:
     """The ports of the node that a Pod takes; on the host's network that is every port it names."""
-    containers = [*spec.containers, *(c for c in spec.init_containers or () if c.restart_policy == "Always")]
+    containers = [*spec.containers, *(c for c in spec.init_containers or () if is_sidecar(c))]
     return frozenset(
         (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", number)
         for container in containers

@@ -1,17 +1,17 @@
 """Spreading over topology domains that must hold (Kubernetes' PodTopologySpread filter), as columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scheduler.api.node import NodeFacts, Rows
+from scheduler.api.node import Mask, NodeFacts, Rows
 from scheduler.api.objects import TopologySpreadConstraint
 from scheduler.api.task import TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Nowhere, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import Counting, DomainCounts, PodCounts, Weight
+from scheduler.plugins.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
 from scheduler.plugins.predicates.node_conditions import required_nodes, tolerable
-from scheduler.plugins.selectors import Complain, Mask, PodSelector, same_labels
+from scheduler.plugins.selectors import Complain, PodSelector, same_labels
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{UNEVEN} (missing required label)"
@@ -40,16 +40,16 @@ def topology_spread(session: Session, counts: PodCounts, cls: TaskClass, complai
         return []
     facts = session.nodes.facts
     labelled = labelled_nodes(facts, constraints)
-    filters: list[Filter] = [MaskFilter(labelled, NO_LABEL)]
+    filters: list[SpreadFilter] = []
     for constraint in constraints:
         eligible = labelled & policy_nodes(session, constraint, cls, complain)
         selector = pods_of(constraint, cls, complain)
         if not selector.sound:
-            return [MaskFilter(np.zeros(len(facts), dtype=bool), UNEVEN)]
+            return [Nowhere(UNEVEN)]
         found = counts.count(constraint.topology_key, counted(selector), eligible, clue=selector.label, staying=True)
         domains: Rows = np.flatnonzero(np.bincount(found.codes[eligible]))
-        filters.append(SpreadFilter(constraint, found, domains, cls, selector.selects(cls)))
-    return filters
+        filters.append(SpreadFilter(constraint, found, domains, cls, selector.selects(cls), tuple(filters)))
+    return [MaskFilter(labelled, NO_LABEL), *filters]
 
 
 def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstraint]) -> Mask:
@@ -72,11 +72,10 @@ def policy_nodes(session: Session, constraint: TopologySpreadConstraint, cls: Ta
         good = tolerable(facts, cls.spec.tolerations or [])
         if good is not None:
             mask &= good
-        mask &= ~facts.unschedulable
     return mask
 
 
-class SpreadFilter(Counting):
+class SpreadFilter(CountingFilter):
     """One more Pod in the node's domain does not exceed the emptiest domain by more than maxSkew."""
 
     scope = Scope.CLUSTER
@@ -89,9 +88,10 @@ class SpreadFilter(Counting):
         domains: Rows,
         cls: TaskClass,
         counts_itself: bool,
+        before: Sequence[CountingFilter],
     ) -> None:
         """``domains``: those that count. ``counts_itself``: the task to come is one of the Pods to be spread."""
-        super().__init__([counts], cls)
+        super().__init__([counts], cls, UNEVEN, before)
         self._skew = constraint.max_skew
         self._enough = len(domains) >= (constraint.min_domains or 1)
         self._counts = counts
@@ -102,6 +102,3 @@ class SpreadFilter(Counting):
         fewest = float(self._counts.counts[self._domains].min()) if len(self._domains) and self._enough else 0.0
         over = self._counts.at_nodes(rows) + self._itself - fewest > self._skew
         return np.where(over, 0, UNBOUNDED)
-
-    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        return ((UNEVEN, len(rows)),)

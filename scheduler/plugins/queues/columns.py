@@ -42,11 +42,7 @@ class JobColumns:
 
 def job_columns(session: Session) -> JobColumns:
     """The columns of a session, made once and shared by all plugins that ask before anything is placed."""
-    columns = session.shared.get(JobColumns)
-    if columns is None:
-        columns = session.shared[JobColumns] = _columns(session)
-    result: JobColumns = columns
-    return result
+    return session.once(_columns)
 
 
 def _columns(session: Session) -> JobColumns:

@@ -15,7 +15,7 @@ from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import Task
 from scheduler.api.usage import UsageColumns
-from scheduler.plugins.rescheduling.qos import Qos, qos_of
+from scheduler.plugins.qos import Qos, qos_of
 
 _PAIR: Final = [CPU_INDEX, MEMORY_INDEX]
 

@@ -5,7 +5,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Column
 from scheduler.api.task import Task
@@ -33,7 +32,7 @@ class Rescheduling:
     name: ClassVar[str] = "rescheduling"
 
     def __init__(self, arguments: Arguments) -> None:
-        self._interval = _interval(arguments)
+        self._interval = arguments.duration("interval", DEFAULT_INTERVAL)
         period = arguments.text("metricsPeriod", PERIOD)
         if period not in ("", PERIOD):
             arguments.aside("metricsPeriod", period, "not measured", PERIOD)
@@ -41,25 +40,16 @@ class Rescheduling:
 
     def open(self, session: Session) -> None:
         self._session = session
+        self._due = _rounds.due(session.configuration, session.now, self._interval)
         if self._thresholds is not None:
             session.add(VICTIM_TASKS, self._victims)
 
     def _victims(self, running: Sequence[Task]) -> list[Task]:
-        session = self._session
-        due = _rounds.due(session.configuration, session.now, self._interval)
-        usage = session.snapshot.usage
+        session, usage = self._session, self._session.snapshot.usage
+        due, self._due = self._due, False
         if not due or usage is None or self._thresholds is None:
             return []
         return choose_victims(session.nodes, usage, session.now, self._thresholds, running)
-
-
-def _interval(arguments: Arguments) -> float:
-    text = arguments.text("interval", "5m")
-    try:
-        seconds = parse_duration(text)
-    except DurationError:
-        return arguments.aside("interval", text, "not a duration", DEFAULT_INTERVAL)
-    return max(seconds, 0.0)
 
 
 def _thresholds(arguments: Arguments) -> Thresholds | None:

@@ -3,18 +3,20 @@
 from typing import ClassVar
 
 from scheduler.api.job import Job
-from scheduler.api.reasons import Malformed
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score, StaticScore
 from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
+from scheduler.plugins.complaint import complaint
+from scheduler.plugins.fullness import FullnessScore
 from scheduler.plugins.resource_strategy_fit.scarce import Proportions, Sra
 from scheduler.plugins.resource_strategy_fit.strategy import (
     FULL,
+    LEAST,
+    MOST,
     StrategyError,
-    StrategyScore,
     read_strategies,
     strategies_of,
 )
@@ -24,7 +26,7 @@ DEFAULT_WEIGHT = 10
 
 @register_plugin
 class ResourceStrategyFit:
-    """Arguments: ``resourceStrategyFitWeight`` (10; 0 switches the strategies off, negative counts as 10),
+    """Arguments: ``resourceStrategyFitWeight`` (10; 0 switches the strategies off),
     ``resources`` (name, or ``beginning*`` -> ``type`` LeastAllocated or MostAllocated, and ``weight``; default cpu and
     memory LeastAllocated 1), ``sra`` and ``proportional`` (see ``scarce``). A Pod may name a strategy of its own in
     ``volcano.sh/resource-strategy-scoring-type`` and ``volcano.sh/resource-strategy-weight`` (JSON)."""
@@ -32,8 +34,7 @@ class ResourceStrategyFit:
     name: ClassVar[str] = "resource-strategy-fit"
 
     def __init__(self, arguments: Arguments) -> None:
-        weight = arguments.integer("resourceStrategyFitWeight", DEFAULT_WEIGHT)
-        self._weight = weight if weight >= 0 else DEFAULT_WEIGHT
+        self._weight = arguments.integer("resourceStrategyFitWeight", DEFAULT_WEIGHT, least=0)
         self._strategies = read_strategies(arguments)
         self._sra = Sra(arguments.nested("sra"))
         self._proportions = Proportions(arguments.nested("proportional"))
@@ -53,11 +54,11 @@ class ResourceStrategyFit:
             try:
                 strategies = strategies_of(cls, session.dimensions, self._strategies)
             except StrategyError as error:
-                pod = next((task.name for task in job.tasks() if task.cls is cls), job.name)
-                session.malformed_field(Malformed("Pod", cls.namespace, pod, error.field, error.problem))
+                complaint(session, cls, job, "metadata.")(error.field, error.problem)
                 strategies = {}
             if strategies:
-                scores.append(StrategyScore(nodes, cls, strategies, FULL * self._weight))
+                taken, left = ({d: s.weight for d, s in strategies.items() if s.type == t} for t in (MOST, LEAST))
+                scores.append(FullnessScore(nodes, cls, taken, left, FULL * self._weight))
         if self._sra.weight:
             scores.append(StaticScore(self._sra.column(nodes, session.dimensions, cls)))
         return scores

@@ -22,12 +22,9 @@ class Sra:
 
     def __init__(self, arguments: Arguments) -> None:
         weights = arguments.nested("resourceWeight")
-        enabled = arguments.boolean("enable", False)
-        self.weight = max(arguments.integer("weight", 0), 0) if enabled else 0
-        self._weights = {}
-        for name in _listed(arguments.text("resources", "")):
-            weight = weights.integer(name, 1)
-            self._weights[name] = weight if weight >= 0 else 1
+        weight = arguments.integer("weight", 0, least=0)
+        self.weight = weight if arguments.boolean("enable", False) else 0
+        self._weights = {name: weights.integer(name, 1, least=0) for name in arguments.names("resources")}
 
     def column(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> Column:
         """The part of the scarce resources that a node has not got, x 100 x weight; 0 where the node lacks something
@@ -48,12 +45,12 @@ class Proportions:
     (cores per card) and ``<name>.memory`` (GB per card), 1 each unless said otherwise."""
 
     def __init__(self, arguments: Arguments) -> None:
-        rates = arguments.nested("resourceProportion")
-        self._rates: dict[str, tuple[float, float]] = {}
-        if arguments.boolean("enable", False):
-            for name in _listed(arguments.text("resources", "")):
-                cpu, memory = rates.number(f"{name}.cpu", 1.0), rates.number(f"{name}.memory", 1.0)
-                self._rates[name] = (cpu if cpu >= 0 else 1.0, memory if memory >= 0 else 1.0)
+        given = arguments.nested("resourceProportion")
+        rates = {
+            name: (given.number(f"{name}.cpu", 1.0, least=0), given.number(f"{name}.memory", 1.0, least=0))
+            for name in arguments.names("resources")
+        }
+        self._rates = rates if arguments.boolean("enable", False) else {}
 
     def filters(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> list["ProportionFilter"]:
         """For a class that asks for none of the resources, one filter for each."""
@@ -90,7 +87,3 @@ class ProportionFilter:
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         return ((f"proportional of resource {self._name} check failed", len(rows)),)
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

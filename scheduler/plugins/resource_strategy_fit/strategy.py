@@ -3,22 +3,20 @@ with little."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
 
 from scheduler.api.names import RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT
-from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import SMALLEST, Dimensions
 from scheduler.api.task import TaskClass
-from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import Counts, Scope
+from scheduler.framework.arguments import LARGEST_INTEGER, Arguments
 
 LEAST: Final = "LeastAllocated"
 MOST: Final = "MostAllocated"
 FULL: Final = 100.0
-_weights: Final = msgspec.json.Decoder(dict[str, int])
+_weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class StrategyError(ValueError):
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(field, problem)
-        self.field = f"metadata.annotations[{field}]"
+        self.field = f"annotations[{field}]"
         self.problem = problem
 
 
@@ -47,11 +45,13 @@ def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
     result = {}
     for name in listed:
         if "*" in name and (name.count("*") > 1 or not name.endswith("*") or name == "*"):
-            listed.problems.append(f"argument resources.{name}: one asterisk, at the end of a beginning, is understood")
+            listed.aside(name, listed[name], "of no resource: one asterisk, at the end of a name, is understood", None)
             continue
         entry = listed.nested(name)
-        type_, weight = entry.text("type", LEAST), entry.integer("weight", 1)
-        result[name] = Strategy(type_ if type_ in (LEAST, MOST) else LEAST, weight if weight > 0 else 1)
+        type_ = entry.text("type", LEAST)
+        if type_ not in (LEAST, MOST):
+            type_ = entry.aside("type", type_, f"neither {LEAST} nor {MOST}", LEAST)
+        result[name] = Strategy(type_, entry.integer("weight", 1, least=1))
     return result or DEFAULT
 
 
@@ -87,33 +87,3 @@ def _matching(name: str, configured: Mapping[str, Strategy]) -> Strategy | None:
         return configured[name]
     fitting = [key for key in configured if key.endswith("*") and name.startswith(key[:-1])]
     return configured[max(fitting, key=len)] if fitting else None
-
-
-class StrategyScore:
-    """Sum over resources of weight x the part of it that is left (or taken) with the task there, over the sum of
-    weights, x ``scale``; 0 on a node where any of them would not fit."""
-
-    scope = Scope.NODE
-
-    def __init__(self, nodes: Nodes, cls: TaskClass, strategies: Mapping[int, Strategy], scale: float) -> None:
-        self._nodes = nodes
-        self._request = cls.request
-        self._strategies = strategies
-        self._scale = scale / (sum(s.weight for s in strategies.values()) or 1)
-
-    def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        nodes, request = self._nodes, self._request
-        total: Column = np.zeros(len(rows))
-        fits = np.ones(len(rows), dtype=bool)
-        for d, strategy in self._strategies.items():
-            if not strategy.weight:
-                continue
-            capacity = nodes.allocatable[d, rows]
-            there = capacity > 0
-            taken = nodes.used[d, rows] + (request[d] if ahead is None else request[d] * (ahead + 1))
-            fits &= ~there | (taken <= capacity)
-            part = taken if strategy.type == MOST else capacity - taken
-            total += np.divide(part * strategy.weight, capacity, out=np.zeros(len(rows)), where=there)
-        total *= self._scale
-        total[~fits] = 0.0
-        return total

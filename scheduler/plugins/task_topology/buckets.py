@@ -2,16 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, SMALLEST, Vector
-from scheduler.api.task import Task
+from scheduler.api.task import FINISHED_STATUSES, Task
 from scheduler.plugins.task_topology.topology import Topology
 
 _MEBI = 1024.0 * 1024.0
+Roles = tuple[tuple[str, int], ...]
+"""Role -> number of tasks, in the order of names."""
 
 
 class Bucket:
@@ -28,6 +31,10 @@ class Bucket:
         """Sum of what the waiting tasks ask for, a core counting as much as 1000 MiB or a card."""
         self.first = 0
         """How many tasks waited when the session opened: its order is that of then."""
+
+    @property
+    def composition(self) -> Roles:
+        return tuple(sorted(self.roles.items()))
 
     def enter(self, task: Task) -> None:
         self.roles[task.role] += 1
@@ -50,31 +57,56 @@ class JobBuckets:
         """uid -> bucket."""
         self._on: dict[str, Counter[str]] = {}
         """Node -> role -> number of tasks of the job there."""
-        for task in sorted(job.tasks(), key=self._entry_key):
-            if task.role in topology.strictness:
-                self._assign(task)
-            if task.node:
+        tasks = sorted(job.tasks(), key=self._entry_key)
+        wishing = [task for task in tasks if task.role in topology.strictness]
+        self._gather(task for task in wishing if task.node)
+        self._distribute(task for task in wishing if not task.node)
+        for task in tasks:
+            if task.node and task.status not in FINISHED_STATUSES:
                 self._on.setdefault(task.node, Counter())[task.role] += 1
         self.largest = max((len(b.waiting) + b.bound.total() for b in self._buckets), default=0)
 
     def _entry_key(self, task: Task) -> tuple[object, ...]:
-        """Tasks enter buckets in this order: those on nodes, then by precedence and name."""
-        return (not task.node, task.node, *self.topology.precedence(task.role), task.name)
+        """Tasks enter buckets in this order: by node, by precedence, by name."""
+        return (task.node, *self.topology.precedence(task.role), task.name)
 
-    def _assign(self, task: Task) -> None:
-        """Into the bucket that attracts a task most, of equal ones the smaller; into one of its own if all repel it. A
-        task on a node goes into the bucket of that node."""
-        if task.node:
-            chosen = next((b for b in self._buckets if task.node in b.bound), None)
-        else:
-            ranked = [(-self.topology.attraction(task.role, b.roles), b.size, b.index) for b in self._buckets]
+    def _gather(self, tasks: Iterable[Task]) -> None:
+        """Tasks on nodes: each node has a bucket."""
+        of_node: dict[str, Bucket] = {}
+        for task in tasks:
+            bucket = of_node.get(task.node)
+            if bucket is None:
+                bucket = of_node[task.node] = self._new()
+            self._enter(bucket, task)
+
+    def _distribute(self, tasks: Iterable[Task]) -> None:
+        """Tasks that wait: each into the bucket that attracts it most, of equal ones the smaller; into one of its own
+        if all repel it. Buckets with the same numbers of each role are equally attractive: one stands for all."""
+        alike: dict[Roles, list[tuple[float, int]]] = {}
+        for bucket in self._buckets:
+            heappush(alike.setdefault(bucket.composition, []), (bucket.size, bucket.index))
+        for task in tasks:
+            ranked = ((-self.topology.attraction(task.role, dict(roles)), *alike[roles][0], roles) for roles in alike)
             best = min(ranked, default=None)
-            chosen = self._buckets[best[2]] if best is not None and best[0] <= 0 else None
-        if chosen is None:
-            chosen = Bucket(len(self._buckets))
-            self._buckets.append(chosen)
-        chosen.enter(task)
-        self._of[task.uid] = chosen
+            if best is not None and best[0] <= 0:
+                _, _, index, roles = best
+                heappop(alike[roles])
+                if not alike[roles]:
+                    del alike[roles]
+                bucket = self._buckets[index]
+            else:
+                bucket = self._new()
+            self._enter(bucket, task)
+            heappush(alike.setdefault(bucket.composition, []), (bucket.size, bucket.index))
+
+    def _new(self) -> Bucket:
+        bucket = Bucket(len(self._buckets))
+        self._buckets.append(bucket)
+        return bucket
+
+    def _enter(self, bucket: Bucket, task: Task) -> None:
+        bucket.enter(task)
+        self._of[task.uid] = bucket
 
     # --- order ---
     def key(self, task: Task) -> tuple[int, ...]:
@@ -106,10 +138,12 @@ class JobBuckets:
         if bucket is None:
             return np.zeros(len(rows))
         free = nodes.idle[:, rows] + nodes.releasing[:, rows]
-        result: Column = len(bucket.waiting) - self._left_out(task, bucket, free)
-        names = [nodes.names[row] for row in rows]
-        result += [bucket.bound[name] for name in names]
-        result -= [self.topology.repulsion(task.role, self._on[name]) if name in self._on else 0 for name in names]
+        company: Column = np.zeros(len(nodes))
+        for name in {*bucket.bound, *self._on}:
+            row = nodes.index.get(name)
+            if row is not None:
+                company[row] = bucket.bound[name] - self.topology.repulsion(task.role, self._on.get(name, {}))
+        result: Column = len(bucket.waiting) - self._left_out(task, bucket, free) + company[rows]
         result[(free < task.cls.request[:, np.newaxis]).any(axis=0)] = 0.0
         return result
 

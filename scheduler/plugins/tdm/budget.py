@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.api.job import Job
 from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import FINISHED_STATUSES, TaskStatus
 from scheduler.framework.session import Session
 
 DEFAULT: Final = 1
@@ -24,7 +24,7 @@ def most_victims(session: Session, job: Job) -> int:
         return DEFAULT if keep is None or running < keep else running - keep
     if maximum is not None:
         away = _number(session, job, JDB_MAX_UNAVAILABLE, maximum)
-        already = job.size - job.count(TaskStatus.SUCCEEDED, TaskStatus.FAILED) - running
+        already = job.size - job.count(*FINISHED_STATUSES) - running
         return DEFAULT if away is None else max(away - already, 0)
     return DEFAULT
 

@@ -9,12 +9,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.job import Job
-from scheduler.api.names import PREEMPTABLE as PREEMPTABLE_KEY
-from scheduler.api.names import REVOCABLE_ZONE, TRUE
-from scheduler.api.node import Codes
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.node import Codes, Mask
+from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
 from scheduler.framework.extension import (
@@ -29,14 +27,12 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Mask, Tenants
+from scheduler.framework.tenants import Tenants
 from scheduler.plugins.rounds import Rounds
 from scheduler.plugins.tdm.budget import most_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
 ZONE: Final = "tdm.revocable-zone."
-PERIOD: Final = "tdm.evict.period"
-ANY: Final = "*"
 NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
 BEST: Final = 100.0
 
@@ -59,15 +55,12 @@ class Tdm:
                     self._hours[key.removeprefix(ZONE)] = parse_hours(arguments.text(key, ""))
                 except HoursError as error:
                     arguments.problems.append(f"argument {key}: {error}; the zone is not known")
-        self._period = 60.0
-        try:
-            self._period = parse_duration(arguments.text(PERIOD, "1m"))
-        except DurationError as error:
-            arguments.problems.append(f"argument {PERIOD}: {error}; using 1m")
+        self._period = arguments.duration("tdm.evict.period", 60.0)
 
     def open(self, session: Session) -> None:
         self._session = session
         self._zones = Zones(self._hours, session.now)
+        self._due = _rounds.due(session.configuration, session.now, self._period)
         facts = session.nodes.facts
         codes, self._names = facts.label_column(REVOCABLE_ZONE)
         empty = self._names.index("") if "" in self._names else -2
@@ -77,43 +70,39 @@ class Tdm:
         session.add(NODE_ORDER, self._scores)
         session.add(PREEMPTABLE, self._victims, bound=self._evictable)
         session.add(VICTIM_TASKS, self._overdue)
-        session.add(JOB_ORDER, preemptable)
-        session.add(JOB_PIPELINED, self._pipelined)
-        session.add(JOB_STARVING, lambda job: not preemptable(job) and TaskStatus.PENDING in job.by_status)
+        session.add(JOB_ORDER, lambda job: job.preemptable)
+        session.add(JOB_PIPELINED, lambda job: Vote.PERMIT if job.missing <= job.waiting_count else Vote.REJECT)
+        session.add(JOB_STARVING, lambda job: not job.preemptable and TaskStatus.PENDING in job.by_status)
 
     # --- nodes ---
     def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         if not self._names:
             return []
-        reasons = [self._zones.why_not(zone) or ("" if revocable(cls) else NOT_REVOCABLE) for zone in self._names]
+        otherwise = "" if revocable(cls.annotations) else NOT_REVOCABLE
+        reasons = [self._zones.why_not(zone) or otherwise for zone in self._names]
         return [_by_reason(self._codes, reasons)] if any(reasons) else []
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        if not self._names or not revocable(cls):
+        if not self._names or not revocable(cls.annotations):
             return []
         active = np.array([*map(self._zones.active, self._names), False])
         return [StaticScore(np.where(active[self._codes], BEST, 0.0))]
 
-    # --- jobs ---
-    @staticmethod
-    def _pipelined(job: Job) -> Vote:
-        return Vote.PERMIT if job.waiting_count + job.ready_count >= job.min_member else Vote.REJECT
-
     # --- victims ---
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        if preemptor.preemptable or revocable(preemptor.cls):
+        if _gives_way(preemptor):
             return []
         return self._within_budgets(task for task in candidates if self._on_ordinary_node(task))
 
     def _evictable(self, preemptor: Task, tenants: Tenants) -> Mask:
-        if preemptor.preemptable or revocable(preemptor.cls):
+        if _gives_way(preemptor):
             return np.zeros(len(tenants.tasks), dtype=bool)
         return tenants.per_task(self._on_ordinary_node)
 
     def _overdue(self, candidates: Sequence[Task]) -> list[Task]:
-        """What still runs on nodes whose hours are over; asked for in turn."""
-        session = self._session
-        if not _rounds.due(session.configuration, session.now, self._period):
+        """What still runs on nodes whose hours are over; told once, if a round is due."""
+        due, self._due = self._due, False
+        if not due:
             return []
         over = [self._zones.inactive(zone) for zone in self._names]
         return self._within_budgets(
@@ -143,6 +132,11 @@ class Tdm:
         return -2 if row is None else int(self._codes[row])
 
 
+def _gives_way(task: Task) -> bool:
+    """A task that others may preempt, or that can do with nodes on loan, preempts nobody."""
+    return task.preemptable or revocable(task.cls.annotations)
+
+
 def _runs(task: Task) -> bool:
     return task.preemptable and task.status is TaskStatus.RUNNING
 
@@ -152,14 +146,3 @@ def _by_reason(codes: Codes, reasons: Sequence[str]) -> CodedFilter:
     texts = [reason for reason in dict.fromkeys(reasons) if reason]
     place = np.array([texts.index(reason) if reason else -1 for reason in reasons] + [-1], dtype=np.int32)
     return CodedFilter(place[codes], texts)
-
-
-def revocable(cls: TaskClass) -> bool:
-    """Whether Pods of the class can do with nodes that are on loan: they say so, or that they may be preempted."""
-    zone = cls.annotations.get(REVOCABLE_ZONE)
-    return cls.annotations.get(PREEMPTABLE_KEY) in TRUE if zone is None else zone == ANY
-
-
-def preemptable(job: Job) -> bool:
-    """Whether the PodGroup says that it may be preempted as a whole."""
-    return job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY)) in TRUE

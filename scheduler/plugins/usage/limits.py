@@ -1,11 +1,11 @@
 """What a Pod may use of cpu and memory at most, from its spec (Volcano's GetPodResourceLimit)."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.containers import at_once
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.objects import Container, PodSpec, Quantity
 from scheduler.api.quantity import QuantityError, parse_quantity
@@ -13,22 +13,12 @@ from scheduler.api.resource import scale_of
 
 Pair = NDArray[np.float64]
 """cpu in milli-cores, memory in bytes."""
-_ALWAYS: Final = "Always"
 
 
 def pod_limits(spec: PodSpec) -> Pair:
     """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
     are limited to, pod-level limits in their place where given, and overhead on what is limited; 0: no limit."""
-    sidecars, peak = np.zeros(2), np.zeros(2)
-    for container in spec.init_containers or ():
-        limit = _limit(container)
-        if container.restart_policy == _ALWAYS:
-            sidecars = sidecars + limit
-            peak = np.maximum(peak, sidecars)
-        else:
-            peak = np.maximum(peak, sidecars + limit)
-    running = sum((_limit(container) for container in spec.containers), np.zeros(2))
-    total = np.maximum(running + sidecars, peak)
+    total = at_once(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
     level = _pair(spec.resources.limits if spec.resources is not None else None)
     total = np.where(level > 0, level, total)
     return np.where(total > 0, total + _pair(spec.overhead), 0.0)

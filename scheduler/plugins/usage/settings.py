@@ -19,42 +19,31 @@ class Settings:
 
     def __init__(self, arguments: Arguments) -> None:
         thresholds, estimator = arguments.nested("thresholds"), arguments.nested("estimator")
-        self.weight = _not_negative(arguments, "usage.weight", 5)
+        self.weight = arguments.integer("usage.weight", 5, least=0)
         """Of the score, 0 to 100."""
-        self.weights = Weights(_not_negative(arguments, "cpu.weight", 1), _not_negative(arguments, "memory.weight", 1))
-        self.most_cpu = _between(thresholds, "cpu", thresholds.integer("cpu", 80), 80, most=100)
+        self.weights = Weights(
+            arguments.integer("cpu.weight", 1, least=0), arguments.integer("memory.weight", 1, least=0)
+        )
+        self.most_cpu = thresholds.integer("cpu", 80, least=0, most=100)
         """Per cent above which a node takes nothing new."""
-        self.most_memory = _between(thresholds, "mem", thresholds.integer("mem", 80), 80, most=100)
+        self.most_memory = thresholds.integer("mem", 80, least=0, most=100)
         self.rates = _rates(estimator)
-
-
-def _not_negative(arguments: Arguments, key: str, default: int) -> int:
-    return int(_between(arguments, key, arguments.integer(key, default), default))
 
 
 def _rates(estimator: Arguments) -> Rates:
     usual = Rates()
 
     def ratio(key: str, default: float) -> float:
-        return _between(estimator, key, estimator.number(key, default), default, most=1)
+        return estimator.number(key, default, least=0, most=1)
 
     cpu, memory = usual.best_effort.tolist()
     return Rates(
         request=ratio("request_ratio", usual.request),
         burst=ratio("burst_ratio", usual.burst),
         risk_threshold=ratio("risk_threshold", usual.risk_threshold),
-        risk=_between(estimator, "risk_factor", estimator.number("risk_factor", usual.risk), usual.risk, least=1),
+        risk=estimator.number("risk_factor", usual.risk, least=1),
         best_effort=np.array([_amount(estimator, "be_cpu", CPU, cpu), _amount(estimator, "be_mem", MEMORY, memory)]),
     )
-
-
-def _between(
-    arguments: Arguments, key: str, value: float, default: float, *, least: float = 0, most: float = np.inf
-) -> float:
-    if least <= value <= most:
-        return value
-    bounds = f"less than {least:g}" if value < least else f"more than {most:g}"
-    return arguments.aside(key, value, bounds, default)
 
 
 def _amount(arguments: Arguments, key: str, resource: str, default: float) -> float:

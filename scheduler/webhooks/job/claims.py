@@ -1,7 +1,7 @@
 """The volumes of a vcjob: where each is mounted, and the claim behind it."""
 
 from scheduler.api.batch import JobVolume
-from scheduler.webhooks.job.podtemplate.names import dns_subdomain
+from scheduler.webhooks.names import dns_subdomain
 
 
 def volume_problems(volumes: list[JobVolume]) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.batch import Action, JobEvent, LifecyclePolicy
 from scheduler.api.duration import DurationError, parse_duration
-from scheduler.webhooks.job.podtemplate.fields import invalid
+from scheduler.webhooks.fields import invalid
 
 _EVENTS: Final = (
     JobEvent.ANY, JobEvent.JOB_UPDATED, JobEvent.POD_EVICTED, JobEvent.POD_FAILED, JobEvent.POD_PENDING,

@@ -5,8 +5,8 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.webhooks.contract import Json
+from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.job.podtemplate import PodTemplate
-from scheduler.webhooks.job.podtemplate.fields import invalid
 from scheduler.webhooks.reading import UnreadableError, read
 
 _INT32: Final = range(-(2**31), 2**31)

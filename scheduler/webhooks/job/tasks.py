@@ -5,14 +5,13 @@ from graphlib import CycleError, TopologicalSorter
 from scheduler.api.amount import Amount, parse_amount
 from scheduler.api.batch import TaskSpec
 from scheduler.api.names import CPU
-from scheduler.api.objects import NetworkTopology
+from scheduler.webhooks.fields import LONGEST_ANSWER, join
 from scheduler.webhooks.job.podtemplate import PodTemplate, check_template
-from scheduler.webhooks.job.podtemplate.fields import LONGEST_ANSWER, join
-from scheduler.webhooks.job.podtemplate.names import qualified_name
 from scheduler.webhooks.job.policies import policy_problems
+from scheduler.webhooks.names import qualified_name
+from scheduler.webhooks.topology import topology_problem
 
 _UNIT = 10**9
-_BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
 def tasks_problems(tasks: list[TaskSpec], templates: list[PodTemplate], job: str) -> str:
@@ -70,12 +69,7 @@ def partition_problems(task: TaskSpec, job: str) -> str:
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
     elif task.min_available is not None and least > 0 and least * size != task.min_available:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
-    return text + topology_problems(policy.network_topology)
-
-
-def topology_problems(topology: NetworkTopology | None) -> str:
-    both = topology is not None and topology.highest_tier_allowed is not None and topology.highest_tier_name
-    return _BOTH_TIERS if both else ""
+    return text + topology_problem(policy.network_topology)
 
 
 def dependency_problems(tasks: list[TaskSpec]) -> str:

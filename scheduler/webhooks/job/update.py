@@ -6,7 +6,8 @@ from scheduler.api import batch
 from scheduler.api.amount import parse_amount
 from scheduler.api.quantity import QuantityError
 from scheduler.webhooks.contract import Json
-from scheduler.webhooks.job.tasks import partition_problems, topology_problems
+from scheduler.webhooks.job.tasks import partition_problems
+from scheduler.webhooks.topology import topology_problem
 
 _FROZEN: Final = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
@@ -48,7 +49,7 @@ def _number_problems(job: batch.Job) -> str:
         return "job 'minAvailable' must not be greater than total replicas"
     if spec.min_available < 0:
         return "job 'minAvailable' must be >= 0"
-    return topology_problems(spec.network_topology)
+    return topology_problem(spec.network_topology)
 
 
 def _change_problems(old: Json, new: Json) -> str:

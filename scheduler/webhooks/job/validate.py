@@ -1,33 +1,31 @@
 """Why a vcjob is refused (Volcano's /jobs/validate)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from scheduler.api import batch
-from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.cards import name_problems, request_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.fields import LONGEST_ANSWER, join
 from scheduler.webhooks.job.claims import volume_problems
 from scheduler.webhooks.job.mutate import defaulted
 from scheduler.webhooks.job.plugins import mpi_problems, plugin_problems
 from scheduler.webhooks.job.podtemplate import PodTemplate
-from scheduler.webhooks.job.podtemplate.fields import LONGEST_ANSWER, join
-from scheduler.webhooks.job.podtemplate.names import qualified_name
 from scheduler.webhooks.job.policies import duration_problems, policy_problems, timeout_problems
 from scheduler.webhooks.job.queues import queue_problems
 from scheduler.webhooks.job.reading import number_problems, read_job, read_templates
-from scheduler.webhooks.job.tasks import (
-    dependency_problems,
-    tasks_problems,
-    topology_problems,
-)
+from scheduler.webhooks.job.tasks import dependency_problems, tasks_problems
 from scheduler.webhooks.job.update import update_problems
+from scheduler.webhooks.names import qualified_name
 from scheduler.webhooks.reading import UnreadableError
+from scheduler.webhooks.topology import topology_problem
+
+_LONGEST_PREFIX: Final = 58
+"""Characters of a name that an API server keeps of a prefix."""
 
 
 def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
     """Everything that is wrong with a new job, the first thing that is wrong with a change, or ""."""
-    if request.operation is Operation.DELETE:
-        return ""
     try:
         if request.operation is Operation.UPDATE:
             text = _change_problems(defaulted(request.old, settings), defaulted(request.object, settings))
@@ -41,18 +39,11 @@ def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
     return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}... (and more)"
 
 
-def job_problems(job: Json, name: str, cluster: ClusterView, settings: Settings) -> str:
-    """What would be refused if a job of this name were made from a template: ``job`` has ``spec`` and perhaps
-    ``metadata``, and gets its defaults here."""
-    request = Request(Operation.CREATE, VCJOB, "", name, defaulted(job, settings))
-    return validate(request, cluster, settings)
-
-
 def _generated_name(job: Json) -> str:
-    """What the API server's name will look like."""
+    """What the API server's name will look like: it shortens a prefix that is too long."""
     metadata = job.get("metadata")
     prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
-    return f"{prefix}xxxxx" if isinstance(prefix, str) and prefix else ""
+    return f"{prefix[:_LONGEST_PREFIX]}xxxxx" if isinstance(prefix, str) and prefix else ""
 
 
 def _creation_problems(raw: Json, name: str, cluster: ClusterView, settings: Settings) -> str:
@@ -65,7 +56,7 @@ def _creation_problems(raw: Json, name: str, cluster: ClusterView, settings: Set
     if problem:
         return problem
     templates = read_templates(spec.tasks)
-    text = topology_problems(spec.network_topology) + tasks_problems(spec.tasks, templates, name)
+    text = topology_problem(spec.network_topology) + tasks_problems(spec.tasks, templates, name)
     wrong = qualified_name(name)
     if wrong:
         text += f"create job with name {name} validate failed [{' '.join(wrong)}]"

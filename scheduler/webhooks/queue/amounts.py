@@ -4,23 +4,14 @@ A queue that says nothing of what it deserves may have a guarantee all the same,
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from scheduler.api.amount import Amount, parse_amount
-from scheduler.api.objects import QueueSpec, ResourceList
+from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError
-from scheduler.webhooks.job.podtemplate.fields import invalid
+from scheduler.api.scheduling import QueueSpec
+from scheduler.webhooks.fields import invalid
+from scheduler.webhooks.quantities import QUANTITY_SYNTAX, check_amount
 
-_UNIT: Final = 10**9
-"""Amounts are counted in thousand-millionths."""
-_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_OBJECTS: Final = frozenset(
-    (
-        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
-    )
-)  # fmt: skip
-"""Things that are counted in whole numbers, as devices are."""
 Amounts = dict[str, Amount]
 
 
@@ -59,12 +50,9 @@ def _quantities(written: ResourceList | None, path: str, found: Amounts) -> Iter
         try:
             amount = found[name] = parse_amount(quantity)
         except QuantityError:
-            yield invalid(f"{path}.{name}", str(quantity)[:64], _SYNTAX)
+            yield invalid(f"{path}.{name}", str(quantity)[:64], QUANTITY_SYNTAX)
             continue
-        if amount.nano < 0:
-            yield invalid(f"{path}.{name}", str(amount), "must be greater than or equal to 0")
-        if amount.nano % _UNIT and (name in _OBJECTS or ("/" in name and "kubernetes.io/" not in name)):
-            yield invalid(f"{path}.{name}", str(amount), "must be an integer")
+        yield from check_amount(name, amount, f"{path}.{name}")
 
 
 def _known(written: ResourceList | None) -> dict[str, int | str]:

@@ -8,15 +8,20 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.api.amount import Amount, Family
 from scheduler.api.names import CPU, MEMORY, ROOT_QUEUE
-from scheduler.api.objects import Queue, ResourceList
+from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import counted, scale_of
+from scheduler.api.scheduling import Queue
 from scheduler.webhooks.contract import ClusterView, Settings
 from scheduler.webhooks.queue.amounts import guaranteed
-from scheduler.webhooks.reading import not_found
 
 Amounts = dict[str, int]
 """In the units of ``scheduler.api.resource``."""
+
+
+def no_such_queue(name: str) -> str:
+    """How Volcano says that there is no such queue."""
+    return f'queue.scheduling.volcano.sh "{name}" not found'
 
 
 def children_of(name: str, cluster: ClusterView) -> list[Queue]:
@@ -45,7 +50,7 @@ def parent_problem(queue: Queue, cluster: ClusterView, settings: Settings) -> st
             return f"queue {name} exceeds the maximum allowed depth of {settings.max_queue_depth}"
         found = cluster.queue(above)
         if found is None:
-            return f"failed to get parent queue {above} of queue {name}: {not_found(above)}"
+            return f"failed to get parent queue {above} of queue {name}: {no_such_queue(above)}"
         above = found.spec.parent
     pods = cluster.bound_pods(parent)
     if pods and not children_of(parent, cluster):
@@ -58,7 +63,7 @@ def amounts_problem(queue: Queue, cluster: ClusterView) -> str:
     parent = cluster.queue(queue.spec.parent) if queue.spec.parent not in ("", ROOT_QUEUE) else None
     if queue.spec.parent not in ("", ROOT_QUEUE):
         if parent is None:
-            return f"parent queue {queue.spec.parent} not found: {not_found(queue.spec.parent)}"
+            return f"parent queue {queue.spec.parent} not found: {no_such_queue(queue.spec.parent)}"
         problem = _above(queue, cluster)
         if problem:
             return problem

@@ -4,13 +4,11 @@ The object may be of any shape: what is not of the shape expected is left as it 
 """
 
 from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
-from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 
 
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """The queue with its defaults; only new queues get them."""
-    if request.operation is not Operation.CREATE:
-        return request.object
+    """A new queue with its defaults."""
     queue = dict(request.object)
     spec = queue.get("spec") or {}
     if isinstance(spec, dict):

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api.names import CARD_QUOTA, DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
-from scheduler.api.objects import Queue
 from scheduler.api.queue import CLOSED, OPEN
+from scheduler.api.scheduling import Queue
 from scheduler.webhooks.cards import quota_problems
-from scheduler.webhooks.contract import ClusterView, Operation, Request, Settings
-from scheduler.webhooks.job.podtemplate.fields import invalid, quote
+from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.fields import aggregate, invalid, quote
 from scheduler.webhooks.queue.amounts import amount_problems, guaranteed, same_amounts
-from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, named, parent_problem
-from scheduler.webhooks.reading import UnreadableError, joined, not_found, read, validator
+from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, named, no_such_queue, parent_problem
+from scheduler.webhooks.reading import UnreadableError, read, validator
 
 _BODY: Final = "requestBody"
 
@@ -20,14 +20,14 @@ _BODY: Final = "requestBody"
 def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
     """The first thing that is wrong, or ""."""
     if request.operation is Operation.DELETE:
-        return _deletion_problem(request.name, cluster, settings)
+        return _deletion_problem(request.name or _stored_name(request.old), cluster, settings)
     return _write_problem(request, cluster, settings)
 
 
 @validator(Queue)
 def _write_problem(queue: Queue, request: Request, cluster: ClusterView, settings: Settings) -> str:
     old = _stored(request)
-    problem = joined(
+    problem = aggregate(
         [
             *amount_problems(queue.spec, f"{_BODY}.spec"),
             *_state_problems(queue.status.state),
@@ -45,8 +45,15 @@ def _write_problem(queue: Queue, request: Request, cluster: ClusterView, setting
         problem = amounts_problem(queue, cluster)
     # A quota from before there was admission must not keep controllers from changing something else of the queue.
     if not problem and (old is None or _quota(old) != _quota(queue)):
-        problem = joined(quota_problems(queue.metadata.annotations))
+        problem = aggregate(quota_problems(queue.metadata.annotations))
     return problem
+
+
+def _stored_name(old: Json) -> str:
+    """Whoever deletes a collection names no queue: the API server asks about each with what is stored."""
+    metadata = old.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _stored(request: Request) -> Queue | None:
@@ -105,19 +112,19 @@ def _path_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
 
 
 def _number(text: str) -> float | None:
-    """A decimal number; what Python reads beyond that (spaces, underscores, infinity, NaN) is none."""
+    """A decimal number; what Python reads beyond that (spaces, underscores, other scripts, infinity, NaN) is none."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) and text == text.strip() and "_" not in text else None
+    return number if math.isfinite(number) and text.isascii() and text == text.strip() and "_" not in text else None
 
 
 def _deletion_problem(name: str, cluster: ClusterView, settings: Settings) -> str:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         return f"`{name}` queue can not be deleted"
     if cluster.queue(name) is None:
-        return not_found(name)
+        return no_such_queue(name)
     pods = cluster.bound_pods(name) if settings.queue_allocated_pods_check else 0
     if pods:
         return f"queue {name} cannot be deleted because it has allocated Pods: {pods}"

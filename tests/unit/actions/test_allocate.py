@@ -1,6 +1,6 @@
 """allocate: which Pods get which nodes, queue by queue and gang by gang."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
@@ -164,7 +164,7 @@ def test_a_group_that_runs_whole_does_not_stand_in_the_way() -> None:
 
 # --- plugins that refuse ---
 @pytest.fixture
-def _picky() -> Iterator[None]:
+def _picky() -> None:
     """A plugin whose books take no Pod on n1."""
 
     class Picky:
@@ -181,8 +181,6 @@ def _picky() -> Iterator[None]:
             session.add_handlers(refuse, lambda job, tasks, rows: None)
 
     registry.register_plugin(Picky)
-    yield
-    del registry._plugins["picky"]
 
 
 PICKY: Configuration = configuration(["gang", "picky"])

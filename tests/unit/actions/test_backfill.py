@@ -29,3 +29,13 @@ def test_without_nodes_a_best_effort_pod_waits() -> None:
 def test_a_job_not_let_into_its_queue_is_passed_over() -> None:
     world = World(node("n1"), group("a", phase="Pending"), pod("p", "", "a"))
     assert world.run(configuration(["gang"], actions="backfill")).bound == {}
+
+
+def test_what_preempt_promised_a_pod_that_takes_nobodys_place_is_given_at_once() -> None:
+    name = {"metadata": {"name": "high"}}
+    important = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **name, "value": 9}
+    victim = [group("low"), pod("v", "1c", "low", on="n1")]
+    claimant = [group("a", priority_class="high"), pod("a-x-0", "", "a"), pod("a-x-1", "1c", "a", priority=9)]
+    world = World(important, node("n1", "1c"), victim, claimant)
+    world.run(configuration(["priority"], actions="enqueue, preempt, backfill"))
+    assert (world.evicted, world.bound) == ({"v"}, {"a-x-0": "n1"})

@@ -1,6 +1,5 @@
 """enqueue: which PodGroups are let into their queues."""
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
@@ -67,7 +66,7 @@ def test_a_closed_queue_lets_nobody_in() -> None:
 
 
 @pytest.fixture
-def _against_a() -> Iterator[None]:
+def _against_a() -> None:
     class AgainstA:
         name: ClassVar[str] = "against-a"
 
@@ -81,8 +80,6 @@ def _against_a() -> Iterator[None]:
             session.add(JOB_ENQUEUEABLE, vote)
 
     registry.register_plugin(AgainstA)
-    yield
-    del registry._plugins["against-a"]
 
 
 @pytest.mark.usefixtures("_against_a")

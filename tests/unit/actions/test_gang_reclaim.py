@@ -34,6 +34,12 @@ def job(name: str, into: str, minimum: int, number: int = 0, on: Sequence[str] =
     return [group(name, into, minimum), *members]
 
 
+def with_port(size: str) -> Raw:
+    """A container that holds a port of its node."""
+    requests = {"cpu": size, "memory": f"{size}Gi"}
+    return {"name": "main", "resources": {"requests": requests}, "ports": [{"containerPort": 80, "hostPort": 80}]}
+
+
 def half(name: str, deserved: str = "2c+2Gi", **spec: Any) -> Raw:
     return queue(name, deserved=deserved, **spec)
 
@@ -188,6 +194,16 @@ def test_nobody_goes_whose_queue_would_take_the_place_right_back() -> None:
     victim = [group("v", "q2", 0), pod("v-0", "2c+2Gi", "v", on="n0")]
     mine = job("mine", "q1", 1, on=["n1"])
     assert World(nodes, queues, victim, mine, job("r", "q1", 1, 1)).run(GANG).evicted == set()
+
+
+def test_nor_does_who_holds_a_port_on_a_node_with_room() -> None:
+    """As above, but it is the port alone that is in the way."""
+    queues = [half("q1", "2c+2Gi"), half("q2", "1c+1Gi")]
+    nodes = [node("n0", "4c+4Gi"), node("n1", "1c+1Gi")]
+    victim = [group("v", "q2", 0), pod("v-0", "", "v", on="n0", containers=[with_port("2")])]
+    claimant = [group("r", "q1", 1), pod("r-0", "", "r", containers=[with_port("1")])]
+    mine = job("mine", "q1", 1, on=["n1"])
+    assert World(nodes, queues, victim, mine, claimant).run(GANG).evicted == set()
 
 
 def test_the_victims_are_told_who_takes_their_place() -> None:

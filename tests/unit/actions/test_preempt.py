@@ -214,6 +214,13 @@ def test_a_member_that_fits_takes_the_free_node_and_not_the_full_one() -> None:
     assert len(evicted(*nodes, queue("q1"), *objects, pods("p", 2, "1c+1G", "high"), conf=conf)) == 1
 
 
+def test_a_gang_keeps_to_the_node_it_began_with_for_those_who_go_count_no_more_in_its_scores() -> None:
+    """As Volcano's outcome on a cluster: after the first exchange all nodes are as full as before."""
+    nodes = [node(name, "2c+8Gi") for name in ("n1", "n2")]
+    victims = [running(f"v{i}", "1c", on=on) for i, on in enumerate(("n1", "n1", "n2", "n2"))]
+    assert evicted(*nodes, queue("q1"), low(), high(2), victims, pods("p", 2, "1c", "high"), conf=CHART) == {"v0", "v1"}
+
+
 # --- within a job ---
 OWN = configuration({"priority": {}, "gang": {"enableJobStarving": False}}, ["predicates"], actions="preempt")
 

@@ -1,9 +1,7 @@
 """shuffle: what plugins name is evicted, but for what the system needs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
-
-import pytest
 
 from scheduler.api.task import Task
 from scheduler.framework import registry
@@ -11,14 +9,6 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import VICTIM_TASKS
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, pods
-
-
-@pytest.fixture(autouse=True)
-def _registry() -> Iterator[None]:
-    before = dict(registry._plugins)
-    yield
-    registry._plugins.clear()
-    registry._plugins.update(before)
 
 
 def names(function: Callable[[Sequence[Task]], list[Task]]) -> None:

@@ -39,7 +39,7 @@ def test_any_number_with_any_suffix_is_rounded_up_exactly(
 
 
 @given(DIGITS, st.sampled_from("eE"), st.integers(-30, 30))
-def test_decimal_exponents(whole: str, letter: str, exponent: int) -> None:
+def test_a_decimal_exponent_counts_exactly(whole: str, letter: str, exponent: int) -> None:
     assert parse_quantity(f"{whole}{letter}{exponent}") == exactly(Fraction(whole) * Fraction(10) ** exponent)
 
 
@@ -64,7 +64,7 @@ def test_decimal_exponents(whole: str, letter: str, exponent: int) -> None:
         ("1e-9999", 1, 1),
     ],
 )
-def test_known_values(text: str | float, scale: int, expected: int) -> None:
+def test_quantities_worked_out_by_hand_come_to_the_same(text: str | float, scale: int, expected: int) -> None:
     assert parse_quantity(text, scale) == expected
 
 

@@ -15,7 +15,6 @@ from scheduler.api.resource import (
     exceeded,
     is_empty,
     less_equal,
-    less_equal_requested,
     share,
     shares,
 )
@@ -89,7 +88,7 @@ def test_amounts_closer_than_a_tenth_are_equal_for_less_equal_only() -> None:
     left, right, asked = np.zeros(8), np.zeros(8), np.ones(8)
     left[CPU_INDEX], right[CPU_INDEX] = 1000.05, 1000
     assert less_equal(left, right)
-    assert not less_equal_requested(left, right, asked)
+    assert exceeded(left, right, asked) == [CPU_INDEX]
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS)
@@ -98,7 +97,6 @@ def test_the_requested_comparison_looks_at_requested_resources_and_never_at_pods
 ) -> None:
     over = [i for i in range(8) if i != PODS_INDEX and request_[i] > 0 and left[i] > right[i]]
     assert exceeded(left, right, request_) == over
-    assert less_equal_requested(left, right, request_) == (not over)
 
 
 @given(AMOUNTS)

@@ -6,8 +6,8 @@ import msgspec
 
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.kinds import CLAIM, NODE, POD
-from scheduler.api.objects import PersistentVolumeClaim
 from scheduler.api.preparation import Preparation
+from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.api.task import MountedClaim, Task
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod
@@ -70,6 +70,7 @@ def test_a_selector_that_names_a_label_later_leaves_the_claims_with_their_pods()
         cache,
         pod("q", "1c", "g", topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"app": "x"}}}]),
     )
+    cache.snapshot(0)
 
     cls = task(cache, "p").cls
     assert (cls.labels, cls.claims) == ({"app": "x"}, (MountedClaim("c"),))

@@ -4,15 +4,21 @@ import copy
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
+from scheduler.api.job import Condition
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
-from tests.builders import NAME, Raw, feed, group, node, pod, queue
+from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 
+PLAIN = configuration(["priority", "gang"])
+HAMI = configuration(["deviceshare"], arguments={"deviceshare": {"deviceshare.AscendHAMiVNPUEnable": True}})
+MEMORY = "huawei.com/Ascend310P-memory"
+"""A resource about which that plugin alone decides."""
 NODES, PODS, GROUPS = ("n1", "n2", "n3"), tuple(f"p{i}" for i in range(5)), ("a", "b")
 SIZES = ("", "1c", "2c+1Gi", "1c+example.com/gpu=1", "+".join(f"example.com/r{i}=1" for i in range(7)))
 SPREAD: dict[str, Any] = {
@@ -243,7 +249,7 @@ def test_what_a_session_does_to_its_nodes_stays_in_the_session() -> None:
 def test_a_job_that_nothing_changed_is_handed_out_again_without_the_notes_of_the_last_session() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
-    first["default/a"].new_conditions.append(("Unschedulable", "True", "", ""))
+    first["default/a"].new_conditions.append(Condition("Unschedulable", "", ""))
     first["default/a"].transaction["u"] = (TaskStatus.ALLOCATED, "n1")
     second = cache.snapshot(0).jobs
     assert second["default/a"] is first["default/a"]
@@ -353,6 +359,31 @@ def test_an_evicted_task_is_on_its_way_out_and_keeps_its_node_until_it_is_gone()
     assert (nodes.used[0, 0], nodes.releasing[0, 0]) == (0, 0)
 
 
+def test_something_terminates_on_a_node_until_the_last_of_it_is_gone() -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, node("n1"), group("g"), pod("evicted", "1c", "g", on="n1"), pod("stays", "1c", "g", on="n1"))
+    assert not cache.terminates_on("n1")
+    feed(cache, pod("leaving", "1c", on="n1", deleting=True))
+    cache.assume(Decisions(evictions=[Evict(task_of(cache, "evicted"), "preempt")]))
+    for name in ("leaving", "evicted"):
+        assert cache.terminates_on("n1")
+        cache.delete("Pod", "default", name)
+    assert not cache.terminates_on("n1") and not cache.terminates_on("n2")
+
+
+def test_a_task_of_which_the_eviction_failed_is_as_far_as_its_pod_has_come_meanwhile() -> None:
+    cache = small()
+    feed(cache, pod("p0", "1c", "a", on="n1", phase="Pending"))
+    eviction = Evict(task_of(cache, "p0"), "preempt")
+    cache.assume(Decisions(evictions=[eviction]))
+    feed(cache, pod("p0", "1c", "a", on="n1", phase="Running"))
+    assert task_of(cache, "p0").status is TaskStatus.RELEASING
+    cache.evict_failed(eviction)
+    assert task_of(cache, "p0").status is TaskStatus.RUNNING
+    cache.evict_failed(eviction)
+    assert used(cache) == [1000, 0] and not cache.snapshot(0).nodes.releasing.any()
+
+
 def test_a_status_written_is_in_force_at_once() -> None:
     cache = small()
     uid = cache.snapshot(0).jobs["default/a"].uid
@@ -391,11 +422,11 @@ def test_a_session_goes_on_with_the_width_it_began_with() -> None:
 def test_a_selector_that_names_a_label_for_the_first_time_splits_the_pods_that_differ_in_it() -> None:
     cache = small()
     feed(cache, pod("x", "1c", "a", on="n1", labels={"app": "x"}), pod("y", "1c", "a", on="n1", labels={"app": "y"}))
-    assert task_of(cache, "x").cls is task_of(cache, "y").cls
+    assert len(cache.snapshot(0).placed) == 1
     feed(cache, pod("s", "1c", "a", topologySpreadConstraints=[SPREAD]))
+    assert sorted(p.cls.labels["app"] for p in cache.snapshot(0).placed) == ["x", "y"]
     assert task_of(cache, "x").cls is not task_of(cache, "y").cls
     assert used(cache) == [2000, 0]
-    assert sorted(p.cls.labels["app"] for p in cache.snapshot(0).placed) == ["x", "y"]
 
 
 # --- what is malformed ---
@@ -414,16 +445,84 @@ def test_a_malformed_object_leaves_the_last_good_version_in_force_and_is_told_of
     assert snapshot.jobs["default/a"].pending[0] == 1000 and snapshot.queues["q"].weight == 2
 
 
-def test_a_malformed_amount_of_a_node_counts_nothing() -> None:
+def test_an_object_that_was_never_sound_is_forgotten_when_it_is_listed_no_more() -> None:
     cache = small()
-    feed(cache, node("n1", "4c+example.com/gpu=many"))
+    for _ in range(2):
+        feed(cache, pod("odd", "lotsc", "a"))
+        assert [m.name for m in cache.take_malformed()] == ["odd"]
+        cache.replace("Pod", [])
+
+
+def test_a_malformed_amount_of_a_node_counts_nothing_and_is_told_of_once() -> None:
+    cache = small()
+    malformed = node("n1", "4c+example.com/gpu=many")
+    feed(cache, malformed)
     assert [(m.name, m.field) for m in cache.take_malformed()] == [("n1", "status.allocatable[example.com/gpu]")]
+    feed(cache, malformed)
+    feed(cache, node("n1", "4c+example.com/gpu=many", labels={"zone": "a"}))
+    assert cache.take_malformed() == []
     assert cache.snapshot(0).nodes.allocatable[0].tolist() == [4000, 4000]
 
 
-def test_a_task_priority_that_is_no_number_is_set_aside_and_the_pod_is_kept() -> None:
+@pytest.mark.parametrize(
+    ("minimum", "field"), [({"minMember": -1}, "spec.minMember"), ({"minTaskMember": {"w": -2}}, "spec.minTaskMember")]
+)
+def test_a_minimum_below_zero_is_told_of_by_its_name(minimum: Raw, field: str) -> None:
     cache = small()
-    feed(cache, pod("p0", "1c", "a", priority=5, annotations={"volcano.sh/task-priority": "high"}))
+    raw = group("a")
+    raw["spec"].update(minimum)
+    feed(cache, raw)
+    assert [m.field for m in cache.take_malformed()] == [field]
+
+
+def test_an_amount_that_plugins_leave_out_is_no_less_malformed() -> None:
+    cache = small()
+    cache.attune(HAMI)
+    assert MEMORY in cache.snapshot(0).dimensions.uncounted
+    feed(cache, group("a", asks=f"{MEMORY}=-1"), pod("p0", f"{MEMORY}=lots", "a"))
+    assert {m.kind for m in cache.take_malformed()} == {"PodGroup", "Pod"}
+    cache.attune(PLAIN)
+    assert cache.snapshot(0).jobs["default/a"].min_resources is None
+
+
+def test_what_a_queue_may_have_is_counted_anew_when_plugins_leave_a_resource_out_or_no_longer_do() -> None:
+    cache = small()
+    feed(cache, queue("q", capability=f"{MEMORY}=3", deserved=f"{MEMORY}=2"))
+    position = cache.snapshot(0).dimensions.find(MEMORY)
+    assert position is not None
+
+    def amounts() -> tuple[float, float]:
+        found = cache.snapshot(0).queues["q"]
+        return float(found.capability[position]), float(found.deserved[position])
+
+    assert amounts() == (3000, 2000)
+    cache.attune(HAMI)
+    assert amounts() == (np.inf, 0)
+    cache.attune(PLAIN)
+    assert amounts() == (3000, 2000)
+
+
+# --- order of events ---
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_several_default_priority_classes_the_lowest_counts_whichever_came_first(order: tuple[int, int]) -> None:
+    cache = small()
+    classes = [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": f"c{value}"},
+            "value": value,
+        }
+        for value in (5, 3)
+    ]
+    feed(cache, *[{**classes[i], "globalDefault": True} for i in order])
+    assert cache.snapshot(0).jobs["default/a"].priority == 3
+
+
+@pytest.mark.parametrize("text", ["high", "", "1.5", "1_000", " 7", "2147483648", "9" * 5000])
+def test_a_task_priority_that_is_no_number_is_set_aside_and_the_pod_is_kept(text: str) -> None:
+    cache = small()
+    feed(cache, pod("p0", "1c", "a", priority=5, annotations={"volcano.sh/task-priority": text}))
     assert task_of(cache, "p0").priority == 5
     assert [m.field for m in cache.take_malformed()] == ["metadata.annotations[volcano.sh/task-priority]"]
 

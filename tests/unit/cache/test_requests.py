@@ -88,6 +88,13 @@ def test_a_malformed_request_is_an_error_that_names_the_resource(asks: str) -> N
         cpu_and_memory(containers=[container(asks)])
 
 
+@pytest.mark.parametrize("limit", ["many", "-1"])
+def test_a_malformed_limit_is_an_error_whatever_is_requested_beside_it(limit: str) -> None:
+    both = {"resources": {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": limit}}}
+    with pytest.raises(QuantityError, match=r"example\.com/gpu"):
+        cpu_and_memory(containers=[both])
+
+
 def test_scores_assume_a_default_for_each_container_that_asks_for_none() -> None:
     spec = msgspec.convert({"containers": [container("1c"), container("10Mi"), {}]}, PodSpec)
     cpu, memory = nonzero_request(spec, pod_request(spec, Dimensions()))

@@ -46,7 +46,7 @@ def test_a_job_that_asks_for_a_topology_is_one_sub_job_as_large_as_its_minimum()
 
 def test_pods_are_grouped_by_the_values_of_the_label_keys() -> None:
     job, _ = job_of(policy("w", "g", subGroupSize=2, minSubGroups=1), pods=labelled("1", "0", "1"))
-    assert names(job) == {"default/a/w-1": ["p-0", "p-2"], "default/a/w-0": ["p-1"]}
+    assert names(job) == {"default/a/w/1": ["p-0", "p-2"], "default/a/w/0": ["p-1"]}
     assert [(s.minimum, s.index) for s in job.sub_jobs.values()] == [(2, 1), (2, 0)]
     assert job.sub_group_minimum == {"w": 1} and job.grouped
 
@@ -55,6 +55,12 @@ def test_two_keys_tell_apart_what_one_joined_name_would_not() -> None:
     pods = [pod("p-0", "1c", "a", labels={"x": "1-2", "y": "3"}), pod("p-1", "1c", "a", labels={"x": "1", "y": "2-3"})]
     job, _ = job_of(policy("w", "x", "y"), pods=pods)
     assert len(job.sub_jobs) == 2
+
+
+def test_the_sub_groups_of_two_policies_are_never_one() -> None:
+    one, other = pod("p-0", "1c", "a", labels={"x": "b-c"}), pod("p-1", "1c", "a", labels={"y": "c"})
+    job, _ = job_of(policy("a", "x"), policy("a-b", "y"), pods=[one, other])
+    assert [sub_job.policy for sub_job in job.sub_jobs.values()] == ["a", "a-b"]
 
 
 def test_a_pod_goes_to_the_first_policy_that_takes_it_and_else_to_the_rest() -> None:
@@ -66,7 +72,7 @@ def test_a_pod_goes_to_the_first_policy_that_takes_it_and_else_to_the_rest() -> 
         pod("p-3", "1c", "a"),
     ]
     job, _ = job_of(big, policy("any", "g"), pods=pods, minimum=4)
-    assert names(job) == {"default/a/big-0": ["p-0"], "default/a/any-0": ["p-1"], "default/a": ["p-2", "p-3"]}
+    assert names(job) == {"default/a/big/0": ["p-0"], "default/a/any/0": ["p-1"], "default/a": ["p-2", "p-3"]}
     assert job.sub_jobs["default/a"].minimum == 1
 
 
@@ -79,7 +85,7 @@ def test_the_topology_is_that_of_the_policy_and_for_the_rest_that_of_the_job() -
     pods = [*labelled("0"), pod("q-0", "1c", "a")]
     job, _ = job_of(policy("w", "g"), policy("v", "h", networkTopology=TIER_1), pods=pods, networkTopology=TIER_1)
     topologies = {key: sub_job.topology is not None for key, sub_job in job.sub_jobs.items()}
-    assert topologies == {"default/a/w-0": False, "default/a": True}
+    assert topologies == {"default/a/w/0": False, "default/a": True}
 
 
 def test_counts_follow_what_a_session_does() -> None:

@@ -39,6 +39,15 @@ def test_help_loads_no_heavy_package(arguments: list[str]) -> None:
     assert process(*arguments).endswith("\n\n")
 
 
+def test_a_simulation_that_asks_nobody_loads_nothing_to_ask_with(tmp_path: Path) -> None:
+    manifest = tmp_path / "node.yaml"
+    manifest.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n", encoding="utf-8")
+
+    loaded = process("simulate", "-f", str(manifest)).splitlines()[-1].split()
+
+    assert "numpy" in loaded and not {"kubernetes", "aiohttp", "prometheus_client"}.intersection(loaded)
+
+
 def test_completing_commands_loads_no_heavy_package() -> None:
     printed = process(_VOLCANO_PY_COMPLETE="bash_complete", COMP_WORDS="volcano-py queue ", COMP_CWORD="2")
 

@@ -98,7 +98,18 @@ def test_a_refusal_without_words(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["<html>", "", "[]", "3", '{"items": 5}', '{"items": [5]}', '{"metadata": {"continue": 1}}', "\xff"]
+    "body",
+    [
+        "<html>",
+        "",
+        "[]",
+        "3",
+        '{"items": 5}',
+        '{"items": [5]}',
+        '{"metadata": {"continue": 1}}',
+        "\xff",
+        '{"items": [' + '{"a":' * 100_000,
+    ],
 )
 def test_an_answer_that_is_malformed(cluster: Cluster, body: str) -> None:
     answers(cluster, body)

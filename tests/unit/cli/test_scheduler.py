@@ -1,5 +1,7 @@
 """The flags of ``volcano-py scheduler``: Volcano's names, Go's notations, and what is refused."""
 
+import gc
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from click.testing import CliRunner
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
 from scheduler.cli.main import main
+from scheduler.cli.scheduler import scheduler_command
+from scheduler.cluster.faults import DEEPEST
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,12 @@ def test_booleans_and_verbosity_are_taken_in_both_forms() -> None:
     assert flags("--enable-metrics", "-v=4")["enable_metrics"] is True
     assert [flags(*form)["verbosity"] for form in (("-v", "3"), ("-v=3",), ("--v=3",), ("-v3",))] == [3] * 4
     assert flags("--node-selector", "a:b", "--node-selector=c:d")["node_selector"] == (("a", "b"), ("c", "d"))
+
+
+def test_metrics_and_health_are_served_unless_they_are_switched_off() -> None:
+    defaults = {option.name: option.default for option in scheduler_command.params}
+    assert defaults["enable_metrics"] is True
+    assert defaults["enable_healthz"] is True
 
 
 def test_a_bad_configuration_file_ends_with_code_2_naming_file_and_line(tmp_path: Path) -> None:
@@ -118,3 +128,11 @@ def test_a_feature_gate_is_on_or_off(text: str) -> None:
     result = CliRunner().invoke(click.command()(feature_gates(lambda features: None)), [f"--feature-gates={text}"])
     assert result.exit_code == 2
     assert f"'{text}' is not like SchedulingGatesQueueAdmission=true" in result.output
+
+
+def test_objects_are_read_that_are_nested_as_deep_as_api_servers_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(sys, "setrecursionlimit", limits.append)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    CliRunner().invoke(main, ["scheduler", "--kubeconfig=/nowhere", "--enable-metrics=false", "--enable-healthz=false"])
+    assert limits[0] > DEEPEST

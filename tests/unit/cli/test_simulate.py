@@ -135,6 +135,13 @@ def test_creation_times_are_a_second_apart_and_follow_those_given(conf: str, tmp
     assert stamps == ["2020-01-01T12:00:01Z", "2024-05-01T12:00:00Z", "2024-05-01T12:00:01Z", "2024-05-01T12:00:02Z"]
 
 
+def test_queues_that_are_read_together_are_of_one_age_so_that_the_name_decides(conf: str, tmp_path: Path) -> None:
+    objects = [node("n1", "1c"), queue("zoo"), queue("ape")]
+    for name in ("zoo", "ape"):
+        objects += [group(name, name), pod(f"{name}-0", "1c", name)]
+    assert nodes_of(simulated(objects, conf, tmp_path)) == {"ape-0": "n1", "zoo-0": None}
+
+
 def test_uids_are_made_from_kind_namespace_and_name_only(conf: str, tmp_path: Path) -> None:
     first = simulated(SMALL, conf, tmp_path)
     second = simulated([group("z"), *reversed(SMALL)], conf, tmp_path)

@@ -2,7 +2,8 @@
 
 from scheduler.api.kinds import POD, QUEUE
 from scheduler.api.names import GROUP_NAME
-from scheduler.api.objects import ObjectMeta, OwnerReference, Pod, Queue
+from scheduler.api.objects import ObjectMeta, OwnerReference, Pod
+from scheduler.api.scheduling import Queue
 from scheduler.controllers.store import Store, controller_of
 
 

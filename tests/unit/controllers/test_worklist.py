@@ -1,10 +1,11 @@
 """The worklist: once each, never twice at a time, again after growing pauses."""
 
 from scheduler.api.kinds import POD, QUEUE, Kind
-from scheduler.api.objects import KubeObject, ObjectMeta, Queue
+from scheduler.api.objects import KubeObject, ObjectMeta
+from scheduler.api.scheduling import Queue
 from scheduler.controllers.effects import Delete, Effect, Plan
 from scheduler.controllers.store import Key
-from scheduler.controllers.worklist import LONGEST_PAUSE, Item, Worklist
+from scheduler.controllers.worklist import LONGEST_PAUSE, UNHURRIED_PAUSE, Item, Worklist
 
 
 class Recording:
@@ -74,6 +75,30 @@ def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_befor
 
     assert worklist.take(0.0) == item
     assert controller.finished == [("", "q")]
+
+
+def test_a_plan_that_is_held_up_gets_the_look_it_asks_for_before_its_pause_is_over():
+    worklist, _ = worklist_with("q")
+    for _ in range(12):
+        item = worklist.take(worklist.next_due() or 0.0)
+        worklist.finish(item, Plan(problem="no queue"), 0.0)
+    item = worklist.take(worklist.next_due() or 0.0)
+
+    worklist.finish(item, Plan(after=5.0, problem="no queue"), 100.0)
+
+    assert worklist.next_due() == 105.0
+
+
+def test_what_no_plan_waited_for_is_tried_again_after_a_pause_though_the_plan_has_ended():
+    worklist, controller = worklist_with("q")
+    item = worklist.take(0.0)
+    worklist.finish(item, Plan(), 0.0)
+
+    worklist.retry(item, Delete(QUEUE, "", "q"), "no", 1.0)
+
+    assert controller.failures == ["no"]
+    assert worklist.take(1.0) is None
+    assert worklist.take(1.0 + UNHURRIED_PAUSE) == item
 
 
 def test_a_plan_can_ask_for_another_look_later():

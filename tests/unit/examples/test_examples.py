@@ -125,7 +125,9 @@ def test_a_job_over_its_card_quota_is_not_let_in_and_is_told_the_numbers() -> No
         "requested <5000>, total would be <7000>, but capability is <3000>"
     )
     assert phase("vision", "segment") == "Pending"
-    assert any(message in told for told in events_of("PodGroup", "segment"))
+    conditions = group("vision", "segment")["status"]["conditions"]
+    assert message in events_of("PodGroup", "segment")
+    assert message in [condition["message"] for condition in conditions]
 
 
 def test_a_card_that_is_not_in_the_quota_may_not_be_used() -> None:

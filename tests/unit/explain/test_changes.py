@@ -94,6 +94,14 @@ def test_a_gang_that_lacks_pods_is_to_ask_for_fewer() -> None:
     assert found == ["lower minMember of PodGroup default/g from 4 to 2 (it has 2 Pods)"]
 
 
+def test_a_gang_that_lacks_pods_of_a_task_is_to_ask_for_fewer_of_these() -> None:
+    found = changes(
+        "g", node("n1"), group("g", minimum=3, roles={"a": 2, "b": 1}), pods("a", 2, "1c", "g", role="a"),
+        pod("c", "1c", "g", role="c"),
+    )  # fmt: skip
+    assert found == ["lower minTaskMember of task b of PodGroup default/g from 1 to 0 (it has 0)"]
+
+
 def test_a_taint_is_to_be_removed() -> None:
     tainted = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n1", "1c"), node("n2", **tainted), group("g"), pod("p", "2c", "g"))

@@ -94,7 +94,7 @@ def test_a_gang_of_which_some_find_a_place() -> None:
     assert it.placeable == 2
 
 
-def test_scheduling_gates() -> None:
+def test_scheduling_gates_hold_a_job_with_too_few_pods_without() -> None:
     it = explained(
         "podgroup", "g", node("n1"), group("g", minimum=2), pod("a", "1c", "g"), pod("b", "1c", "g", gated=True)
     )

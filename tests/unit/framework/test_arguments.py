@@ -75,3 +75,34 @@ def test_a_mapping_that_is_missing_is_empty_and_one_that_is_none_is_told_of() ->
     arguments = Arguments({"wrong": [1]})
     assert dict(arguments.nested("missing")) == dict(arguments.nested("wrong")) == {}
     assert arguments.problems == ["argument wrong: '[1]' is not a mapping; using {}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "problem"), [(0, 0, []), (-1, 3, ["less than 0"]), (11, 3, ["more than 10"])]
+)
+def test_a_number_out_of_its_bounds_is_told_of_and_replaced(value: int, kept: int, problem: list[str]) -> None:
+    for read in (Arguments.integer, Arguments.number):
+        arguments = Arguments({"weight": value})
+        assert read(arguments, "weight", 3, least=0, most=10) == kept
+        assert [told.split(" is ")[1].split(";")[0] for told in arguments.problems] == problem
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "told"), [("1m30s", 90.0, 0), (None, 5.0, 0), ("soon", 5.0, 1), (7, 5.0, 1)]
+)
+def test_a_duration_is_read_as_go_writes_it(value: object, seconds: float, told: int) -> None:
+    arguments = Arguments({"interval": value})
+    assert arguments.duration("interval", 5.0) == seconds
+    assert len(arguments.problems) == told
+
+
+def test_names_are_separated_by_commas() -> None:
+    assert Arguments({"resources": " a, b,,c "}).names("resources") == ["a", "b", "c"]
+    assert Arguments().names("resources") == []
+
+
+def test_what_nobody_asked_for_is_known_by_its_whole_path() -> None:
+    arguments = Arguments({"a": 1, "b": 2, "c": {"d": 3, "e": 4}})
+    arguments.integer("a", 0)
+    arguments.nested("c").integer("d", 0)
+    assert arguments.unknown == ["b", "c.e"]

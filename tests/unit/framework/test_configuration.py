@@ -45,10 +45,21 @@ def test_flags_arguments_and_action_arguments_are_kept() -> None:
     assert configuration.metrics == UsageSource(SourceType.PROMETHEUS, "http://p:9090")
 
 
-def test_every_flag_is_on_unless_said_otherwise_but_two() -> None:
+def test_every_flag_is_on_unless_said_otherwise_but_that_of_hierarchy() -> None:
     (option,) = parse(f"actions: allocate\n{TIERS}").tiers[0]
     assert option.enabled("enableJobOrder") and option.enabled("enabledOverused") and option.enabled("")
-    assert not option.enabled("enableHierarchy") and not option.enabled("enabledClusterOrder")
+    assert not option.enabled("enableHierarchy")
+
+
+def test_a_flag_without_a_value_says_nothing() -> None:
+    plugin = "{name: gang, enableJobOrder: , enableHierarchy: null}"
+    (option,) = parse(f"actions: allocate\ntiers: [{{plugins: [{plugin}]}}]").tiers[0]
+    assert option.enabled("enableJobOrder") and not option.enabled("enableHierarchy")
+
+
+def test_of_several_entries_for_one_action_the_first_counts() -> None:
+    entries = "configurations:\n- {name: preempt, arguments: {a: 1}}\n- {name: preempt, arguments: {a: 2}}\n"
+    assert parse(f"actions: allocate\n{entries}").action_arguments == {"preempt": {"a": 1}}
 
 
 def test_an_unknown_plugin_is_only_warned_of() -> None:

@@ -47,7 +47,20 @@ def test_changes_of_other_nodes_change_nothing() -> None:
     bench.column.read()
     bench.nodes.hold(5, CLASS)
     assert bench.column.read().tolist() == [0, 0]
-    assert bench.computed == [[0, 1], []]
+    assert bench.computed == [[0, 1]]
+
+
+def test_of_a_column_read_in_part_the_rest_is_computed_when_it_is_read() -> None:
+    bench = Bench(0, 1, 2, 3, 4, 5)
+    bench.column.read()
+    bench.nodes.hold(2, CLASS)
+    bench.nodes.hold(4, CLASS)
+    assert bench.column.read(np.array([0, 4])).tolist() == [0, 1]
+    assert bench.column.read(np.array([0, 4])).tolist() == [0, 1]
+    assert bench.computed[1:] == [[4]]
+    bench.nodes.hold(4, CLASS)
+    assert bench.column.read().tolist() == [0, 0, 1, 0, 2, 0]
+    assert bench.computed[2:] == [[2, 4]]
 
 
 def test_a_column_that_nobody_reads_is_not_computed() -> None:

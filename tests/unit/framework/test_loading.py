@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.framework import loading, registry
+from scheduler.framework import loading
 from scheduler.framework.loading import LoadingError, load_directory, load_installed
 from tests.builders import World, configuration, group, node, pod
 
@@ -35,10 +35,8 @@ class {name}:
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(registry, "_plugins", dict(registry._plugins))
-    monkeypatch.setattr(registry, "_actions", dict(registry._actions))
+def _modules() -> Iterator[None]:
+    """What a test loads is forgotten after it."""
     yield
     for name in [name for name in sys.modules if name.startswith("volcano_py_plugins_dir")]:
         del sys.modules[name]

@@ -1,6 +1,6 @@
 """How the answers of several plugins come to one, over tiers, with flags switching functions off."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +13,11 @@ from scheduler.framework.configuration import Configuration, PluginOption
 from scheduler.framework.extension import (
     ALLOCATABLE,
     BEST_NODE,
+    FIGURES,
+    HYPER_NODE_GRADIENT,
     HYPER_NODE_ORDER,
     JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
     JOB_ORDER,
     JOB_PIPELINED,
     JOB_READY,
@@ -22,12 +25,12 @@ from scheduler.framework.extension import (
     JOB_VALID,
     OVERUSED,
     PREEMPTABLE,
+    PREEMPTIVE,
     QUEUE_ORDER,
     RECLAIMABLE,
-    RESERVED_NODES,
+    SUB_JOB_ORDER,
     SUB_JOB_PIPELINED,
     SUB_JOB_READY,
-    TARGET_JOB,
     TASK_ORDER,
     UNIFIED_EVICTABLE,
     VICTIM_LIMIT,
@@ -40,14 +43,6 @@ from tests.builders import World, group, node, pod, queue
 
 PERMIT, ABSTAIN, REJECT = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 Answers = Sequence[Sequence[Any]]
-
-
-@pytest.fixture(autouse=True)
-def _registry() -> Iterator[None]:
-    before = dict(registry._plugins)
-    yield
-    registry._plugins.clear()
-    registry._plugins.update(before)
 
 
 def session_with(point: ExtensionPoint, tiers: Answers, flags: dict[str, bool] | None = None) -> Session:
@@ -137,8 +132,7 @@ def test_victims_intersect_in_a_tier_and_the_first_tier_that_yields_any_decides(
 
     session = session_with(point, [[of(answer) for answer in tier] for tier in tiers])
     tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)
-    ask = session.preemptable if point is PREEMPTABLE else session.reclaimable
-    assert "".join(task.name[1:] for task in ask(tasks[3], tasks)) == expected
+    assert "".join(task.name[1:] for task in session.ask(point, tasks[3], tasks)) == expected
 
 
 def test_victims_of_shuffle_unite_in_a_tier() -> None:
@@ -240,19 +234,21 @@ def test_an_unknown_plugin_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("point", "tiers", "answer"),
     [
-        (TARGET_JOB, [[None, "a"], ["b"]], "a"),
-        (TARGET_JOB, [[None]], None),
+        (HYPER_NODE_GRADIENT, [[None, "a"], ["b"]], "a"),
+        (HYPER_NODE_GRADIENT, [[None]], None),
         (HYPER_NODE_ORDER, [[1.5, 2.0], [3.0]], 6.5),
-        (SUB_JOB_READY, [[True], [False]], False),
-        (SUB_JOB_READY, [], True),
+        (SUB_JOB_READY, [[1], [3, 0]], 3),
+        (SUB_JOB_READY, [], 0),
         (SUB_JOB_PIPELINED, [[ABSTAIN, PERMIT], [REJECT]], True),
         (SUB_JOB_PIPELINED, [[PERMIT, REJECT]], False),
-        (RESERVED_NODES, [[1, 2]], None),
+        (PREEMPTIVE, [[True], [False]], False),
+        (PREEMPTIVE, [], True),
+        (SUB_JOB_ORDER, [[2], [1]], (2, 1)),
+        (FIGURES, [["a"], ["b"]], ["a", "b"]),
+        (JOB_ENQUEUED, [[1, 2]], None),
     ],
 )
-def test_a_point_without_a_question_of_its_own_is_asked_by_its_combinator(
-    point: ExtensionPoint, tiers: Answers, answer: object
-) -> None:
+def test_a_point_is_asked_by_its_combinator(point: ExtensionPoint, tiers: Answers, answer: object) -> None:
     assert session_with(point, tiers).ask(point, "subject") == answer
 
 

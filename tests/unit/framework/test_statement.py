@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventPost, pod_ref
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.session import Session, pod_ref
+from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 from tests.builders import World, configuration, group, node, pod, pods, queue
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from scheduler.framework.status import ancestors, group_phase
+from scheduler.api.job import Condition
+from scheduler.api.queue import ancestors
+from scheduler.framework.status import group_phase
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 
 RUNNING = {"on": "n", "phase": "Running"}
@@ -37,7 +39,7 @@ def test_phase_of_a_group(members: list[Raw], minimum: int, phase: str, unschedu
     world = World(node("n", "9c"), group("a", minimum=minimum, phase=phase), made)
     job = world.session(configuration([])).jobs["default/a"]
     if unschedulable:
-        job.new_conditions.append(("Unschedulable", "True", "NotEnoughResources", ""))
+        job.new_conditions.append(Condition("Unschedulable", "NotEnoughResources", ""))
     assert group_phase(job) == expected
 
 
@@ -59,6 +61,15 @@ def test_members_of_a_gang_that_nearly_fits_are_told_where_they_could_run() -> N
     assert told[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
 
 
+@pytest.mark.parametrize("order", [("b-w-0", "a-w-0"), ("a-w-0", "b-w-0")])
+def test_of_members_that_fit_nowhere_the_same_one_is_named_whichever_was_heard_of_first(order: tuple[str, str]) -> None:
+    sizes = {"a-w-0": "4c", "b-w-0": "5c"}
+    members = [pod(name, sizes[name], "a") for name in order]
+    world = World(node("n", "2c"), group("a", minimum=1), members).run(configuration(["gang"]))
+    (condition,) = world.get("PodGroup", "a")["status"]["conditions"]
+    assert "Origin reason is a-w-0: 0/1 nodes are unavailable" in condition["message"]
+
+
 def test_what_queues_hold_is_added_up_to_the_root() -> None:
     world = World(
         node("n", "9c"),
@@ -70,6 +81,19 @@ def test_what_queues_hold_is_added_up_to_the_root() -> None:
     for name in ("leaf", "top", "root"):
         assert world.get("Queue", name)["status"]["allocated"] == {"cpu": "2", "memory": "0", "pods": "1"}
     assert world.get("Queue", "default")["status"]["allocated"] == {"cpu": "0", "memory": "0"}
+
+
+def test_claims_of_pods_that_run_in_a_queue_that_is_gone_stop_nothing() -> None:
+    ask = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"devices": {"requests": [ask]}},
+    }
+    holder = pod("p", "1c", "a", on="n", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+    world = World(node("n"), claim, group("a", "gone"), holder, group("b"), pod("q", "1c", "b"))
+    assert world.run(configuration(["gang"])).bound == {"q": "n"}
 
 
 def test_a_circle_of_parents_ends() -> None:

@@ -39,6 +39,15 @@ def test_the_tasks_of_a_node_are_those_of_the_mask(session: Session) -> None:
     assert {task.name for task in tenants.at(1, tenants.running)} == {"b"}
 
 
+def test_the_tasks_of_a_job_are_neighbours(session: Session) -> None:
+    tenants = session.tenants
+    for name in ("default/a", "default/b", "default/nobody"):
+        assert {task.job for task in tenants.tasks[tenants.span(name)]} <= {name}
+        assert tenants.own(name)[tenants.span(name)].all() and tenants.own(name).sum() == len(
+            tenants.tasks[tenants.span(name)]
+        )
+
+
 def test_an_evicted_task_is_present_again_when_that_is_undone(session: Session) -> None:
     tenants, job = session.tenants, session.jobs["default/a"]
     (task,) = job.of(TaskStatus.BOUND).values()

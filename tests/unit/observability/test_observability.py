@@ -5,7 +5,9 @@ import logging
 
 import aiohttp
 import pytest
+import structlog
 
+from scheduler.observability import logs
 from scheduler.observability.logs import level_of, without_secrets
 from scheduler.observability.metrics import Metrics, exponential_buckets
 from scheduler.observability.server import AddressError, Server, parse_address
@@ -118,3 +120,28 @@ def test_secrets_never_reach_the_log_and_verbosity_sets_the_level() -> None:
         logging.DEBUG,
         logging.DEBUG,
     ]
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_an_error_is_told_with_where_it_happened_but_not_with_the_variables_there(
+    log_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    handlers, level, settings = root.handlers[:], root.level, structlog.get_config()
+
+    def fail(credential: str) -> None:
+        raise ZeroDivisionError("no total")
+
+    try:
+        logs.configure(2, log_format)
+        try:
+            fail("hush-hush")
+        except ZeroDivisionError:
+            structlog.get_logger("test").exception("it failed")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.configure(**settings)
+    told = capsys.readouterr().err
+    assert "no total" in told and "test_observability" in told
+    assert told.count("hush-hush") == told.count('fail("hush-hush")')

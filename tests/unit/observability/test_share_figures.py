@@ -32,8 +32,9 @@ class Scraped:
     def again(self, cycles: int = 1) -> None:
         self.world.run(self.configuration, cycles)
         assert self.world.outcome is not None
-        session = self.world.outcome.session
-        self.metrics.shares.update(session.figures(), session.queues, session.dimensions)
+        session, figures = self.world.outcome.session, self.world.outcome.session.figures()
+        self.metrics.shares.update(figures, session.queues, session.dimensions)
+        self.metrics.session.update(session.jobs, session.queues, session.dimensions, (), session.now, figures)
 
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"volcano_{name}", labels)
@@ -56,6 +57,14 @@ def test_in_a_hierarchy_a_queue_has_the_figures_of_those_below_it_in_it() -> Non
     assert [value("queue_share", queue_name=name) for name in ("a", "b", "p", "root")] == [0.75, 3.0, 1.125, 1.125]
     assert value("queue_real_capacity_milli_cpu", queue_name="b") == 12_000
     assert value("queue_inqueue_milli_cpu", queue_name="root") == 1000
+    assert [value("queue_allocated_milli_cpu", queue_name=name) for name in ("a", "b", "p")] == [3000, 6000, 9000]
+    assert [value("queue_request_milli_cpu", queue_name=name) for name in ("a", "b", "p")] == [5000, 6000, 11_000]
+
+
+def test_without_a_hierarchy_a_queue_has_the_figures_of_its_own_jobs() -> None:
+    value = Scraped(World(*NODES, queue("p", parent="root"), *jobs("p")), "capacity")
+    assert [value("queue_allocated_milli_cpu", queue_name=name) for name in ("a", "p")] == [3000, 0]
+    assert [value("queue_request_milli_cpu", queue_name=name) for name in ("a", "p")] == [5000, 0]
 
 
 def test_proportion_tells_what_it_gives_each_queue() -> None:

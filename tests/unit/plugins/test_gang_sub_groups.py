@@ -64,7 +64,7 @@ def test_a_job_is_promised_its_start_when_enough_sub_groups_are() -> None:
 def test_a_sub_group_is_ready_for_itself() -> None:
     session = session_of(members("w", 2, 2), policies=[policy("w", 2, 1)])
     job = session.jobs["default/a"]
-    first, second = (job.sub_jobs[f"default/a/w-{g}"] for g in "01")
+    first, second = (job.sub_jobs[f"default/a/w/{g}"] for g in "01")
     give(session, TaskStatus.ALLOCATED, "w-0")
     assert [session.sub_job_missing(job, part) for part in (first, second)] == [1, 2]
     give(session, TaskStatus.PIPELINED, "w-1")
@@ -84,7 +84,8 @@ def test_a_job_with_too_few_sub_groups_is_not_valid() -> None:
 # --- the order of sub-jobs ---
 def ordered(session: Session) -> list[str]:
     job = session.jobs["default/a"]
-    return [sub_job.key.rpartition("/")[2] for sub_job in SubJobOrder(session, job).sorted(job.sub_jobs.values())]
+    keys = [sub_job.key for sub_job in SubJobOrder(session, job).sorted(job.sub_jobs.values())]
+    return [key.removeprefix(f"{job.key}/").replace("/", "-") for key in keys]
 
 
 def test_sub_jobs_go_by_the_number_in_their_label_and_then_by_name() -> None:

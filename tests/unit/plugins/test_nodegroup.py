@@ -122,6 +122,11 @@ def test_a_queue_takes_no_more_of_a_group_than_its_annotation_says() -> None:
     assert any("1 node group resource limit exceeded" in message for message in world.events("FailedScheduling"))
 
 
+def test_no_amounts_are_no_limit() -> None:
+    q = limited(queue("q", affinity=affinity(required=["g1"])), '{"g1": null}')
+    assert len(run(nodes("g1"), q, waiting("q", 2)).bound) == 2
+
+
 def test_what_runs_there_counts() -> None:
     q = limited(queue("q", affinity=affinity(required=["g1"])), '{"g1": {"cpu": "2"}}')
     old = [group("old", "q", phase="Running"), pod("old-0", "1c", "old", on="n-g1")]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.task import TaskClass
-from scheduler.plugins.pod_counts import pod_counts
+from scheduler.plugins.pod_counts import PodCounts
 from tests.builders import World, configuration, group, node, pod, pods
 
 CONF = configuration(["predicates"])
@@ -25,7 +25,7 @@ def test_counts_kept_up_to_date_are_those_counted_afresh(
     standing = [pod(f"r{i}", on=f"n{n % len(zones)}") for i, n in enumerate(there)]
     session = World(nodes, standing, group("g"), pods("p", 6, "1c", "g")).session(CONF)
     tasks = sorted(session.jobs["default/g"].tasks(), key=lambda task: task.name)
-    counts = pod_counts(session)
+    counts = session.once(PodCounts)
     kept = None
     rows = np.bincount([n % len(zones) for n in there], minlength=len(zones)).astype(float)
 
@@ -53,7 +53,7 @@ def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> No
         pod("stays", "1c", "g", on="n1"),
         pod("goes", "1c", "g", on="n1", deleting=True),
     )
-    counts = pod_counts(world.session(CONF))
+    counts = world.session(CONF).once(PodCounts)
     row = np.array([0])
 
     assert counts.count_per_node(lambda cls: 1.0).at_nodes(row) == [2.0]
@@ -70,7 +70,7 @@ def test_a_clue_spares_asking_other_classes_and_changes_nothing() -> None:
     session = World(service, nodes, there, group("g"), apps).session(CONF)
     job = session.jobs["default/g"]
     tasks = sorted(job.tasks(), key=lambda task: task.name)
-    counts = pod_counts(session)
+    counts = session.once(PodCounts)
     mine = tasks[0].cls
     asked: list[TaskClass] = []
 

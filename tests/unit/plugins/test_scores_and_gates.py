@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler.framework.extension import PREEMPTABLE
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
@@ -47,9 +48,10 @@ EVEN = {"binpack.resources": GPU, f"binpack.resources.{GPU}": 23}
         ("p1", {"binpack.weight": 0}, []),
         ("p1", {"binpack.cpu": -5, "binpack.memory": -1}, [75, 15.625, 0]),
         ("p1", {"binpack.weight": "10"}, [75, 15.625, 0]),
+        ("p1", {"binpack.cpu": 3, "binpack.resources": "cpu"}, [87.5, 20.3125, 0]),
     ],
 )
-def test_binpack_scores(name: str, arguments: dict[str, Any], expected: list[float]) -> None:
+def test_binpack_scores_how_full_nodes_become(name: str, arguments: dict[str, Any], expected: list[float]) -> None:
     assert binpack_scores(name, arguments) == expected
 
 
@@ -90,6 +92,17 @@ def test_what_was_promised_before_counts() -> None:
     assert "overused cpu" in message and "asked 1, promised 4" in message
 
 
+def test_what_a_job_that_was_let_in_holds_already_is_promised_to_nobody_once_more() -> None:
+    world = World(
+        node("n", "10c"),
+        group("a", minimum=2, asks="8c", phase="Inqueue"),
+        pod("there", "4c", "a", on="n"),
+        group("b", asks="4c"),
+        pod("q", "4c", "b"),
+    ).run(configuration(["overcommit"], actions="enqueue"))
+    assert world.phase("b") == "Inqueue", "12 less 4 in use and 4 promised"
+
+
 # --- victims ---
 def contested(**high: Any) -> World:
     classes = [
@@ -113,7 +126,7 @@ def victims(world: World, *plugins: str) -> set[str]:
     session = world.session(configuration(plugins))
     tasks = sorted((t for job in session.jobs.values() for t in job.tasks()), key=lambda t: t.name)
     (claimant,) = [t for t in tasks if t.name == "h"]
-    return {t.name for t in session.preemptable(claimant, [t for t in tasks if t is not claimant and t.node])}
+    return {t.name for t in session.ask(PREEMPTABLE, claimant, [t for t in tasks if t is not claimant and t.node])}
 
 
 def test_gang_gives_up_only_what_is_beyond_the_minimum() -> None:

@@ -2,13 +2,18 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import CLAIM, POD
+from scheduler.api.objects import KubeObject, ObjectMeta
+from scheduler.api.scheduling import Queue
+from scheduler.api.storage import PersistentVolumeClaim
+from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster
+from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
+from scheduler.framework.outside import NOBODY, Outside
 from scheduler.record.cache import RecordedCache
 from scheduler.record.frames import Begin, RecordingError, joined
 from scheduler.record.journal import SUFFIX, Journal
@@ -26,19 +31,30 @@ CLASSES = [
 class Recorded:
     """A cluster in memory whose scheduler is recorded."""
 
-    def __init__(self, directory: Path, *objects: Raw | list[Raw], limit: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *objects: Raw | list[Raw],
+        limit: int = 1 << 30,
+        plan: Configuration = PLAN,
+        outside: Outside = NOBODY,
+    ) -> None:
         self.directory = directory
         self.complaints: list[str] = []
+        self.plan = plan
         journal = Journal(directory, limit, "test", self.complaints.append)
         self.cache = RecordedCache([NAME], journal)
+        self.cache.attune(plan)
+        self._outside = self.cache.overhearing(outside)
         self.cluster = MemoryCluster(self.cache, [NAME])
         self.cluster.load(manifests(*objects))
 
-    def run(self, cycles: int = 1, plan: Any = PLAN, *, carried_out: bool = True) -> "Recorded":
+    def run(self, cycles: int = 1, *, carried_out: bool = True) -> "Recorded":
         for _ in range(cycles):
+            self.cache.attune(self.plan)
             snapshot = self.cache.snapshot(self.cluster.now)
-            self.cache.opened(snapshot, plan, 0)
-            outcome = run_cycle(snapshot, plan)
+            self.cache.opened(snapshot, self.plan, 0)
+            outcome = run_cycle(snapshot, self.plan, outside=self._outside)
             self.cache.decided(outcome.decisions)
             self.cache.assume(outcome.decisions)
             if carried_out:
@@ -87,7 +103,7 @@ def test_a_binding_that_failed_is_decided_anew_in_the_replay_too(tmp_path: Path)
 def test_evictions_come_to_the_same_again(tmp_path: Path) -> None:
     low = [group("low", priority_class="low", phase="Running"), *pods("l", 4, "1c", "low", on="n1", priority=1)]
     high = [group("high", minimum=2, priority_class="high"), *pods("h", 2, "1c", "high", priority=100)]
-    recorded = Recorded(tmp_path, [node("n1", "4c"), *CLASSES, *low, *high]).run(4, PREEMPT)
+    recorded = Recorded(tmp_path, [node("n1", "4c"), *CLASSES, *low, *high], plan=PREEMPT).run(4)
     sessions = recorded.replayed()
     assert all(session.same for session in sessions)
     assert sum(len(s.recorded.evictions) for s in sessions if s.recorded) == 2
@@ -159,3 +175,67 @@ def test_a_disk_that_takes_no_more_ends_the_recording_and_nothing_else(tmp_path:
     recorded.run(2)
     assert len(recorded.complaints) == 1 and "No such file" in recorded.complaints[0]
     assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
+
+
+def test_a_directory_in_which_no_room_can_be_made_ends_the_recording_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    recorded = Recorded(tmp_path, some_cluster(), limit=1)
+    recorded.run(4)
+    assert recorded.complaints == [f"{tmp_path}: Permission denied"]
+    assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
+
+
+def test_a_recording_that_ends_within_a_session_comes_to_the_same_as_far_as_it_goes(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster()).run(2)
+    recorded.cache.opened(recorded.cache.snapshot(recorded.cluster.now), PLAN, 0)
+    sessions = recorded.replayed()
+    assert len(sessions) == 2 and all(session.same for session in sessions)
+
+
+def test_an_object_that_the_cache_could_not_take_in_does_not_end_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert = ClusterCache.upsert
+
+    def stumble(self: ClusterCache, kind: str, obj: KubeObject) -> None:
+        if obj.metadata.name == "poison":
+            raise ZeroDivisionError
+        upsert(self, kind, obj)
+
+    monkeypatch.setattr(ClusterCache, "upsert", stumble)
+    recorded = Recorded(tmp_path, some_cluster()).run()
+    with pytest.raises(ZeroDivisionError):  # which the informer takes note of
+        recorded.cache.upsert("Queue", Queue(metadata=ObjectMeta(name="poison")))
+    recorded.run()
+    sessions = recorded.replayed()
+    assert len(sessions) == 2 and all(session.same for session in sessions)
+
+
+def test_a_process_that_stands_by_gathers_nothing_to_write(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster())
+    assert not recorded.cache._frames
+    recorded.run()
+    recorded.cluster.load(manifests(node("n3", "4c")))
+    assert recorded.cache._frames
+    recorded.run()
+    assert len(recorded.replayed()) == 2 and all(session.same for session in recorded.replayed())
+
+
+def test_a_file_begins_with_the_version_that_the_watch_told_before_an_older_answer(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, some_cluster())
+    newer, older = (
+        PersistentVolumeClaim(metadata=ObjectMeta(name="c", namespace="default", uid="u", resource_version=version))
+        for version in ("5", "4")
+    )
+    recorded.cache.upsert(CLAIM.name, newer)
+    recorded.cache.confirm(CLAIM, older)
+    recorded.run()
+    (session,) = recorded.replayed()
+    assert session.outcome is not None
+    (claim,) = session.outcome.session.snapshot.claims.values()
+    assert claim.metadata.resource_version == "5"

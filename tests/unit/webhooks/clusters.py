@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from scheduler.api.kinds import QUEUE, Kind
-from scheduler.api.objects import Namespace, Queue
+from scheduler.api.objects import Namespace
+from scheduler.api.scheduling import Queue
 from scheduler.webhooks.contract import Json, Operation, Request, Settings
 from scheduler.webhooks.routes import Decision, admit, routes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from scheduler.api.objects import Queue
+from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.review import FAILED, Asked, allowed, read_review, refused
 from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
 from scheduler.observability.admission_metrics import AdmissionMetrics

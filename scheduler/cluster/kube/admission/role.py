@@ -1,7 +1,6 @@
 """The admission server as a long-running process: watches, certificates, answers, in good order."""
 
 import asyncio
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.credentials import Credentials
 from scheduler.cluster.kube.informer import Informer
+from scheduler.cluster.kube.life import alive
 from scheduler.cluster.kube.reload import ReloadedFile
 from scheduler.cluster.kube.sources import Source
 from scheduler.cluster.kube.watching import Watching, unless
@@ -139,29 +139,22 @@ class Admission:
 
     async def run(self) -> int:
         """Answer until stopped. The exit code: 0. Raises CredentialsError, and OSError when it cannot listen."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
-        await self._client.start()
-        log.info("starting", server=self._client.host)
-        keeping: asyncio.Task[None] | None = None
-        try:
-            await self._health.start()
-            self._watching.start()
-            if await self._watching.synced(self._stop) and await unless(self._stop, self._certified()):
-                await self._server.start(self._tls.tls)
-                keeping = asyncio.create_task(self._keep())
-                await self._stop.wait()
-                log.info("stopping")
-                await asyncio.sleep(min(FAREWELL, self._settings.graceful_shutdown / 2))
-        finally:
-            if keeping is not None:
-                keeping.cancel()
-                await asyncio.gather(keeping, return_exceptions=True)
-            await self._server.stop()
-            await self._watching.close()
-            await self._health.stop()
-            await self._client.close()
-            log.info("stopped")
+        async with alive(self._client, self._health, self.stop):
+            keeping: asyncio.Task[None] | None = None
+            try:
+                self._watching.start()
+                if await self._watching.synced(self._stop) and await unless(self._stop, self._certified()):
+                    await self._server.start(self._tls.tls)
+                    keeping = asyncio.create_task(self._keep())
+                    await self._stop.wait()
+                    log.info("stopping")
+                    await asyncio.sleep(min(FAREWELL, self._settings.graceful_shutdown / 2))
+            finally:
+                if keeping is not None:
+                    keeping.cancel()
+                    await asyncio.gather(keeping, return_exceptions=True)
+                await self._server.stop()
+                await self._watching.close()
         return 0
 
     async def _certified(self) -> bool:

@@ -12,13 +12,14 @@ import structlog
 
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.names import PODS
-from scheduler.api.objects import KubeObject, Namespace, Queue
+from scheduler.api.objects import KubeObject, Namespace
 from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import object_path
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.webhooks.job.podtemplate.names import dns_subdomain
+from scheduler.webhooks.names import dns_subdomain
 
 log = structlog.get_logger(__name__)
 

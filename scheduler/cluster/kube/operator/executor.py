@@ -11,7 +11,8 @@ import msgspec
 
 from scheduler.api.decisions import EventPost
 from scheduler.api.kinds import Kind
-from scheduler.api.objects import KubeObject
+from scheduler.api.objects import KubeObject, ObjectMeta
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.ratelimit import Priority
@@ -20,6 +21,8 @@ from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 
 _encode = msgspec.json.Encoder().encode
 _ALREADY_EXISTS = "AlreadyExists"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""Whoever only asks who owns a Secret is not to be told what is in it."""
 
 
 class Outcome(Protocol):
@@ -38,6 +41,10 @@ class Poster(Protocol):
 
 class _Kinded(msgspec.Struct):
     kind: str = ""
+
+
+class _Owned(msgspec.Struct):
+    metadata: ObjectMeta
 
 
 class Executor:
@@ -69,21 +76,41 @@ class Executor:
             body = await self._call("POST", path, _encode(effect.manifest))
         except ApiError as error:
             if error.status == 409 and error.reason == _ALREADY_EXISTS:
+                await self._require_lasting(effect)
                 return
             raise
         self._read(effect.kind, body, self._outcome.written)
+
+    async def _require_lasting(self, effect: Create) -> None:
+        """Raises ApiError if what is there in place of an object that is to be owned will go without it."""
+        if not effect.owner:
+            return
+        meta = effect.manifest["metadata"]
+        there = await self._metadata(object_path(effect.kind, meta["namespace"], meta["name"]))
+        controller = next((each for each in there.owner_references or () if each.controller), None)
+        if there.deletion_timestamp is not None:
+            problem = "is being deleted"
+        elif controller is not None and controller.uid != effect.owner:
+            problem = f"belongs to {controller.kind} {controller.name} ({controller.uid})"
+        else:
+            return
+        raise ApiError(409, _ALREADY_EXISTS, f"{effect.kind} {meta['name']!r} is there already and {problem}")
 
     async def _patch(self, effect: Patch) -> None:
         path = object_path(effect.kind, effect.namespace, effect.name)
         if effect.subresource:
             path = f"{path}/{effect.subresource}"
-        body = effect.body
-        if effect.uid:  # a namesake made meanwhile refuses a patch that would change its uid
-            body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": effect.uid}}
+        body, uid = effect.body, effect.uid
         try:
+            if effect.owner:
+                uid = await self._uid_if_owned(path, effect.owner)
+                if not uid:
+                    return
+            if uid:  # a namesake made meanwhile refuses a patch that would change its uid
+                body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": uid}}
             answer = await self._call("PATCH", path, _encode(body), MERGE_PATCH)
         except ApiError as error:
-            if error.status == 404 or (error.status in (409, 422) and effect.uid and "uid" in error.message.lower()):
+            if error.status == 404 or (error.status in (409, 422) and uid and "uid" in error.message.lower()):
                 return
             raise
         self._read(effect.kind, answer, self._outcome.written)
@@ -94,22 +121,37 @@ class Executor:
             "kind": "DeleteOptions",
             "propagationPolicy": "Foreground" if effect.foreground else "Background",
         }
-        if effect.uid:
-            options["preconditions"] = {"uid": effect.uid}
         path = object_path(effect.kind, effect.namespace, effect.name)
+        uid = effect.uid
         try:
+            if effect.owner:
+                uid = await self._uid_if_owned(path, effect.owner)
+                if not uid:
+                    return
+            if uid:
+                options["preconditions"] = {"uid": uid}
             answer = await self._call("DELETE", path, _encode(options))
         except ApiError as error:
             if error.status == 404:
-                self._outcome.removed(effect.kind, effect.namespace, effect.name, effect.uid)
+                self._outcome.removed(effect.kind, effect.namespace, effect.name, uid)
                 return
-            if error.status == 409 and effect.uid:
+            if error.status == 409 and uid:
                 return
             raise
         if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
-            self._outcome.removed(effect.kind, effect.namespace, effect.name, effect.uid)
+            self._outcome.removed(effect.kind, effect.namespace, effect.name, uid)
         else:
             self._read(effect.kind, answer, self._outcome.terminating)
+
+    async def _uid_if_owned(self, path: str, owner: str) -> str:
+        """The uid of an object, or "" if it is controlled by nobody or by somebody else."""
+        meta = await self._metadata(path)
+        owned = any(each.controller and each.uid == owner for each in meta.owner_references or ())
+        return meta.uid if owned else ""
+
+    async def _metadata(self, path: str) -> ObjectMeta:
+        body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)
+        return msgspec.json.decode(body, type=_Owned).metadata
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
         return await self._client.request(
@@ -125,6 +167,6 @@ class Executor:
             decoder = self._decoders[kind] = msgspec.json.Decoder(kind.struct)
         try:
             obj: KubeObject = decoder.decode(body)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return
         take(kind, obj)

@@ -22,6 +22,7 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import Malformed
+from scheduler.cluster.faults import UNREADABLE, fault_of
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.credentials import Credentials
@@ -143,7 +144,7 @@ class Handlers:
             try:
                 body = await self._client.request("GET", kind.path, priority=Priority.READ)
                 items = msgspec.json.decode(body, type=_Items).items or []
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (ApiError, TransportError, *UNREADABLE) as error:
                 log.warning("cannot list", kind=str(kind), error=str(error))
                 if isinstance(error, ApiError) and error.status == 404:
                     return  # its CRD is not installed: none of them can exist
@@ -161,21 +162,28 @@ class Handlers:
         self._keys[kind].add(key)
         try:
             obj: KubeObject = msgspec.convert(raw, kind.struct)
-        except msgspec.ValidationError as error:
-            self._tell(kind, key, raw, error)
+        except UNREADABLE as error:
+            field, problem = fault_of(error)
+            self._tell(kind, key, raw, field or "object", problem)
             return
-        self._told.pop((kind, *key), None)
-        self._intake.written(kind, obj)
+        try:
+            self._intake.written(kind, obj)
+        except Exception as error:  # whatever an object holds, it must not stop the others
+            log.exception("an object could not be taken in", kind=str(kind), namespace=key[0], name=key[1])
+            self._tell(kind, key, raw, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+        else:
+            self._told.pop((kind, *key), None)
 
     def _gone(self, kind: Kind, key: tuple[str, str]) -> None:
         self._keys[kind].discard(key)
         self._told.pop((kind, *key), None)
-        self._intake.removed(kind, *key)
+        try:
+            self._intake.removed(kind, *key)
+        except Exception:
+            log.exception("an object could not be taken out", kind=str(kind), namespace=key[0], name=key[1])
 
-    def _tell(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], error: msgspec.ValidationError) -> None:
-        """Report an object that cannot be read, once; the last version that could be read stays in force."""
-        problem, _, path = str(error).partition(" - at `$.")
-        field = path.rstrip("`") or "object"
+    def _tell(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], field: str, problem: str) -> None:
+        """Report an object that cannot be read or taken in, once; the last version that could be stays in force."""
         if self._told.get((kind, *key)) == f"{field}: {problem}":
             return
         self._told[kind, *key] = f"{field}: {problem}"

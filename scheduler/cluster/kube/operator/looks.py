@@ -39,6 +39,8 @@ class Looks:
 
     async def run(self) -> None:
         while True:
+            self.turned = time.monotonic()
+            self._metrics.waiting.set(len(self._worklist))
             self._intake.changed.clear()
             for _ in range(AT_A_STRETCH):
                 item = self._worklist.take(time.time())
@@ -48,8 +50,6 @@ class Looks:
             else:
                 await asyncio.sleep(0)
                 continue
-            self.turned = time.monotonic()
-            self._metrics.waiting.set(len(self._worklist))
             due = self._worklist.next_due()
             pause = 30.0 if due is None else min(30.0, max(0.0, due - time.time()))
             try:
@@ -121,6 +121,9 @@ class Looks:
             problem = error.message or str(error)
         except (TransportError, Fenced) as error:
             problem = str(error)
+        except Exception as error:  # an answer that is none, or an object that a controller cannot take
+            log.exception("a write was not seen through", object="/".join(item.key))
+            problem = f"{type(error).__name__}: {error}"
         verb = type(effect).__name__.lower()
         result = "error" if problem else "done"
         self._metrics.effects.labels(item.controller.name, verb, effect.kind.name, result).inc()
@@ -137,6 +140,5 @@ class Looks:
 
     def _relaxed_failed(self, item: Item, effect: Patch, problem: str) -> None:
         """Have it looked at again: what was to be told is still untold."""
-        item.controller.failed(item.key, effect, problem, time.time())
-        self._worklist.add(item.controller, (item.key,))
+        self._worklist.retry(item, effect, problem, time.time())
         self._intake.changed.set()

@@ -1,7 +1,6 @@
 """The controllers as a long-running process: watches, leader election, looks, in good order."""
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,15 @@ from scheduler.cluster.kube.credentials import Credentials
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.informer import Informer
-from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.lease import LeaseSettings
+from scheduler.cluster.kube.life import alive, lead
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
 from scheduler.cluster.kube.sources import Source
 from scheduler.cluster.kube.watching import Watching, unless
-from scheduler.cluster.kube.writer import make_lanes
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
@@ -100,77 +100,43 @@ class Operator:
 
     async def run(self) -> int:
         """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
-        await self._client.start()
-        log.info("starting", server=self._client.host, controllers=self._names)
-        background: list[asyncio.Task[object]] = []
-        try:
-            await self.server.start()
+        async with alive(self._client, self.server, self.stop, controllers=self._names):
             self._watching.start()
-            background.append(asyncio.create_task(self._handlers.run()))
-            if not await self._synced():
-                return 0
-            return await self._lead(background)
-        finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            await self._looks.close()
-            await self._watching.close()
-            await self._lanes.close()
-            await self.server.stop()
-            await self._client.close()
-            log.info("stopped")
+            handling = asyncio.create_task(self._handlers.run())
+            try:
+                if not await self._synced():
+                    return 0
+                lease = self._settings.lease
+                return await lead(self._client, lease, self._fence, self._metrics, self._stop, self._control)
+            finally:
+                handling.cancel()
+                await asyncio.gather(handling, return_exceptions=True)
+                await self._looks.close()
+                await self._watching.close()
+                await self._lanes.close()
 
     async def _synced(self) -> bool:
         if not await self._watching.synced(self._stop):
             return False
         return await unless(self._stop, self._handlers.synced.wait()) is not None
 
-    async def _lead(self, background: list[asyncio.Task[object]]) -> int:
-        """Become the leader, control as one, and give it up in the end."""
-        elector = None
-        lost: asyncio.Task[object] = asyncio.create_task(asyncio.Event().wait())
-        background.append(lost)
-        if self._settings.lease is None:
-            self._fence.open_forever()
-            self._metrics.leading.set(1)
-        else:
-            elector = LeaderElector(
-                self._client,
-                self._settings.lease,
-                self._fence,
-                new_identity(),
-                on_change=lambda leading: self._metrics.leading.set(int(leading)),
-            )
-            waited = await unless(self._stop, elector.acquire())
-            if waited is None:
-                return 0
-            lost = asyncio.create_task(elector.hold())
-            background.append(lost)
-            # What the leader before us wrote last may not have reached us.
-            if waited and not await self._watching.list_again(self._busy_kinds, self._stop):
-                await elector.release()
-                return 0
+    async def _control(self, waited: bool, lost: "asyncio.Task[str]") -> None:
+        """Control as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
+        if waited and not await self._watching.catch_up(self._busy_kinds, self._stop):
+            return
         self._intake.lead()
         self._leading = True
-        work = asyncio.create_task(self._looks.run())
-        stopping = asyncio.create_task(self._stop.wait())
-        background += [work, stopping]
-        await asyncio.wait((work, stopping, lost), return_when=asyncio.FIRST_COMPLETED)
-        if lost.done():
-            log.error("leadership lost: exiting", why=lost.result())
-            return 1
-        if work.done():
-            log.error("the worklist has ended: exiting", why=str(work.exception()))
-            return 1
-        work.cancel()
-        log.info("stopping", finished=await self._looks.drain(FLUSH))
-        lost.cancel()
-        if elector is not None:
-            await elector.release()
-        return 0
+        looking, stopping = asyncio.create_task(self._looks.run()), asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((looking, stopping, lost), return_when=asyncio.FIRST_COMPLETED)
+            if looking.done():
+                looking.result()
+        finally:
+            looking.cancel()
+            stopping.cancel()
+            await asyncio.gather(looking, stopping, return_exceptions=True)
+        if not lost.done():
+            log.info("stopping", finished=await self._looks.drain(FLUSH))
 
 
 def _first_others(kind: Kind) -> tuple[int, str]:

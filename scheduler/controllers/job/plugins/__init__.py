@@ -1,12 +1,10 @@
 """The job plugins: what a vcjob's ``spec.plugins`` may name, and how each is made for a job."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from scheduler.api import batch
-from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, blamed
 from scheduler.controllers.job.plugins.env import Env
 from scheduler.controllers.job.plugins.hcclrank import HcclRank
 from scheduler.controllers.job.plugins.mpi import Mpi
@@ -39,31 +37,6 @@ def make_plugins(job: batch.Job) -> dict[str, JobPlugin]:
     for name, arguments in sorted((job.spec.plugins or {}).items()):
         if name not in _MAKERS:
             raise PluginError(f"plugin {name!r} is unknown; there are {', '.join(sorted(_MAKERS))}")
-        with _blamed(name):
+        with blamed(name):
             plugins[name] = _MAKERS[name](job, arguments or ())
     return plugins
-
-
-def dress_pod(plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
-    """Have every plugin add to the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
-    for name, plugin in plugins.items():
-        with _blamed(name):
-            plugin.dress(pod, task, index, job)
-
-
-def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[Wanted]:
-    """What all plugins bring. Raises PluginError, which names the plugin."""
-    objects: list[Wanted] = []
-    for name, plugin in plugins.items():
-        with _blamed(name):
-            objects += plugin.wanted(job)
-    return objects
-
-
-@contextmanager
-def _blamed(name: str) -> Iterator[None]:
-    """Errors tell which plugin they are of."""
-    try:
-        yield
-    except PluginError as error:
-        raise PluginError(f"plugin {name}: {error}") from error

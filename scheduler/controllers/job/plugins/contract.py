@@ -1,7 +1,8 @@
 """What a job plugin is: something that a vcjob's ``spec.plugins`` names with arguments, that adds to the job's Pods and
 brings objects of its own. The plugins are pure: what they make is returned, and the job controller has it written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,3 +36,28 @@ class JobPlugin(Protocol):
 
     def wanted(self, job: batch.Job) -> list[Wanted]:
         """The objects to bring. Raises PluginError."""
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """A PluginError tells which plugin it is of."""
+    try:
+        yield
+    except PluginError as error:
+        raise PluginError(f"plugin {name}: {error}") from error
+
+
+def dress_pod(plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    """Have every plugin add to the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
+    for name, plugin in plugins.items():
+        with blamed(name):
+            plugin.dress(pod, task, index, job)
+
+
+def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[Wanted]:
+    """What all plugins bring. Raises PluginError, which names the plugin."""
+    objects: list[Wanted] = []
+    for name, plugin in plugins.items():
+        with blamed(name):
+            objects += plugin.wanted(job)
+    return objects

@@ -54,11 +54,12 @@ class Ray:
     def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         if task.name == self._options.head:
             container = _container(pod, task, self._options.head_container, "headContainer")
-            _run(container, self._head_command)
+            container["command"] = self._head_command
             for name, number in self._ports.items():
                 open_port(container, name, number)
         elif task.name == self._options.worker:
-            _run(_container(pod, task, self._options.worker_container, "workerContainer"), self._worker_command)
+            container = _container(pod, task, self._options.worker_container, "workerContainer")
+            container["command"] = self._worker_command
 
     def wanted(self, job: batch.Job) -> list[Wanted]:
         name = f"{job.metadata.name}-head-svc"
@@ -85,9 +86,3 @@ def _container(pod: Json, task: batch.TaskSpec, name: str, flag: str) -> Json:
 
 def _shell(script: str) -> list[str]:
     return ["sh", "-c", script]
-
-
-def _run(container: Json, command: list[str]) -> None:
-    """Ray is what the container runs; what the template had it run gives way, as in Volcano."""
-    container["command"] = command
-    container.pop("args", None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.api.dra import MOST_ALTERNATIVES
 from scheduler.api.names import DEVICE_CLASS_QUOTA
-from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
@@ -25,7 +25,6 @@ from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 from scheduler.plugins.predicates.dynamic_resources.search import Budget, NodeRefusedError, Picks, give_back, selected
 from scheduler.plugins.predicates.dynamic_resources.words import CANNOT_ALLOCATE, NOT_AVAILABLE
-from scheduler.plugins.selectors import Mask
 
 FULL: Final = 100
 Devices = Callable[[Sequence[Demand]], "DeviceFilter"]

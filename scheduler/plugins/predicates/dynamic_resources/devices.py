@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scheduler.api import dra
 from scheduler.api.amount import parse_amount
-from scheduler.api.objects import NodeSelector, Quantity
+from scheduler.api.objects import NodeSelector, Quantity, Taint
 from scheduler.api.quantity import QuantityError
 from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE
 from scheduler.plugins.predicates.dynamic_resources.cel_values import quantity, version
@@ -73,7 +73,7 @@ class Device:
     capacity: Mapping[str, Capacity]
     counters: Mapping[CounterKey, int]
     """What it takes of its pool's counters."""
-    taints: tuple[dra.DeviceTaint, ...]
+    taints: tuple[Taint, ...]
     """Those that keep claims away."""
     _verdicts: dict[str, bool | ExpressionError] = field(default_factory=dict)
     _values: tuple[Domains, Domains] | None = None

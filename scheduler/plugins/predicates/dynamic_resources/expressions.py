@@ -1,25 +1,31 @@
 """CEL expressions that select devices: compiled once, asked of a device at a time.
 
 The environment is Kubernetes': ``device.driver``, ``device.attributes[domain].name``, ``device.capacity[domain].name``
-and ``device.allowMultipleAllocations``; optional values, ``cel.bind``, and functions on strings, quantities, versions
-and sets. An expression that does not compile, or errs on a device, is an ExpressionError that says why.
+and ``device.allowMultipleAllocations``; the extensions and functions that the API server lets expressions use. An
+expression that does not compile, or errs on a device, is an ExpressionError that says why.
 """
 
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from itertools import permutations
 from typing import Any, Final
 
+import yaml
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
-from scheduler.plugins.predicates.dynamic_resources.cel_values import functions
+from scheduler.plugins.predicates.dynamic_resources.cel_functions import VALUE, functions
 
 LONGEST: Final = 10 * 1024
 """Characters of an expression, by the schema of claims."""
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 _DRIVER, _SHARED = "device.driver", "device.allowMultipleAllocations"
 _ATTRIBUTES, _CAPACITY = "device.attributes", "device.capacity"
+_EXTENSIONS: Final = ("optional", "bindings", "strings", "lists", "sets", "two-var-comprehensions")
+_COMPARISONS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
+_NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
+"""Types of numbers -> how overloads call them."""
+_OTHERS: Final = ("bool", "string", "bytes", "timestamp", "duration")
 Domains = dict[str, dict[str, Any]]
 """Domain -> name -> value."""
 
@@ -38,11 +44,36 @@ def _environment() -> cel.Env:
             _DRIVER: cel.Type.STRING,
             _SHARED: cel.Type.BOOL,
             _ATTRIBUTES: by_domain(cel.Type.DYN),
-            _CAPACITY: by_domain(cel.Type.BYTES),
+            _CAPACITY: by_domain(VALUE),
         },
-        extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()],
+        config=cel.NewEnvConfigFromYaml(yaml.safe_dump(_language())),
         functions=functions(),
     )
+
+
+def _language() -> dict[str, Any]:
+    """The extensions, and comparisons declared anew so that numbers of two types can be compared."""
+    same = [(kind, kind, _NUMBERS.get(kind, kind)) for kind in (*_NUMBERS, *_OTHERS)]
+    mixed = [(a, b, f"{_NUMBERS[a]}_{_NUMBERS[b]}") for a, b in permutations(_NUMBERS, 2)]
+    comparisons = [
+        {
+            "name": operator,
+            "overloads": [
+                {
+                    "id": f"{word}_{kinds}",
+                    "args": [{"type_name": left}, {"type_name": right}],
+                    "return": {"type_name": "bool"},
+                }
+                for left, right, kinds in (*same, *mixed)
+            ],
+        }
+        for operator, word in _COMPARISONS.items()
+    ]
+    return {
+        "extensions": [{"name": name} for name in _EXTENSIONS],
+        "stdlib": {"exclude_functions": [{"name": operator} for operator in _COMPARISONS]},
+        "functions": comparisons,
+    }
 
 
 class Expression:

@@ -1,4 +1,4 @@
-"""Devices as they are taken in a session: chosen where a placement is made, given back exactly when it is undone.
+"""Devices as they are taken in a session.
 
 A claim that several Pods share gets its devices with the first of them that is placed and keeps them until the last is
 undone. A Pod that is evicted keeps its devices: they are free when it is gone.
@@ -11,7 +11,8 @@ from scheduler.api import dra
 from scheduler.api.job import Job
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.preparation import Preparation
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.ledger import Ledger
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.dynamic_resources.allocation import allocation
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
@@ -45,11 +46,12 @@ class _Shared:
     """uids of tasks that were told of one, and which."""
 
 
-class DeviceLedger:
+class DeviceLedger(Ledger[None]):
     """Who got what in this session."""
 
     def __init__(self, books: Books, claims: Claims, names: Sequence[str], choices: int | None) -> None:
         """``names``: of nodes, by row. ``choices``: what one search may take back (see ``Budget``)."""
+        super().__init__()
         self.inventory = books.inventory
         self.books = books
         self._claims = claims
@@ -57,7 +59,6 @@ class DeviceLedger:
         self._choices = choices
         self._held: dict[str, _Held] = {}
         self._shared: dict[str, _Shared] = {}
-        self._evicted: set[str] = set()
 
     # --- questions ---
     def given(self, key: str) -> dra.Allocation | None:
@@ -110,32 +111,11 @@ class DeviceLedger:
             raise AllocationError(f"node {self._names[row]}: {CANNOT_ALLOCATE}")
         return picks
 
-    # --- placements, as the session tells of them ---
-    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Choose devices for tasks on their rows. Raises AllocationError, nothing taken, where there are none."""
-        done: list[Task] = []
-        try:
-            for task, row in zip(tasks, rows, strict=True):
-                if task.uid in self._evicted:
-                    self._evicted.discard(task.uid)
-                else:
-                    self._take(task, row, pipelined)
-                    done.append(task)
-        except AllocationError:
-            for task in reversed(done):
-                self._give_back(task)
-            raise
+    # --- placements ---
+    def concerns(self, cls: TaskClass) -> bool:
+        return bool(cls.device_claims)
 
-    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks were evicted, or their placement was undone."""
-        releasing = job.of(TaskStatus.RELEASING)
-        for task in tasks:
-            if task.uid in releasing:
-                self._evicted.add(task.uid)
-            else:
-                self._give_back(task)
-
-    def _take(self, task: Task, row: int, pipelined: bool) -> None:
+    def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
         claims = self._claims.of_class(task.cls)
         if claims.problem:
             raise AllocationError(claims.problem)
@@ -161,7 +141,7 @@ class DeviceLedger:
             if not pipelined:
                 shared.binding[task.uid] = task
 
-    def _give_back(self, task: Task) -> None:
+    def _give_back(self, task: Task, row: int) -> None:
         held = self._held.pop(task.uid)
         for key in self._claims.of_class(task.cls).named:
             shared = self._shared[key]
@@ -171,6 +151,12 @@ class DeviceLedger:
                 give_back(self.books, [shared.picks])
                 del self._shared[key]
         give_back(self.books, [picks for _, picks in held.picks])
+
+    def _evict(self, task: Task, row: int) -> None:
+        """Nothing changes: what it holds cannot even be promised."""
+
+    def _spare(self, row: int, held: None) -> None:
+        """Nothing has changed."""
 
     def _users(self, key: str) -> set[str]:
         shared = self._shared.get(key)

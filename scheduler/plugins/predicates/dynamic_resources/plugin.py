@@ -8,10 +8,11 @@ import numpy as np
 
 from scheduler.api import dra
 from scheduler.api.job import Job
+from scheduler.api.node import Mask
 from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import Filter, MaskFilter, Score
+from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
 from scheduler.framework.extension import PREPARATIONS
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources.books import Books
@@ -27,7 +28,7 @@ from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import InventoryMemo
 from scheduler.plugins.predicates.dynamic_resources.search import Budget, may_select
 from scheduler.plugins.predicates.dynamic_resources.words import NOT_AVAILABLE
-from scheduler.plugins.selectors import Mask, nodes_of_terms
+from scheduler.plugins.selectors import nodes_of_terms
 
 CHOICES_PER_SECOND: Final = 100_000
 """What a second of searching is taken for: a session does not read the clock."""
@@ -68,7 +69,7 @@ class DynamicResources:
             return []
         claims = self._claims.of_class(cls)
         if claims.problem:
-            return [MaskFilter(np.zeros(len(self._session.nodes), dtype=bool), claims.problem)]
+            return [Nowhere(claims.problem)]
         filters: list[Filter] = []
         if claims.allocated:
             filters.append(MaskFilter(self._reach(claims.allocated), NOT_AVAILABLE))

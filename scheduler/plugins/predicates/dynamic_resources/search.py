@@ -8,6 +8,7 @@ difference. The outcome is that of kube-scheduler's allocator, which tries the s
 from collections.abc import Iterator, Sequence
 
 from scheduler.api import dra
+from scheduler.api.tolerations import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.constraints import Constraint
 from scheduler.plugins.predicates.dynamic_resources.demand import Ask, Demand
@@ -235,15 +236,7 @@ class Search:
 def _tolerated(device: Device, ask: Ask) -> bool:
     """Whether the request tolerates every taint that keeps claims off the device."""
     tolerations = ask.spec.tolerations or ()
-    return all(any(_covers(toleration, taint) for toleration in tolerations) for taint in device.taints)
-
-
-def _covers(toleration: dra.DeviceToleration, taint: dra.DeviceTaint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
+    return all(tolerates(tolerations, taint) for taint in device.taints)
 
 
 def give_back(books: Books, picks: Picks) -> None:

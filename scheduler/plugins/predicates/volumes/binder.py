@@ -8,9 +8,9 @@ from functools import cached_property
 
 from scheduler.api.kinds import VOLUME
 from scheduler.api.node import NodeFacts
-from scheduler.api.objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.preparation import Preparation
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import TaskClass
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.claims import Wanted, claim_key, is_bound, selected_node

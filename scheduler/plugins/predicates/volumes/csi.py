@@ -7,7 +7,8 @@ the drivers' own do, and one disk is one disk however it is named.
 from typing import NamedTuple
 
 from scheduler.api.names import ZONE_LABELS
-from scheduler.api.objects import InTreeSources, PersistentVolume
+from scheduler.api.objects import InTreeSources
+from scheduler.api.storage import PersistentVolume
 
 EBS, GCE_PD, AZURE_DISK = "ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com"
 CINDER, PORTWORX = "cinder.csi.openstack.org", "pxd.portworx.com"

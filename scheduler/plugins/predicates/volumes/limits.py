@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scheduler.api.node import Column, Nodes, Rows
+from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_volume
 from scheduler.plugins.predicates.volumes.disks import Disks
-from scheduler.plugins.selectors import Mask
 
 TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.node import Codes, Rows
-from scheduler.api.objects import PersistentVolume
+from scheduler.api.storage import PersistentVolume
 from scheduler.plugins.predicates.volumes.claims import Wanted
 from scheduler.plugins.predicates.volumes.pool import Pool
 from scheduler.plugins.predicates.volumes.reach import Reach

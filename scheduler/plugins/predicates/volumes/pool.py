@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.api.kinds import VOLUME
-from scheduler.api.objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.quantity import QuantityError
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import (
     Wanted,
     capacity,

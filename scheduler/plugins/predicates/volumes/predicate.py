@@ -10,10 +10,10 @@ from functools import cached_property, partial
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Rows
+from scheduler.api.node import Mask, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score
+from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, Nowhere, Scope, Score
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.binder import Binder
@@ -26,7 +26,6 @@ from scheduler.plugins.predicates.volumes.provisioning import NO_VOLUME, REASONS
 from scheduler.plugins.predicates.volumes.reach import Reach, Topology
 from scheduler.plugins.predicates.volumes.scoring import CapacityScore, Worth
 from scheduler.plugins.predicates.volumes.situations import Situation, Situations, Switches
-from scheduler.plugins.selectors import Mask
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -71,7 +70,7 @@ class Volumes:
             return []
         situation = self.situation(cls)
         if situation.refusal:
-            return [MaskFilter(np.zeros(len(self._topology.facts), dtype=bool), situation.refusal)]
+            return [Nowhere(situation.refusal)]
         filters: list[Filter] = []
         disks = (*situation.known, *self._limited_inline(cls))
         filters += [

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from scheduler.api.kinds import CLAIM, VOLUME
 from scheduler.api.names import BOUND_BY_CONTROLLER, CLAIM_LOST, SELECTED_NODE
 from scheduler.api.node import NodeFacts
-from scheduler.api.objects import KubeObject, Node, PersistentVolume, PersistentVolumeClaim
+from scheduler.api.objects import KubeObject, Node
 from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
-from scheduler.plugins.selectors import nodes_of_terms
+from scheduler.plugins.selectors import nodes_of_terms, unheard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +126,9 @@ class ReachVolume(Preparation):
         if not isinstance(found, PersistentVolume):
             return Waits(f"persistentvolume {self.name} to be known")
         required = found.spec.node_affinity.required if found.spec.node_affinity else None
-        if required is None or nodes_of_terms(NodeFacts([self.node]), required.node_selector_terms, _unheard).all():
+        if required is None or nodes_of_terms(NodeFacts([self.node]), required.node_selector_terms, unheard).all():
             return None
         return Fails(f'pv "{self.name}" node affinity doesn\'t match node "{self.node.metadata.name}"')
-
-
-def _unheard(field: str, problem: str) -> None:
-    """What is wrong with a volume is told when Pods are placed by it."""
 
 
 def by_volume(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tuple[Preparation, ...]:

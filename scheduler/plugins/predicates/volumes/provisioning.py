@@ -5,9 +5,9 @@ import numpy as np
 from scheduler.api.kinds import STORAGE_CAPACITY
 from scheduler.api.names import NO_PROVISIONER
 from scheduler.api.node import Codes, Column
-from scheduler.api.objects import CsiStorageCapacity
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.storage import CsiStorageCapacity
 from scheduler.plugins.predicates.volumes.claims import Wanted
 from scheduler.plugins.predicates.volumes.complaints import Complaints
 from scheduler.plugins.predicates.volumes.reach import Topology

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from scheduler.api.names import REGION_LABELS, ZONE_LABELS
-from scheduler.api.node import NodeFacts, Rows
-from scheduler.api.objects import LabelSelector, NodeSelectorTerm, PersistentVolume, Requirement, TopologyTerm
-from scheduler.plugins.selectors import Complain, Mask, nodes_of_term, nodes_of_terms
+from scheduler.api.node import Mask, NodeFacts, Rows
+from scheduler.api.objects import LabelSelector, NodeSelectorTerm, Requirement
+from scheduler.api.storage import PersistentVolume, TopologyTerm
+from scheduler.plugins.selectors import Complain, nodes_of_term, nodes_of_terms
 
 Zones = tuple[tuple[str, str], ...]
 """(label, values joined by ``__``) of a volume, in the order in which they are looked at."""

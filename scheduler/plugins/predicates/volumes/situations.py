@@ -12,9 +12,10 @@ import numpy as np
 
 from scheduler.api.kinds import CLAIM
 from scheduler.api.names import CLAIM_LOST, NO_PROVISIONER, READ_ONLY_MANY, READ_WRITE_MANY, WAIT_FOR_FIRST_CONSUMER
-from scheduler.api.objects import OwnerReference, PersistentVolume, PersistentVolumeClaim
+from scheduler.api.objects import OwnerReference
 from scheduler.api.quantity import QuantityError
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import MountedClaim, TaskClass
 from scheduler.plugins.predicates.volumes.binder import Binder
 from scheduler.plugins.predicates.volumes.claims import Wanted, claim_key, class_of, is_bound, selected_node, wanted_by

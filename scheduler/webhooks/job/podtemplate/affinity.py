@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.fields import Problems, forbidden, invalid, invalid_each, required
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import Problems, forbidden, invalid, invalid_each, required
 from scheduler.webhooks.job.podtemplate.metadata import check_operator, check_selector, check_values
 from scheduler.webhooks.job.podtemplate.pod_wire import (
     Affinity,

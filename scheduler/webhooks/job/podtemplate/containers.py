@@ -3,10 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.container_wire import Container, Port
-from scheduler.webhooks.job.podtemplate.env import check_env, check_env_from
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     duplicate,
     forbidden,
@@ -16,6 +14,8 @@ from scheduler.webhooks.job.podtemplate.fields import (
     required,
     unsupported,
 )
+from scheduler.webhooks.job.podtemplate.container_wire import Container, Port
+from scheduler.webhooks.job.podtemplate.env import check_env, check_env_from
 from scheduler.webhooks.job.podtemplate.mounts import check_devices, check_mounts
 from scheduler.webhooks.job.podtemplate.pod_wire import PodSpec
 from scheduler.webhooks.job.podtemplate.probes import check_life, forbid_life

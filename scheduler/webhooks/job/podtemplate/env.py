@@ -4,11 +4,11 @@ from typing import Final
 
 from scheduler.api.amount import parse_amount
 from scheduler.api.quantity import QuantityError
-from scheduler.webhooks.job.podtemplate import names
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import Problems, invalid, invalid_each, required, unsupported
 from scheduler.webhooks.job.podtemplate.container_wire import EnvFrom, EnvSource, EnvVar, FileKeyRef, KeyRef
-from scheduler.webhooks.job.podtemplate.fields import Problems, invalid, invalid_each, required, unsupported
-from scheduler.webhooks.job.podtemplate.resources import QUANTITY_SYNTAX
 from scheduler.webhooks.job.podtemplate.wire import FieldRef, ResourceFieldRef
+from scheduler.webhooks.quantities import QUANTITY_SYNTAX
 
 ENV_FIELDS: Final = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.fields import Problems, forbidden, invalid, invalid_each, required, too_long
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import Problems, forbidden, invalid, invalid_each, required, too_long
 from scheduler.webhooks.job.podtemplate.wire import LabelSelector, Meta, Requirement
 
 _ANNOTATIONS_SIZE: Final = 256 * 1024

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.container_wire import Container, VolumeMount
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     among,
     forbidden,
@@ -14,6 +13,7 @@ from scheduler.webhooks.job.podtemplate.fields import (
     required,
     unsupported,
 )
+from scheduler.webhooks.job.podtemplate.container_wire import Container, VolumeMount
 from scheduler.webhooks.job.podtemplate.volume_wire import Volume
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")

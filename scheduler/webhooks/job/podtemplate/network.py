@@ -4,8 +4,8 @@ import ipaddress
 import re
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     forbidden,
     invalid,

@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Final
 
 from scheduler.api.objects import Toleration
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     among,
     duplicate,

@@ -1,8 +1,7 @@
 """Probes and hooks: what the kubelet asks of a running container."""
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.container_wire import Container, Handler, HttpGet, Lifecycle, Probe
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     among,
     forbidden,
@@ -11,7 +10,8 @@ from scheduler.webhooks.job.podtemplate.fields import (
     required,
     unsupported,
 )
-from scheduler.webhooks.job.podtemplate.resources import NOT_NEGATIVE
+from scheduler.webhooks.job.podtemplate.container_wire import Container, Handler, HttpGet, Lifecycle, Probe
+from scheduler.webhooks.quantities import NOT_NEGATIVE
 
 _SIGNALS = (
     "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCLD", "SIGCONT", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGIO",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import Problems, forbidden, invalid, invalid_each, required
 from scheduler.webhooks.job.podtemplate.env import VOLUME_FIELDS, check_field_ref, check_resource_ref
-from scheduler.webhooks.job.podtemplate.fields import Problems, forbidden, invalid, invalid_each, required
 from scheduler.webhooks.job.podtemplate.volume_wire import (
     ConfigMapVolume,
     DownwardFile,

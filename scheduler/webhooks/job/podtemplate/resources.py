@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import repeat
 from typing import Final
 
-from scheduler.api.amount import Amount, parse_amount
+from scheduler.api.amount import Amount
 from scheduler.api.names import CPU, MEMORY
-from scheduler.api.objects import Quantity, ResourceList
-from scheduler.api.quantity import QuantityError
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.api.objects import ResourceList
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     duplicate,
     forbidden,
@@ -23,42 +22,31 @@ from scheduler.webhooks.job.podtemplate.fields import (
 )
 from scheduler.webhooks.job.podtemplate.pod_wire import PodResourceClaim
 from scheduler.webhooks.job.podtemplate.wire import ResourceClaim, Resources
+from scheduler.webhooks.quantities import (
+    OBJECTS,
+    QUANTITY_SYNTAX,
+    UNIT,
+    check_amount,
+    is_extended,
+    is_native,
+    read_quantity,
+)
 
-QUANTITY_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-_UNIT: Final = 10**9
-"""Amounts are counted in thousand-millionths."""
-_MILLI: Final = 10**6
 _HUGE_PAGES: Final = "hugepages-"
 _EPHEMERAL: Final = "ephemeral-storage"
-_OBJECTS: Final = frozenset(
-    (
-        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
-    )
-)  # fmt: skip
-"""Names that Kubernetes knows from quotas; a container cannot ask for them."""
 _COMPUTE: Final = frozenset((CPU, MEMORY, _EPHEMERAL))
 _STANDARD: Final = (
     _COMPUTE
     | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _COMPUTE}
-    | _OBJECTS
+    | OBJECTS
     | {"storage", "requests.storage"}
 )
 _POD_LEVEL: Final = (CPU, _HUGE_PAGES, MEMORY)
 NameCheck = Callable[[str, str], Problems]
 
 
-def _is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def _is_extended(name: str) -> bool:
-    return not _is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
-
-
 def _may_be_overcommitted(name: str) -> bool:
-    return _is_native(name) and not name.startswith(_HUGE_PAGES)
+    return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
 def _check_resource_name(name: str, path: str) -> Problems:
@@ -74,7 +62,7 @@ def _check_container_resource(name: str, path: str) -> Problems:
     if "/" not in name:
         if name not in _COMPUTE and not name.startswith(_HUGE_PAGES):
             yield invalid(path, name, "must be a standard resource for containers")
-    elif not _is_native(name) and not _is_extended(name):
+    elif not is_native(name) and not is_extended(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
@@ -85,32 +73,16 @@ def _check_pod_resource(name: str, path: str) -> Problems:
         yield unsupported(path, name, _POD_LEVEL)
 
 
-def read_quantity(value: Quantity) -> Amount | None:
-    """Rounded up to thousandths as the API server rounds; None: it is no quantity."""
-    try:
-        amount = parse_amount(value)
-    except QuantityError:
-        return None
-    return Amount(-(-amount.nano // _MILLI) * _MILLI, amount.family)
-
-
 def _read(resources: ResourceList) -> dict[str, Amount | None]:
     return {name: read_quantity(value) for name, value in resources.items()}
-
-
-def _check_amount(name: str, amount: Amount, path: str) -> Problems:
-    if amount.nano < 0:
-        yield invalid(path, str(amount), NOT_NEGATIVE)
-    if (name in _OBJECTS or _is_extended(name)) and amount.nano % _UNIT:
-        yield invalid(path, str(amount), "must be an integer")
 
 
 def _check_huge_pages(name: str, amount: Amount, path: str) -> Problems:
     if not name.startswith(_HUGE_PAGES):
         return
     page = read_quantity(name.removeprefix(_HUGE_PAGES))
-    whole = -(-amount.nano // _UNIT)
-    if page is None or page.nano <= 0 or page.nano % _UNIT or whole % (page.nano // _UNIT):
+    whole = -(-amount.nano // UNIT)
+    if page is None or page.nano <= 0 or page.nano % UNIT or whole % (page.nano // UNIT):
         yield invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
@@ -121,7 +93,7 @@ def _check_list(given: ResourceList, amounts: Mapping[str, Amount | None], check
         if amount is None:
             yield invalid(where, str(given[name]), QUANTITY_SYNTAX)
             continue
-        yield from _check_amount(name, amount, where)
+        yield from check_amount(name, amount, where)
         yield from _check_huge_pages(name, amount, where)
 
 

@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.container_wire import SecurityContext
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     among,
     duplicate,
@@ -17,6 +16,7 @@ from scheduler.webhooks.job.podtemplate.fields import (
     too_long,
     unsupported,
 )
+from scheduler.webhooks.job.podtemplate.container_wire import SecurityContext
 from scheduler.webhooks.job.podtemplate.pod_wire import PodSpec, Sysctl
 from scheduler.webhooks.job.podtemplate.wire import Profile
 

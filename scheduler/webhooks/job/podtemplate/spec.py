@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from scheduler.webhooks.job.podtemplate import names
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import Problems, among, forbidden, invalid, invalid_each, required
 from scheduler.webhooks.job.podtemplate.affinity import check_affinity
 from scheduler.webhooks.job.podtemplate.containers import Surroundings, check_containers, check_init_containers
-from scheduler.webhooks.job.podtemplate.fields import Problems, among, forbidden, invalid, invalid_each, required
 from scheduler.webhooks.job.podtemplate.metadata import check_labels, check_metadata, check_pod_annotations
 from scheduler.webhooks.job.podtemplate.network import (
     check_dns,

@@ -7,9 +7,8 @@ The sources of today's clusters are checked as Kubernetes does; of those that na
 from collections.abc import Callable
 from typing import Any, Final
 
-from scheduler.webhooks.job.podtemplate import names
-from scheduler.webhooks.job.podtemplate.containers import PULL_POLICIES
-from scheduler.webhooks.job.podtemplate.fields import (
+from scheduler.webhooks import names
+from scheduler.webhooks.fields import (
     Problems,
     duplicate,
     forbidden,
@@ -19,6 +18,7 @@ from scheduler.webhooks.job.podtemplate.fields import (
     too_long,
     unsupported,
 )
+from scheduler.webhooks.job.podtemplate.containers import PULL_POLICIES
 from scheduler.webhooks.job.podtemplate.metadata import check_metadata, check_selector
 from scheduler.webhooks.job.podtemplate.projections import (
     check_config_map,
@@ -26,7 +26,6 @@ from scheduler.webhooks.job.podtemplate.projections import (
     check_projected,
     check_secret,
 )
-from scheduler.webhooks.job.podtemplate.resources import QUANTITY_SYNTAX, read_quantity
 from scheduler.webhooks.job.podtemplate.volume_wire import (
     ClaimSpec,
     ClaimVolume,
@@ -42,6 +41,7 @@ from scheduler.webhooks.job.podtemplate.volume_wire import (
     SecretVolume,
     Volume,
 )
+from scheduler.webhooks.quantities import QUANTITY_SYNTAX, read_quantity
 
 _HOST_PATH_TYPES: Final = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",

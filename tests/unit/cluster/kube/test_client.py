@@ -1,18 +1,30 @@
 """The way to the API server: credentials, rate limits, errors."""
 
 import asyncio
+import ssl
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 from aiohttp import web
 
+from scheduler.cluster.kube import client as clients
+from scheduler.cluster.kube.admission.certificates import (
+    AUTHORITY_CERTIFICATES,
+    SERVING_CERTIFICATE,
+    SERVING_KEY,
+    renewed,
+    to_pem,
+)
+from scheduler.cluster.kube.admission.tls import serving_context
 from scheduler.cluster.kube.backoff import Backoff
-from scheduler.cluster.kube.client import ApiError, TransportError
-from scheduler.cluster.kube.credentials import Credentials, CredentialsError
+from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.credentials import Access, Credentials, CredentialsError
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.ratelimit import Priority, RateLimiter
+from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
 
 
@@ -167,3 +179,46 @@ def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: p
     with pytest.raises(CredentialsError, match="service account"):
         Credentials().load()
     assert Credentials(master="127.0.0.1:8080").load().host == "http://127.0.0.1:8080"
+
+
+def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
+    old, new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
+
+    class Rotated:
+        """The new authority is known from the second look on."""
+
+        def __init__(self, url: str) -> None:
+            self.url = url
+            self.authorities = [old, new]
+
+        def load(self) -> Access:
+            authority = self.authorities.pop(0) if len(self.authorities) > 1 else self.authorities[0]
+            trust = ssl.create_default_context(cadata=authority[AUTHORITY_CERTIFICATES].decode())
+            return Access(self.url, trust, None, None)
+
+        def authorization(self) -> str:
+            return ""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    async def scenario() -> None:
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        serving_tls = serving_context(new[SERVING_CERTIFICATE], new[SERVING_KEY])
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving_tls).start()
+        client = ApiClient(Rotated(f"https://127.0.0.1:{runner.addresses[0][1]}"), Metrics())
+        await client.start()
+        with pytest.raises(TransportError) as refused:
+            await client.request("GET", "/", priority=Priority.READ)
+        assert not refused.value.sent
+        assert await client.request("GET", "/", priority=Priority.READ) == b"here"
+        await client.close()
+        await runner.cleanup()
+
+    asyncio.run(scenario())

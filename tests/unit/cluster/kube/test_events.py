@@ -10,7 +10,7 @@ from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
-from scheduler.cluster.kube.writer import make_lanes
+from scheduler.cluster.kube.lanes import make_lanes
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
 

@@ -1,8 +1,10 @@
 """List and watch: what reaches the cache, and what happens when the server or an object is not well."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from aiohttp import web
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
+from scheduler.cluster.faults import DEEPEST
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.informer import Informer, Keeper
@@ -304,3 +307,57 @@ def test_objects_are_kept_as_they_were_written_if_that_is_wanted(wanted: bool) -
             assert kept["PodGroup ns/a"]["spec"]["unknown"] == 2
 
     asyncio.run(scenario())
+
+
+# --- nesting ---
+@contextmanager
+def recursion_limit(frames: int) -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(frames)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def nested(name: str, depth: int) -> str:
+    """A ResourceClaim whose parameters for a driver, which may be anything, are nested so deep."""
+    deep = '{"a":' * depth + "1" + "}" * depth
+    config = f'[{{"opaque":{{"driver":"d","parameters":{deep}}}}}]'
+    metadata = json.dumps({"name": name, "namespace": "ns", "uid": name, "resourceVersion": "3"})
+    return f'{{"metadata":{metadata},"spec":{{"devices":{{"config":{config}}}}}}}'
+
+
+def claims(*answers: str, feed: WatchFeed) -> Callable[[FakeApi], None]:
+    """Lists of ResourceClaims, of the items given, one after the other; the last for good."""
+    remaining = list(answers)
+
+    async def handler(call: Call, request: web.Request) -> Answer:
+        if "watch" in call.query:
+            return await feed(call, request)
+        items = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return web.Response(text=f'{{"metadata":{{"resourceVersion":"3"}},"items":[{items}]}}')
+
+    return lambda api: api.on("GET", "/apis/resource.k8s.io/v1/resourceclaims", handler)
+
+
+def test_an_object_may_be_nested_as_deep_as_api_servers_take_it() -> None:
+    async def scenario() -> None:
+        answer = f"{nested('deep', 4000)},{nested('flat', 1)}"
+        async with watching(claims(answer, feed=WatchFeed([])), kind="ResourceClaim") as world:
+            await until(world.informer.synced.is_set)
+            assert world.cache.names == {"deep", "flat"}
+
+    with recursion_limit(DEEPEST + 1000):  # as the scheduler does
+        asyncio.run(scenario())
+
+
+def test_a_list_that_is_nested_too_deep_is_told_and_tried_again() -> None:
+    async def scenario() -> None:
+        deep, flat = nested("deep", 4000), nested("flat", 1)
+        async with watching(claims(deep, flat, feed=WatchFeed([])), kind="ResourceClaim") as world:
+            await until(world.informer.synced.is_set)
+            assert world.cache.names == {"flat"}
+
+    with recursion_limit(1000):
+        asyncio.run(scenario())

@@ -13,12 +13,14 @@ from aiohttp import web
 
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import CLAIM, Kind
-from scheduler.api.objects import KubeObject, PersistentVolumeClaim
+from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
-from scheduler.cluster.kube.writer import Writer, make_lanes
+from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.writer import Writer
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
 

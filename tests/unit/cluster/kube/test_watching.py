@@ -41,3 +41,25 @@ def test_an_informer_that_is_added_lists_and_watches_its_object() -> None:
         assert cache.snapshot(0).config_maps["devices/mine"].data == {"k": "v"}
 
     asyncio.run(scenario())
+
+
+def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            if "watch" in call.query:
+                return await WatchFeed([])(call, request)
+            return {"metadata": {"resourceVersion": "7"}, "items": []}
+
+        async with serving() as (api, client):
+            api.on("GET", "/api/v1/configmaps", handler)
+            informer = Informer(client, Source(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
+            watching, stop = Watching([informer]), asyncio.Event()
+            watching.start()
+            async with asyncio.timeout(5):
+                assert await watching.synced(stop)
+                await asyncio.gather(*(watching.list_again((CONFIG_MAP,), stop) for _ in range(2)))
+            running = [task for task in asyncio.all_tasks() if "Informer.run" in repr(task.get_coro())]
+            assert len(running) == 1
+            await watching.close()
+
+    asyncio.run(scenario())

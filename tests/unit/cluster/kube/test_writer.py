@@ -24,7 +24,8 @@ from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, clock
-from scheduler.cluster.kube.writer import Writer, make_lanes
+from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.writer import Writer
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
 
@@ -413,3 +414,95 @@ def test_an_older_status_of_another_class_is_not_written_after_the_newer() -> No
         assert [(s["phase"], s["running"]) for s in statuses] == [("Inqueue", None), ("Running", 2)]
 
     run(scenario)
+
+
+def test_why_a_pod_waits_is_not_written_any_more_once_its_binding_is_decided() -> None:
+    async def scenario(world: World) -> None:
+        free = asyncio.Event()
+
+        async def held(call: Call, request: web.Request) -> Answer:
+            await free.wait()
+            return {}
+
+        world.api.on("POST", BINDING, held)
+        world.api.answer("PATCH", f"{PODS}/[^/]+/status")
+        world.writer.submit(Decisions(binds=[world.bind("first")]))
+        await until(lambda: world.api.to("POST", BINDING))
+        waits = [PodUnschedulable(a_task(name), "Unschedulable", "waits", "n1") for name in ("p", "q")]
+        world.writer.submit(Decisions(binds=[world.bind("second")], pods=waits))
+        world.writer.submit(Decisions(binds=[world.bind("p")]))
+        free.set()
+        assert await world.writer.flush(2)
+        assert [c.path.split("/")[-2] for c in world.api.to("PATCH", f"{PODS}/[^/]+/status")] == ["q"]
+        assert len(world.api.to("POST", BINDING)) == 3
+
+    run(scenario, workers=1)
+
+
+def test_a_status_in_flight_is_followed_by_no_newer_one_once_the_binding_is_decided() -> None:
+    async def scenario(world: World) -> None:
+        free = asyncio.Event()
+
+        async def held(call: Call, request: web.Request) -> Answer:
+            await free.wait()
+            return {}
+
+        world.api.answer("POST", BINDING, status=201)
+        world.api.on("PATCH", f"{PODS}/[^/]+/status", held)
+        for message in ("waits", "waits for another reason"):
+            world.writer.submit(Decisions(pods=[PodUnschedulable(a_task("p"), "Unschedulable", message)]))
+            await until(lambda: world.api.to("PATCH", f"{PODS}/[^/]+/status"))
+        world.writer.submit(Decisions(binds=[world.bind("p")]))
+        free.set()
+        assert await world.writer.flush(2)
+        assert len(world.api.to("PATCH", f"{PODS}/[^/]+/status")) == len(world.api.to("POST", BINDING)) == 1
+
+    run(scenario)
+
+
+def test_a_status_that_is_refused_is_counted_by_kind() -> None:
+    async def scenario(world: World) -> None:
+        async def refuse(call: Call, request: web.Request) -> Answer:
+            return refusal(403, "Forbidden")
+
+        for path in (f"{PODS}/[^/]+/status", QUEUE_STATUS, GROUP):
+            world.api.on("PATCH", path, refuse)
+        world.writer.submit(
+            Decisions(
+                pods=[PodUnschedulable(a_task(), "Unschedulable", "no room")],
+                queues=[QueueAllocated("q", {})],
+                pod_groups=[PodGroupStatusUpdate("ns", "g", "uid-g", "Pending", (), 0, 0, 0)],
+            )
+        )
+        assert await world.writer.flush(2)
+        value = world.metrics.registry.get_sample_value
+        for kind in ("Pod", "PodGroup", "Queue"):
+            assert value("volcano_py_status_write_failures_total", {"kind": kind}) == 1
+
+    run(scenario)
+
+
+# --- who goes first ---
+def test_a_binding_goes_before_evictions_that_wait_and_these_before_the_admission_of_jobs() -> None:
+    async def scenario(world: World) -> None:
+        free = asyncio.Event()
+
+        async def held(call: Call, request: web.Request) -> Answer:
+            await free.wait()
+            return {}
+
+        for method, path in (("PATCH", f"{PODS}/[^/]+/status"), ("DELETE", f"{PODS}/[^/]+"), ("POST", BINDING)):
+            world.api.on(method, path, held)
+        world.api.on("PATCH", GROUP, held)
+        busy = [Evict(a_task(name), "preempt") for name in ("v1", "v2", "v3")]
+        admitted = replace(group_status("Inqueue"), admits=True)
+        world.writer.submit(Decisions(evictions=busy, pod_groups=[admitted]))
+        await until(lambda: world.api.calls)
+        world.writer.submit(Decisions(binds=[world.bind("p")]))
+        await until(lambda: len(world.api.calls) == 2)
+        free.set()
+        assert await world.writer.flush(2)
+        called = [call.path.split("/")[-1] for call in world.api.calls if "/events" not in call.path]
+        assert called.index("binding") < called.index("v1") < called.index("v2") < called.index("g")
+
+    run(scenario, workers=1)

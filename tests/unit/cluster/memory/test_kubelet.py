@@ -34,3 +34,15 @@ def test_a_bound_pod_runs_unless_it_terminates() -> None:
         node("n"), group("a"), {**bound, "metadata": {**bound["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}}
     )
     assert world.cluster.run_kubelet() is False and world.get("Pod", "p")["status"]["phase"] == "Pending"
+
+
+def test_a_pod_that_does_not_tolerate_a_no_execute_taint_of_its_node_terminates() -> None:
+    taints = [{"key": "down", "effect": "NoExecute"}]
+    world = World(
+        node("n", taints=taints),
+        pod("p", "1c", on="n"),
+        pod("stays", "1c", on="n", tolerations=[{"key": "down", "operator": "Exists"}]),
+    )
+    world.cluster.run_kubelet()
+    assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
+    assert "deletionTimestamp" not in world.get("Pod", "stays")["metadata"]

@@ -2,7 +2,20 @@
 
 import pytest
 
-from scheduler.api.kinds import COMMAND, POD, POD_GROUP, VCJOB
+from scheduler.api.kinds import (
+    CLAIM,
+    COMMAND,
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    SECRET,
+    SERVICE,
+    VCJOB,
+)
+from scheduler.api.objects import ObjectMeta
+from scheduler.api.scheduling import Queue
 from scheduler.controllers.effects import Create, Delete, Patch
 from scheduler.controllers.job.plugins import make_plugins
 from tests.unit.controllers.job.world import START, KilledError, World, job, running, task
@@ -528,3 +541,180 @@ def test_a_plugin_that_is_unknown_is_told_of_and_the_job_waits() -> None:
     assert (kind, reason) == ("Warning", "PluginError")
     assert message.startswith("Execute plugin when job add failed, err: ")
     assert "teleport" in message
+
+
+# --- what plugins brought ---
+def brought(world: World) -> set[str]:
+    return {name for kind in (CONFIG_MAP, SERVICE, SECRET, NETWORK_POLICY) for name in world.names(kind)}
+
+
+def test_what_plugins_brought_goes_when_the_job_is_over() -> None:
+    world = World(make_plugins)
+    world.create(job(tasks=[task()], plugins={"svc": [], "ssh": [], "env": []}))
+    world.run()
+    assert brought(world) == {"j", "j-svc", "j-ssh"}
+
+    world.end_pod("j-w-0", "Succeeded")
+    world.run(3)
+
+    assert (world.phase(), brought(world)) == ("Completed", set())
+    assert "controlledResources" not in world.status()
+    world.writes.clear()
+    world.start()
+    world.run(2)
+    assert world.writes == []
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "RestartPod"])
+def test_what_plugins_brought_stays_when_a_pod_is_restarted(action: str) -> None:
+    world = World(make_plugins)
+    world.create(job(plugins={"ssh": []}, policies=[{"event": "PodFailed", "action": action}]))
+    world.run()
+    keys = world.find(SECRET, "j-ssh")["data"]
+
+    world.end_pod("j-w-0", "Failed", 1)
+    world.run()
+
+    assert (world.phase(), world.status()["retryCount"]) == ("Running", 1)
+    assert world.find(SECRET, "j-ssh")["data"] == keys
+
+
+def test_only_what_the_job_owns_goes() -> None:
+    world = World(make_plugins)
+    world.create(job(tasks=[task()], plugins={"svc": []}))
+    world.run()
+    world.writes.clear()
+
+    world.command("TerminateJob")
+    world.run(3)
+
+    gone = [effect for effect in world.writes if isinstance(effect, Delete) and effect.kind in (CONFIG_MAP, SERVICE)]
+    assert {effect.owner for effect in gone} == {world.find(VCJOB, "j")["metadata"]["uid"]}
+
+
+def test_a_job_that_is_gone_is_looked_at_no_more_when_its_queue_comes() -> None:
+    world = World()
+    world.create(job(queue="nowhere"))
+    world.settle()
+    world.delete(VCJOB, "j")
+    world.settle()
+
+    queue = Queue(metadata=ObjectMeta(name="nowhere"))
+    assert world.controller.observe(QUEUE, None, queue, world.now) == []
+
+
+def test_what_plugins_bring_has_to_be_the_jobs_own_when_it_is_made_and_when_it_follows_the_job() -> None:
+    world = running(job(tasks=[task()], plugins={"svc": []}), make_plugins)
+    world.patch(VCJOB, "j", {"spec": {"tasks": [task(replicas=2)]}})
+    world.run(3)
+
+    of_maps = [e for e in world.writes if isinstance(e, Create | Patch) and e.kind is CONFIG_MAP]
+    uid = world.find(VCJOB, "j")["metadata"]["uid"]
+    assert [(type(e), e.owner) for e in of_maps] == [(Create, uid), (Patch, uid)]
+
+
+def test_what_a_plugin_cannot_do_is_told_with_the_name_of_the_plugin() -> None:
+    world = World(make_plugins)
+    world.create(job(tasks=[task("worker-of-many", 90_000)], plugins={"svc": []}))
+    world.settle()
+
+    (message,) = [message for _, reason, message in world.told() if reason == "PluginError"]
+    assert message.startswith("Execute plugin when job add failed, err: plugin svc: the names of the 90000 replicas")
+
+
+def test_what_plugins_brought_goes_with_a_job_that_never_ran() -> None:
+    world = World(make_plugins)
+    world.create(job(plugins={"svc": []}))
+    world.settle()
+    world.wait(5)
+    assert brought(world) == {"j", "j-svc"}
+
+    world.command("TerminateJob")
+    world.wait(5)
+
+    assert (world.phase(), brought(world)) == ("Terminated", set())
+
+
+def test_a_job_that_is_resumed_gets_what_plugins_bring_again() -> None:
+    world = World(make_plugins)
+    world.create(job(plugins={"svc": []}))
+    world.run()
+    world.command("AbortJob")
+    world.run(3)
+    assert brought(world) == set()
+
+    world.command("ResumeJob", called="again")
+    world.run()
+
+    assert (world.phase(), brought(world)) == ("Running", {"j", "j-svc"})
+    assert world.status()["controlledResources"] == {"plugin-svc": "svc"}
+
+
+def test_what_a_job_that_waits_has_is_not_made_again_by_the_next_process() -> None:
+    world = World(make_plugins)
+    world.create(job(plugins={"ssh": []}))
+    world.settle()
+    world.wait(5)
+    assert "controlledResources" not in world.status()
+    world.writes.clear()
+
+    world.start()
+    world.wait(5)
+
+    assert world.writes == []
+    world.run()
+    assert world.status()["controlledResources"] == {"plugin-ssh": "ssh"}
+
+
+def test_a_job_of_which_a_claim_is_refused_is_pending() -> None:
+    world = World()
+    world.refuse = lambda effect: "no" if isinstance(effect, Create) and effect.kind is CLAIM else ""
+    world.create(job(volumes=[{"mountPath": "/a", "volumeClaim": {"accessModes": ["Odd"]}}]))
+    world.wait(3)
+
+    assert world.phase() == "Pending"
+    assert ("Warning", "PVCError", "Failed to create PVC, err: no") in world.told()
+
+
+# --- numbers in the status ---
+def test_a_job_that_may_not_be_restarted_fails_with_its_first_restart_and_keeps_the_pod_that_shows_why() -> None:
+    world = running(job(tasks=[task()], policies=RESTART, maxRetry=0))
+
+    world.end_pod("j-w-0", "Failed", 1)
+    world.run(2)
+
+    assert (world.phase(), world.status()["retryCount"]) == ("Failed", 1)
+    assert world.names(POD) == {"j-w-0"}
+
+
+def test_how_many_pods_a_job_that_is_over_needed_does_not_change_with_its_spec() -> None:
+    world = running(job())
+    for name in ("j-w-0", "j-w-1"):
+        world.end_pod(name, "Succeeded")
+    world.run(2)
+
+    world.patch(VCJOB, "j", {"spec": {"minAvailable": 1}})
+    world.run(2)
+
+    assert (world.phase(), world.status()["minAvailable"]) == ("Completed", 2)
+
+
+def test_how_many_pods_a_job_needs_is_told_anew_once_its_pods_can_be_made() -> None:
+    world = World()
+    world.create(job())
+    world.settle()
+
+    world.patch(VCJOB, "j", {"spec": {"minAvailable": 1}})
+    world.wait(3)
+    assert world.status()["minAvailable"] == 2
+    world.run(3)
+
+    assert world.status()["minAvailable"] == 1
+
+
+def test_the_status_names_the_plugins_but_hcclrank() -> None:
+    world = World(make_plugins)
+    world.create(job(plugins={"env": [], "hcclrank": []}))
+    world.run()
+
+    assert world.status()["controlledResources"] == {"plugin-env": "env"}

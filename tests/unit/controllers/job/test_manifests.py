@@ -121,6 +121,17 @@ def test_a_crash_before_the_status_is_written_makes_no_second_claim() -> None:
     assert len(world.names(CLAIM)) == 1
 
 
+def test_the_name_of_a_volume_is_one_label_though_that_of_the_job_has_dots() -> None:
+    world = World()
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
+    world.create(claim)
+    world.create(job("a.b", tasks=[task()], volumes=[volume("/data", volumeClaimName="c")]))
+    world.run(2)
+
+    (made,) = world.find(POD, "a.b-w-0")["spec"]["volumes"]
+    assert made["name"].startswith("a-b-") and "." not in made["name"]
+
+
 def test_a_claim_mounted_at_two_paths_is_one_volume() -> None:
     world = World()
     claim = {"metadata": {"name": "both", "namespace": "default"}, "spec": {}}

@@ -106,6 +106,17 @@ def test_a_partition_or_a_pod_is_restarted_alone(code: int, restarted: set[str])
     assert {name for name, (_, retries) in world.pod_versions().items() if retries == "1"} == restarted
 
 
+def test_a_pod_that_is_in_no_partition_has_none_to_restart() -> None:
+    world = running(job(policies=[{"event": "PodFailed", "action": "RestartPartition"}]))
+
+    world.end_pod("j-w-0", "Failed", 1)
+    world.run()
+
+    assert ("Normal", "ExecuteAction", "Start to execute action RestartPartition ") in world.told()
+    assert (world.phase(), world.status()["failed"]) == ("Running", 1)
+    assert "Restarting" not in world.phases()
+
+
 def test_pods_that_fail_together_restart_the_job_once() -> None:
     world = running(job(tasks=[task(replicas=3)], policies=[{"event": "PodFailed", "action": "RestartJob"}]))
 

@@ -178,7 +178,7 @@ def test_min_member_zero_asks_for_nothing() -> None:
     cluster = controlled()
     cluster.create(owner(REPLICA_SET, "web", 3, **{MIN_MEMBER: "0"}), pod("web-0", of()))
     spec = cluster.groups()[WEB]["spec"]
-    assert (spec["minMember"], spec["minResources"]) == (0, {})
+    assert spec == {"minResources": {}, "queue": "default"}
 
 
 # --- network topology ---

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.api.batch import Command
 from scheduler.api.kinds import COMMAND, POD_GROUP, QUEUE
-from scheduler.api.objects import ObjectMeta, OwnerReference, PodGroup, PodGroupSpec, PodGroupStatus, Queue
+from scheduler.api.objects import ObjectMeta, OwnerReference
+from scheduler.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
 from scheduler.controllers.effects import Delete, Patch, Post
 from scheduler.controllers.queue import QueueController
 from scheduler.controllers.store import Store
@@ -152,7 +153,7 @@ def test_a_command_that_asks_what_no_queue_can_do_is_told_so_and_goes() -> None:
     cluster.create(command("AbortJob", "q1"))
 
     assert states(cluster, "q1") == ["Open"]
-    problem = "action: 'AbortJob' is nothing a queue can do: OpenQueue, CloseQueue, SyncQueue; ignored"
+    problem = "action: 'AbortJob' is nothing a queue can do: CloseQueue, OpenQueue, SyncQueue; ignored"
     assert events(cluster, "order") == [("Warning", "Malformed", problem)]
     assert cluster.find(COMMAND, "order") is None
 
@@ -309,6 +310,14 @@ def test_a_command_is_deleted_only_after_it_was_carried_out() -> None:
         [Patch(QUEUE, "", "q1", {"status": {"state": "Open"}}, "u1", subresource="status")],
         [Patch(QUEUE, "", "q1", {"metadata": {"annotations": {CLOSED_BY_PARENT: "false"}}}, "u1")],
         [Delete(COMMAND, "default", "order", "c1")],
+    ]
+
+
+def test_a_queue_is_its_own_before_it_is_closed_so_that_a_crash_in_between_does_not_open_it_again() -> None:
+    stages = controller_with("Open", "CloseQueue", closed_by_parent="true").plan(("", "q1"), 0.0).stages
+    assert stages[:2] == [
+        [Patch(QUEUE, "", "q1", {"metadata": {"annotations": {CLOSED_BY_PARENT: "false"}}}, "u1")],
+        [Patch(QUEUE, "", "q1", {"status": {"state": "Closed"}}, "u1", subresource="status")],
     ]
 
 

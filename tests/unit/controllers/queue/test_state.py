@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.api.objects import ObjectMeta, Queue, QueueSpec, QueueStatus
+from scheduler.api.objects import ObjectMeta
+from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.controllers.queue.state import Verdict, decide
 
 REFUSAL = "Failed to open queue team because its parent queue dept is closing or closed. Open the parent queue first."
@@ -47,21 +48,21 @@ def test_the_next_state_depends_on_the_state_the_action_and_whether_there_are_po
 @pytest.mark.parametrize("above", ["Closing", "Closed"])
 @pytest.mark.parametrize("state", ["", "Open", "Unknown"])
 def test_a_queue_below_a_closed_one_closes_and_says_so(above: str, state: str) -> None:
-    assert decide(queue(state), above, "", False) == Verdict("Closed", True)
-    assert decide(queue(state), above, "", True) == Verdict("Closing", True)
+    assert decide(queue(state), above, None, False) == Verdict("Closed", True)
+    assert decide(queue(state), above, None, True) == Verdict("Closing", True)
 
 
 @pytest.mark.parametrize("state", ["Closing", "Closed"])
 def test_a_queue_closed_by_its_parent_opens_with_it(state: str) -> None:
     child = queue(state, closed_by_parent="true")
-    assert decide(child, "Open", "", False) == Verdict("Open", False)
-    assert decide(child, "", "", False) == Verdict("Closed")
-    assert decide(child, "Closed", "", True) == Verdict(state)
+    assert decide(child, "Open", None, False) == Verdict("Open", False)
+    assert decide(child, "", None, False) == Verdict("Closed")
+    assert decide(child, "Closed", None, True) == Verdict(state)
 
 
 @pytest.mark.parametrize("annotation", ["", "false", "yes"])
 def test_a_queue_closed_for_itself_stays_closed_when_its_parent_opens(annotation: str) -> None:
-    assert decide(queue("Closed", closed_by_parent=annotation), "Open", "", False) == Verdict("Closed")
+    assert decide(queue("Closed", closed_by_parent=annotation), "Open", None, False) == Verdict("Closed")
 
 
 @pytest.mark.parametrize("above", ["Closing", "Closed"])
@@ -73,7 +74,7 @@ def test_a_queue_below_a_closed_one_cannot_be_opened(above: str, annotation: str
 
 def test_opening_clears_the_word_that_the_parent_closed_it() -> None:
     assert decide(queue("Closed", closed_by_parent="true"), "Open", "OpenQueue", False) == Verdict("Open", False)
-    assert decide(queue("Open", closed_by_parent="true"), "Open", "", False) == Verdict("Open", False)
+    assert decide(queue("Open", closed_by_parent="true"), "Open", None, False) == Verdict("Open", False)
 
 
 def test_closing_for_itself_clears_the_word_that_the_parent_closed_it() -> None:
@@ -83,5 +84,5 @@ def test_closing_for_itself_clears_the_word_that_the_parent_closed_it() -> None:
 @pytest.mark.parametrize("state", ["", "Open", "Closed", "Unknown"])
 def test_the_root_is_always_open(state: str) -> None:
     root = queue(state, "root", parent="")
-    assert decide(root, "Open", "", True) == Verdict("Open")
+    assert decide(root, "Open", None, True) == Verdict("Open")
     assert decide(root, "Open", "CloseQueue", True) == Verdict("Open", refusal="the root queue cannot be closed")

@@ -72,9 +72,3 @@ def chips_of(world: World) -> dict[str, tuple[str, list[int]]]:
             [int(name.removeprefix("Ascend910-")) for name in listed.split(",") if name],
         )
     return result
-
-
-def problems(world: World) -> list[str]:
-    """What the last cycle set aside: ``kind name field: problem``."""
-    assert world.outcome is not None
-    return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in world.outcome.malformed]

@@ -140,6 +140,11 @@ def test_every_state_that_holds_the_request_has_one_rank_of_its_own(request_size
     assert len(seen) == groups[request_size]
 
 
+def test_two_chips_of_two_rings_with_three_free_are_the_last_choice() -> None:
+    ranks = [rank for left, right in STATES if (rank := best_place_of(2, left, right)) is not None]
+    assert best_place_of(2, 3, 3) == max(ranks)
+
+
 def best_place_of(request_size: int, left: int, right: int) -> int | None:
     place = best_place(MODULE_910_X8_GROUPS[request_size], request_size, left, right)
     return None if place is None else place.rank

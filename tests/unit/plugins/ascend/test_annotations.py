@@ -15,7 +15,7 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from tests.builders import Raw, World
-from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node, problems
+from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node
 
 ADDRESSES = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}", "SuperDeviceID": i + 100} for i in range(8)})
 OPERATOR = {ACJOB_OPERATOR_NAME: "ascendjob-controller"}
@@ -97,13 +97,13 @@ def test_without_the_addresses_of_all_chips_the_device_plugin_is_left_to_write_i
     for labels in ({}, OPERATOR):
         world, (annotations,) = bind(node_with(addresses), job("j", 8, labels=labels))
         assert set(annotations) == {ASCEND_910, PREDICATE_TIME, DISTRIBUTED_JOB}
-        assert problems(world) == []
+        assert world.malformed == []
 
 
 def test_malformed_device_addresses_are_told_of() -> None:
     world, (annotations,) = bind(node_with("{"), job("j", 8))
     assert ASCEND_910_CONFIGURATION not in annotations
-    assert problems(world)[0].startswith("Node n metadata.annotations[baseDeviceInfos]: not JSON")
+    assert world.malformed[0].startswith("Node n metadata.annotations[baseDeviceInfos]: not JSON")
 
 
 @pytest.mark.parametrize("device", [None, 7, [], {}, {"IP": 5}, {"IP": ""}, {"IP": "10.0.0.1", "SuperDeviceID": []}])

@@ -188,9 +188,13 @@ def test_a_malformed_list_of_what_is_mounted_leaves_what_was_assigned() -> None:
 
 
 def test_a_problem_is_told_once_while_nothing_changes() -> None:
-    world = World(npu_node("n"), config_map("n", "{"))
-    assert len(read(world).problems) == 1
-    assert read(world) == (ALL, [], 8)
+    world = World(npu_node("n"), config_map("n", "{")).run(CONFIGURATION, 3)
+    assert len(world.events("Malformed")) == 1
+
+
+def test_what_was_told_of_one_cluster_is_told_of_another() -> None:
+    for _ in range(2):
+        assert len(read(World(npu_node("n"), config_map("n", "{"))).problems) == 1
 
 
 def test_a_change_of_the_pods_on_a_node_is_seen() -> None:

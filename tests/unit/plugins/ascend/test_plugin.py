@@ -14,10 +14,6 @@ from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info
 ALL = list(range(8))
 
 
-def message(world: World, name: str) -> str:
-    return next(p.message for p in world.decisions.pods if p.task.name == name)
-
-
 @pytest.mark.parametrize("name", ["ascend", "volcano-npu", "volcano-npu_v6.0.0_linux-aarch64"])
 def test_it_goes_by_the_names_of_other_builds(name: str) -> None:
     assert registry.resolve_plugin(name) == "ascend"
@@ -32,7 +28,7 @@ def test_a_gang_that_lacks_a_whole_node_waits_and_says_why() -> None:
     held = npu_pod("held", 1, on="n1", annotations={ASCEND_910: names([5])})
     world = World(npu_node("n0"), npu_node("n1"), node("cpu"), held, job("train", 8, 2)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "Insufficient huawei.com/Ascend910" in message(world, "train-1")
+    assert "Insufficient huawei.com/Ascend910" in world.told("train-1")
 
 
 def test_small_jobs_of_one_session_share_a_node_without_sharing_a_chip() -> None:
@@ -62,22 +58,22 @@ def test_a_job_waits_for_the_chips_of_a_terminating_pod() -> None:
 
 def test_rings_without_room_are_told_with_the_number_asked_for() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1, 4, 5]), node("cpu"), job("train", 4)).run(CONFIGURATION)
-    assert "1 node(s) had no HCCS ring with 4 free chips" in message(world, "train-0")
+    assert "1 node(s) had no HCCS ring with 4 free chips" in world.told("train-0")
     world = World(npu_node("n"), device_info("n", ALL[:6]), job("train", 8)).run(CONFIGURATION)
-    assert "1 node(s) had 6 of 8 chips free, all 8 are needed" in message(world, "train-0")
+    assert "1 node(s) had 6 of 8 chips free, all 8 are needed" in world.told("train-0")
 
 
 def test_nodes_of_other_families_are_told_apart() -> None:
     labels = {"accelerator-type": "module-910b-8"}
     world = World(npu_node("b", **labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "2 node(s) were not of the family Ascend910 module x8" in message(world, "train-0")
+    assert "2 node(s) were not of the family Ascend910 module x8" in world.told("train-0")
 
 
 def test_an_invalid_request_is_told_on_the_pod() -> None:
     world = World(npu_node("n"), job("odd", 3)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in message(world, "odd-0")
+    assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in world.told("odd-0")
 
 
 # --- network faults ---

@@ -177,7 +177,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, str], set[str], dict[str,
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_as_volcano(title: str) -> None:
+def test_a_case_of_volcanos_own_table_comes_to_the_same(title: str) -> None:
     objects, bound, evicted, pipelined = CASES[title]
     world = World(objects).run(RECLAIM)
     assert (world.bound, world.evicted, promised(world)) == (bound, evicted, pipelined)

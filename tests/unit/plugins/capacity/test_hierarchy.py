@@ -120,7 +120,7 @@ CASES: dict[str, tuple[list[Any], dict[str, str], set[str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_as_volcano(title: str) -> None:
+def test_a_case_of_volcanos_own_table_comes_to_the_same(title: str) -> None:
     objects, bound, evicted, pipelined = CASES[title]
     world = World(*objects).run(hierarchy())
     assert (world.bound, world.evicted, promised(world)) == (bound, evicted, pipelined)
@@ -322,6 +322,15 @@ def test_of_two_leaves_the_one_goes_first_whose_branch_has_less_of_what_it_deser
         *(waits("p", "a2", "1c"), waits("q", "b1", "1c")),
     ).run(PLAIN)
     assert world.bound == {"q": "n1"}, "b has a quarter of what it deserves, a the half, though a2 has nothing"
+
+
+def test_of_equal_branches_the_one_whose_leaf_is_the_older_or_the_first_by_name_goes_first() -> None:
+    tree = [queue("dept", deserved="2c"), queue("t1", parent="dept", deserved="1c"), queue("other", deserved="2c")]
+    for older, expected in (("2020-01-01T00:00:09Z", "b"), ("2020-01-01T00:00:01Z", "a")):
+        for each, created in zip(tree, ("2020-01-01T00:00:00Z", older, "2020-01-01T00:00:09Z"), strict=True):
+            each["metadata"]["creationTimestamp"] = created
+        world = World(node("n1", "1c+8Gi"), *tree, waits("a", "t1", "1c"), waits("b", "other", "1c")).run(PLAIN)
+        assert world.bound == {expected: "n1"}, "though dept is older than both"
 
 
 def test_where_a_queue_above_is_full_the_one_beside_that_has_too_much_is_the_first_to_give() -> None:

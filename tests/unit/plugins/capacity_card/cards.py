@@ -6,7 +6,7 @@ from typing import Any
 
 import scheduler.plugins.capacity_card  # noqa: F401
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST
-from tests.builders import Raw, World, configuration, group, node, pod, queue
+from tests.builders import Raw, configuration, group, node, pod, queue
 
 H200, H800, D4090, D4090D = "NVIDIA-H200", "NVIDIA-H800", "NVIDIA-GeForce-RTX-4090", "NVIDIA-GeForce-RTX-4090-D"
 GPU = "nvidia.com/gpu"
@@ -58,11 +58,6 @@ def gang(name: str, queue: str, number: int, card: str | None = H200, asks: str 
         card_group(name, queue, number, phase="Inqueue"),
         *(card_pod(f"{name}-{i}", name, card, asks) for i in range(number)),
     ]
-
-
-def message(world: World, name: str) -> str:
-    """What the last cycle told a Pod."""
-    return next((p.message for p in world.decisions.pods if p.task.name == name), "")
 
 
 def insufficient(queue: str, what: str, requested: int, total: int, capability: int) -> str:

@@ -8,7 +8,8 @@ from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Amounts, Needs, QueueBook, settle
+from scheduler.plugins.capacity_card.accounting import Amounts, Needs, settle
+from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
 from tests.unit.plugins.capacity_card.cards import (

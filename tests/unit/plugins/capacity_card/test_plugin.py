@@ -22,7 +22,6 @@ from tests.unit.plugins.capacity_card.cards import (
     gpu_node,
     insufficient,
     labels,
-    message,
     quota_queue,
 )
 
@@ -52,7 +51,7 @@ def test_a_pod_over_the_quota_is_not_placed_and_the_pod_says_so() -> None:
     job = gang("job", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=5")
     world = World(gpu_node("n"), QUEUE, job).run(CONFIGURATION)
     assert world.bound == {}
-    assert message(world, "job-0") == insufficient("cr-queue1", H200, 5000, 5000, 3000)
+    assert world.told("job-0") == insufficient("cr-queue1", H200, 5000, 5000, 3000)
     assert pod_events(world, "job-0") == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
 
 
@@ -79,12 +78,12 @@ def test_shares_of_cards_have_quotas_of_their_own(resource: str, card: str, most
     world = World(nodes, QUEUE, card_group("job", "cr-queue1", phase="Inqueue"), pods).run(CONFIGURATION)
     assert set(world.bound.values()) == {"h800" if "H800" in card else "h200"}
     assert len(world.bound) == most
-    assert message(world, "p-4") == insufficient("cr-queue1", card, 1000, (most + 1) * 1000, most * 1000)
+    assert world.told("p-4") == insufficient("cr-queue1", card, 1000, (most + 1) * 1000, most * 1000)
 
 
 def test_a_card_without_quota_cannot_be_used() -> None:
     world = World(gpu_node("n", "NVIDIA-A100"), QUEUE, gang("job", "cr-queue1", 1, "NVIDIA-A100")).run(CONFIGURATION)
-    assert message(world, "job-0") == insufficient("cr-queue1", "NVIDIA-A100", 1000, 1000, 0)
+    assert world.told("job-0") == insufficient("cr-queue1", "NVIDIA-A100", 1000, 1000, 0)
 
 
 def test_cpu_and_memory_are_limited_where_the_queue_says_so() -> None:
@@ -94,7 +93,7 @@ def test_cpu_and_memory_are_limited_where_the_queue_says_so() -> None:
         insufficient("cr-queue1", "cpu", 5000, 5000, 4000),
         insufficient("cr-queue1", "memory", 5 * gib, 5 * gib, 4 * gib),
     )
-    assert message(world, "job-0") == f"{cpu}; {memory}"
+    assert world.told("job-0") == f"{cpu}; {memory}"
 
 
 def test_pods_with_cards_are_not_limited_by_cpu_and_memory_where_that_is_configured() -> None:
@@ -102,7 +101,7 @@ def test_pods_with_cards_are_not_limited_by_cpu_and_memory_where_that_is_configu
     plain = gang("plain", "cr-queue1", 1, None, "5c+1Gi")
     world = World(gpu_node("n"), QUEUE, job, plain).run(UNLIMITED)
     assert world.bound == {"job-0": "n"}
-    assert message(world, "plain-0") == insufficient("cr-queue1", "cpu", 5000, 5000, 4000)
+    assert world.told("plain-0") == insufficient("cr-queue1", "cpu", 5000, 5000, 4000)
 
 
 def test_such_jobs_are_let_in_by_their_cards_alone() -> None:
@@ -117,6 +116,12 @@ def test_jobs_are_let_in_until_the_quota_is_promised() -> None:
     world = World(gpu_node("n"), QUEUE, jobs).run(CONFIGURATION)
     assert (world.phase("job-0"), world.phase("job-1")) == ("Inqueue", "Pending")
     assert refused(world) == [insufficient("cr-queue1", H200, 2000, 4000, 3000)]
+
+
+def test_a_job_that_asks_for_cards_and_has_no_min_resources_is_asked_at_the_gate_too() -> None:
+    world = World(gpu_node("n"), QUEUE, card_group("job", "cr-queue1", 1, {H200: 5})).run(CONFIGURATION)
+    assert world.phase("job") == "Pending"
+    assert refused(world) == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
 
 
 def test_what_a_job_holds_beyond_its_minimum_does_not_keep_others_out() -> None:
@@ -151,7 +156,7 @@ def test_only_an_open_queue_takes_jobs(state: str) -> None:
     world = World(gpu_node("n"), queue, pods, card_group("new", "q", asks="1c")).run(CONFIGURATION)
     assert world.bound == {}
     assert world.phase("new") == "Pending"
-    assert message(world, "job-0") == f"queue q is {state}: only an Open queue takes jobs"
+    assert world.told("job-0") == f"queue q is {state}: only an Open queue takes jobs"
     assert f"queue q is {state}: only an Open queue takes jobs" in refused(world)
 
 
@@ -170,7 +175,7 @@ def test_a_choice_goes_on_to_the_next_card_when_the_quota_of_one_is_used_up() ->
     pods = [card_group("job", "q", phase="Inqueue"), *(card_pod(f"p-{i}", "job", BOTH) for i in range(4))]
     world = World(nodes, queue, pods).run(CONFIGURATION)
     assert world.bound == {"p-0": "a", "p-1": "a", "p-2": "b"}
-    assert message(world, "p-3") == "; ".join(
+    assert world.told("p-3") == "; ".join(
         [insufficient("q", D4090, 1000, 3000, 2000), insufficient("q", D4090D, 1000, 2000, 1000)]
     )
 
@@ -182,15 +187,15 @@ def test_where_the_quota_leaves_only_full_nodes_the_numbers_are_told() -> None:
     world = World(nodes, queue, pods).run(CONFIGURATION)
     assert world.bound == {"p-0": "a", "p-1": "b"}
     used_up = f"1 node(s) had card {D4090}, quota of which is used up in queue q (asked 1, used 1, quota 1)"
-    assert used_up in message(world, "p-2")
-    assert f"1 Insufficient {GPU}" in message(world, "p-2")
+    assert used_up in world.told("p-2")
+    assert f"1 Insufficient {GPU}" in world.told("p-2")
 
 
 def test_a_choice_of_which_the_queue_has_but_one_card_is_that_card() -> None:
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D, 1)]
     world = World(nodes, quota_queue("q", {D4090D: 8}), gang("job", "q", 2, BOTH)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"1 node(s) had card {D4090}, of which queue q has no quota" in message(world, "job-1")
+    assert f"1 node(s) had card {D4090}, of which queue q has no quota" in world.told("job-1")
     assert World(nodes, quota_queue("q", {D4090D: 8}), gang("job", "q", 1, BOTH)).run(CONFIGURATION).bound == {
         "job-0": "b"
     }
@@ -220,7 +225,7 @@ def test_cards_of_different_resource_types_cannot_stand_for_each_other(names: st
     assert world.bound == {}
     assert world.phase("new") == "Pending"
     assert len([text for text in refused(world) if told in text]) >= 2
-    assert told in message(world, "job-0")
+    assert told in world.told("job-0")
 
 
 def test_a_discarded_gang_leaves_the_books_as_they_were() -> None:
@@ -248,7 +253,7 @@ def test_a_pod_goes_only_to_nodes_with_the_card_it_names() -> None:
     nodes = [gpu_node("a", H800), node("b", f"64c+64Gi+{GPU}=8"), gpu_node("c", H200, 1)]
     world = World(nodes, QUEUE, gang("job", "cr-queue1", 2)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"2 node(s) had no card {H200}" in message(world, "job-1")
+    assert f"2 node(s) had no card {H200}" in world.told("job-1")
 
 
 def test_a_pod_without_a_name_is_charged_for_the_card_it_gets() -> None:
@@ -260,14 +265,14 @@ def test_a_pod_without_a_name_is_charged_for_the_card_it_gets() -> None:
 
 def test_a_pod_without_a_name_gets_no_card_where_the_queue_has_no_quota_at_all() -> None:
     world = World(gpu_node("n"), quota_queue("q", None), gang("job", "q", 1, None)).run(CONFIGURATION)
-    assert message(world, "job-0") == insufficient("q", GPU, 1000, 1000, 0)
+    assert world.told("job-0") == insufficient("q", GPU, 1000, 1000, 0)
 
 
 def test_a_name_does_not_get_a_pod_another_card_for_free() -> None:
     mig = "nvidia.com/mig-1g.18gb"
     job = gang("job", "q", 1, H200, f"1c+1Gi+{mig}=1")
     world = World(gpu_node("n", offers=f"{mig}=4"), quota_queue("q", {H200: 8}), job).run(CONFIGURATION)
-    assert message(world, "job-0") == insufficient("q", mig, 1000, 1000, 0)
+    assert world.told("job-0") == insufficient("q", mig, 1000, 1000, 0)
 
 
 def test_a_resource_that_no_label_explains_is_not_a_card() -> None:
@@ -280,7 +285,7 @@ def test_messages_call_a_card_what_the_pod_calls_it() -> None:
     card = "NIVIDIA-H20/mps-90g*1/2"
     job = gang("job", "q", 2, card, f"1c+1Gi+{GPU}.shared=1")
     world = World(node("n", f"8c+8Gi+{GPU}.shared=8", shared), quota_queue("q", {card: 1}), job).run(CONFIGURATION)
-    assert message(world, "job-1") == insufficient("q", card, 1000, 2000, 1000)
+    assert world.told("job-1") == insufficient("q", card, 1000, 2000, 1000)
 
 
 # --- what goes wrong ---
@@ -289,7 +294,7 @@ def test_a_queue_with_an_unreadable_quota_has_none_and_that_is_said() -> None:
     world.run(CONFIGURATION)
     assert world.bound == {"plain-0": "n"}
     start = insufficient("q", H200, 1000, 1000, 0)
-    assert message(world, "job-0") == f"{start}; the queue's annotation volcano.sh/card.quota cannot be read"
+    assert world.told("job-0") == f"{start}; the queue's annotation volcano.sh/card.quota cannot be read"
     assert any("volcano.sh/card.quota" in text for text in world.events("Malformed"))
 
 
@@ -324,9 +329,9 @@ def test_cards_may_disappear_under_running_pods() -> None:
     feed(world.cluster.cache, *gang("big", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=2"), *gang("small", "cr-queue1", 1))
     world.run(CONFIGURATION)
     assert world.bound == {}
-    assert message(world, "big-0") == insufficient("cr-queue1", H200, 2000, 4000, 3000), "two are still held"
+    assert world.told("big-0") == insufficient("cr-queue1", H200, 2000, 4000, 3000), "two are still held"
     assert (
-        message(world, "small-0")
+        world.told("small-0")
         == f"0/1 nodes are unavailable: 1 Insufficient {GPU}. ({GPU}: asked 1, most free on one node 0)"
     )
 
@@ -334,21 +339,21 @@ def test_cards_may_disappear_under_running_pods() -> None:
 def test_cards_that_a_node_no_longer_offers_are_waited_for() -> None:
     world = World(gpu_node("n", cards=0), QUEUE, gang("job", "cr-queue1", 1)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"Insufficient {GPU}" in message(world, "job-0")
+    assert f"Insufficient {GPU}" in world.told("job-0")
 
 
 def test_quotas_may_add_up_to_more_than_the_cluster_has() -> None:
     queues = [quota_queue("q", {H200: 10}), quota_queue("r", {H200: 10})]
     world = World(gpu_node("n", cards=3), queues, gang("one", "q", 2), gang("two", "r", 2)).run(CONFIGURATION)
     assert world.bound == {"one-0": "n", "one-1": "n"}
-    assert f"Insufficient {GPU}" in message(world, "two-1")
+    assert f"Insufficient {GPU}" in world.told("two-1")
 
 
 def test_a_quota_cut_below_what_is_held_only_keeps_new_pods_out() -> None:
     running = [card_group("old", "q", 1, phase="Running"), *(card_pod(f"p-{i}", "old", on="n") for i in range(4))]
     world = World(gpu_node("n"), quota_queue("q", {H200: 2}), running, gang("job", "q", 1)).run(CONFIGURATION)
     assert (world.bound, world.evicted) == ({}, set())
-    assert message(world, "job-0") == insufficient("q", H200, 1000, 5000, 2000)
+    assert world.told("job-0") == insufficient("q", H200, 1000, 5000, 2000)
 
 
 def test_a_job_of_a_queue_that_does_not_exist_disturbs_nobody() -> None:

@@ -178,14 +178,3 @@ def cores(world: World) -> dict[str, str]:
 
 def npus(world: World) -> dict[str, str]:
     return given(world, HELD_NPUS)
-
-
-def message(world: World, name: str) -> str:
-    """Why a Pod waits, as the last cycle says."""
-    return next(p.message for p in world.decisions.pods if p.task.name == name)
-
-
-def problems(world: World) -> list[str]:
-    """What the last cycle set aside: ``kind name field: problem``."""
-    assert world.outcome is not None
-    return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in world.outcome.malformed]

@@ -13,8 +13,6 @@ from tests.unit.plugins.deviceshare.devices import (
     gpus,
     jobs,
     limited,
-    message,
-    problems,
 )
 
 
@@ -29,7 +27,7 @@ def test_pods_share_the_first_gpu_that_has_the_memory() -> None:
 
 def test_who_finds_no_gpu_with_the_memory_is_told_how_much_was_asked_for() -> None:
     world = World(gpu_node("n", 2, 8000), jobs(*slices(1, 9000))).run(GPU_SHARING)
-    assert "1 node(s) had no GPU with 9000 volcano.sh/gpu-memory free" in message(world, "p-0")
+    assert "1 node(s) had no GPU with 9000 volcano.sh/gpu-memory free" in world.told("p-0")
 
 
 def test_what_pods_on_the_node_hold_is_not_given_again() -> None:
@@ -49,7 +47,7 @@ def test_whole_gpus_are_those_that_nobody_uses_and_that_are_healthy() -> None:
     nodes = gpu_node("n", 4, 8000, **{GPU_UNHEALTHY_IDS: "1"})
     world = World(nodes, holder, jobs(limited("p", {GPU_NUMBER: 2}), limited("q", {GPU_NUMBER: 1}))).run(GPU_WHOLE)
     assert gpus(world) == {"p": "2,3"}
-    assert "1 node(s) had no idle GPU" in message(world, "q")
+    assert "1 node(s) had no idle GPU" in world.told("q")
 
 
 def test_where_whole_gpus_are_given_memory_that_is_asked_for_besides_is_an_amount_of_the_node() -> None:
@@ -72,14 +70,14 @@ def test_a_malformed_index_of_a_pod_is_told_of_and_nothing_else_stops(text: str)
     holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: text})
     world = World(gpu_node("n", 1, 8000), holder, jobs(*slices(1, 2000))).run(GPU_SHARING)
     assert gpus(world) == {"p-0": "0"}
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{GPU_INDEX}]: ")
 
 
 def test_a_malformed_list_of_unhealthy_gpus_is_told_of_and_what_can_be_read_holds() -> None:
     raw = annotated(gpu_node("n", 2, 8000), {GPU_UNHEALTHY_IDS: "0,one"})
     world = World(raw, jobs(*slices(1, 2000))).run(GPU_SHARING)
-    assert gpus(world) == {"p-0": "1"} and len(problems(world)) == 1
+    assert gpus(world) == {"p-0": "1"} and len(world.malformed) == 1
 
 
 def test_indexes_of_gpus_that_are_not_there_count_for_nothing() -> None:

@@ -15,10 +15,8 @@ from tests.unit.plugins.deviceshare.devices import (
     given,
     jobs,
     limited,
-    message,
     npu_node,
     npus,
-    problems,
     sharing,
 )
 
@@ -48,7 +46,7 @@ def test_memory_is_rounded_up_to_the_next_template() -> None:
     world = World(npu_node("n", 1), jobs(*pods(4, 1, 4096))).run(HAMI)
     assert npus(world) == dict.fromkeys(("p-0", "p-1", "p-2"), "n-0,Ascend310P,6144,0:;")
     assert given(world, RUNTIME) == dict.fromkeys(("p-0", "p-1", "p-2"), '[{"UUID":"n-0","temp":"vir02"}]')
-    assert "1 node(s) had no Ascend310P NPU with 6144 of its memory free" in message(world, "p-3")
+    assert "1 node(s) had no Ascend310P NPU with 6144 of its memory free" in world.told("p-3")
 
 
 def test_a_pod_is_told_all_that_the_device_plugin_reads() -> None:
@@ -75,12 +73,12 @@ def test_several_npus_are_had_whole() -> None:
 
 def test_parts_of_several_npus_are_refused_with_the_reason() -> None:
     world = World(npu_node("n", 3), jobs(*pods(1, 2, 4096))).run(HAMI)
-    assert "2 Ascend310P NPUs with 4096 of memory each: several are had whole only" in message(world, "p-0")
+    assert "2 Ascend310P NPUs with 4096 of memory each: several are had whole only" in world.told("p-0")
 
 
 def test_more_memory_than_a_chip_has_is_refused_with_the_numbers() -> None:
     world = World(npu_node("n"), jobs(*pods(1, 1, 30_000))).run(HAMI)
-    assert "Ascend310P with 30000 of memory: a chip has 24576" in message(world, "p-0")
+    assert "Ascend310P with 30000 of memory: a chip has 24576" in world.told("p-0")
 
 
 def test_containers_get_npus_of_their_own() -> None:
@@ -144,12 +142,12 @@ def test_a_malformed_register_is_told_of_and_nothing_else_stops(register: str) -
     bad = annotated(npu_node("bad"), {"hami.io/node-register-Ascend310P": register})
     world = World(bad, npu_node("good"), jobs(*pods(1, 1, 3000))).run(HAMI)
     assert world.bound == {"p-0": "good"}
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith("Node bad metadata.annotations[hami.io/node-register-Ascend310P]: ")
 
 
 def test_malformed_holdings_are_told_of_and_nothing_else_stops() -> None:
     world = World(npu_node("n", 1), holder("n-0;"), jobs(*pods(1, 1, 3000))).run(HAMI)
     assert world.bound == {"p-0": "n"}
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{HELD_NPUS}]: ")

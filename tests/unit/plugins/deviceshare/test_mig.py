@@ -10,8 +10,6 @@ from tests.unit.plugins.deviceshare.devices import (
     config_map,
     jobs,
     limited,
-    message,
-    problems,
     slice_of,
     vgpu_node,
     vgpu_pods,
@@ -92,7 +90,7 @@ def test_the_next_session_knows_which_instances_were_given() -> None:
 def test_a_card_that_nobody_uses_any_more_may_be_cut_anew() -> None:
     leaving = limited("old", slice_of(), on="n", annotations={VGPU_IDS: "n-0[group1-0],NVIDIA,5000,0:"}, deleting=True)
     world = World(geometries(), mig_node(), leaving, jobs(*vgpu_pods(1, 1, 8000, 0))).run(VGPU)
-    assert vgpus(world) == {} and "once resource is released" in message(world, "p-0")
+    assert vgpus(world) == {} and "once resource is released" in world.told("p-0")
 
 
 def test_two_containers_of_a_pod_get_two_instances() -> None:
@@ -132,4 +130,4 @@ def test_a_config_map_that_changes_takes_effect_with_the_next_session() -> None:
 def test_instances_that_are_not_known_hold_what_their_pod_was_told(ids: str) -> None:
     held = limited("old", slice_of(), on="n", annotations={VGPU_IDS: ids})
     world = World(geometries(), mig_node(), held, jobs(*vgpu_pods(1, 1, 20_000, 0))).run(VGPU)
-    assert vgpus(world) == {} and problems(world) == []
+    assert vgpus(world) == {} and world.malformed == []

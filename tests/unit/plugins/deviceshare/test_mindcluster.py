@@ -12,8 +12,6 @@ from tests.unit.plugins.deviceshare.devices import (
     cores,
     jobs,
     limited,
-    message,
-    problems,
     sharing,
 )
 
@@ -80,7 +78,7 @@ def test_a_chip_that_is_being_cut_is_left_alone_and_no_other_template_is_cut_on_
     assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
     world = World(cluster(), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)
     assert cores(world) == {}
-    assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in message(world, "p")
+    assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in world.told("p")
 
 
 def test_once_a_part_is_cut_other_templates_may_be_cut() -> None:
@@ -143,7 +141,7 @@ def test_a_node_that_needs_no_lesser_template_is_better() -> None:
     ],
 )
 def test_what_cannot_be_cut_is_refused_with_the_reason(raw: Raw, words: str) -> None:
-    assert words in message(World(cluster(), jobs(raw)).run(MINDCLUSTER), "p")
+    assert words in World(cluster(), jobs(raw)).run(MINDCLUSTER).told("p")
 
 
 def test_pods_of_another_kind_are_counted_by_amounts_alone() -> None:
@@ -158,12 +156,12 @@ def test_pods_of_another_kind_are_counted_by_amounts_alone() -> None:
 def test_a_malformed_list_of_chips_is_told_of_and_nothing_else_stops(raw: Raw) -> None:
     good = [chip_node("z", 1), chip_list("z", range(1))]
     world = World(chip_node("n"), raw, good, jobs(npu_pod("p", 8))).run(MINDCLUSTER)
-    assert world.bound == {"p": "z"} and len(problems(world)) == 1
+    assert world.bound == {"p": "z"} and len(world.malformed) == 1
 
 
 @pytest.mark.parametrize("given", ["x", "0-vir99", "-vir01", "0,x", "1" * 50])
 def test_malformed_holdings_are_told_of_and_nothing_else_stops(given: str) -> None:
     world = World(cluster(1), holder(2, given), jobs(npu_pod("p", 2))).run(MINDCLUSTER)
     assert cores(world) == {"p": "0-vir02_1c"}
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{NPU_CORE}]: ")

@@ -16,7 +16,6 @@ from tests.unit.plugins.deviceshare.devices import (
     gpu_node,
     jobs,
     limited,
-    message,
     npu_node,
     sharing,
     vgpu_node,
@@ -117,7 +116,7 @@ def test_where_all_nodes_are_locked_a_pod_is_told_what_it_waits_for() -> None:
     feed(world.cluster.cache, annotated(vgpu_node("n", 1), {VGPU_NODE_LOCK: stamp}))
     world.run(LOCKED)
     assert world.bound == {}
-    assert "can possibly be assigned to n, once resource is released" in message(world, "p-0")
+    assert "can possibly be assigned to n, once resource is released" in world.told("p-0")
     view = world.outcome.session.view(  # type: ignore[union-attr]
         world.decisions.pods[0].task.cls,
         world.outcome.session.jobs["default/job"],  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ import pytest
 from scheduler.framework.configuration import ConfigurationError, parse_configuration
 from scheduler.plugins.deviceshare.device_config import DEFAULT, parse_device_config
 from tests.builders import World
-from tests.unit.plugins.deviceshare.devices import config_map, jobs, limited, problems, sharing, vgpu_node, vgpus
+from tests.unit.plugins.deviceshare.devices import config_map, jobs, limited, sharing, vgpu_node, vgpus
 
 CONFIGURATION = """
 actions: allocate
@@ -94,6 +94,6 @@ def test_both_notations_of_npus_are_read_and_templates_are_sorted() -> None:
 
 def test_complaints_about_the_config_map_name_it() -> None:
     raw = config_map("volcano-vgpu-device-config", {"device-config.yaml": "nvidia: 3"})
-    assert problems(World(raw).run(sharing(VGPUEnable=True))) == [
+    assert World(raw).run(sharing(VGPUEnable=True)).malformed == [
         "ConfigMap volcano-vgpu-device-config data[device-config.yaml]: nvidia: a mapping is wanted, not int"
     ]

@@ -20,8 +20,6 @@ from tests.unit.plugins.deviceshare.devices import (
     annotated,
     jobs,
     limited,
-    message,
-    problems,
     sharing,
     slice_of,
     vgpu_node,
@@ -72,7 +70,7 @@ def test_containers_are_told_apart_and_may_share_a_gpu() -> None:
 def test_without_a_word_on_memory_a_whole_gpu_is_had() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(3, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-1,NVIDIA,10000,0:", "p-1": "n-0,NVIDIA,10000,0:"}
-    assert "1 node(s) had no GPU with 100% of its memory and 0% of the cores free" in message(world, "p-2")
+    assert "1 node(s) had no GPU with 100% of its memory and 0% of the cores free" in world.told("p-2")
 
 
 def test_memory_alone_means_one_gpu() -> None:
@@ -131,7 +129,7 @@ def test_a_pod_chooses_by_type_uuid_and_mode(annotations: dict[str, str], gpu: s
     world = World(nodes, jobs(*vgpu_pods(1, 1, 100, 1, annotations=annotations))).run(VGPU)
     assert vgpus(world) == ({} if gpu is None else {"p-0": f"{gpu},NVIDIA,100,1:"})
     if gpu is None:
-        assert "2 node(s) had no vGPUs of the kind that the Pod asks for" in message(world, "p-0")
+        assert "2 node(s) had no vGPUs of the kind that the Pod asks for" in world.told("p-0")
 
 
 # --- policies ---
@@ -175,7 +173,7 @@ def test_two_containers_of_one_pod_on_a_gpu_both_count() -> None:
 def test_the_slices_of_a_terminating_pod_are_promised_and_not_given() -> None:
     leaving = holder("n-0,NVIDIA,9000,90:", deleting=True)
     world = World(vgpu_node("n", 1), leaving, jobs(*vgpu_pods(1, 1, 5000, 50))).run(VGPU)
-    assert world.bound == {} and "can possibly be assigned to n, once resource is released" in message(world, "p-0")
+    assert world.bound == {} and "can possibly be assigned to n, once resource is released" in world.told("p-0")
 
 
 def test_a_more_important_pod_evicts_no_more_than_makes_room_on_a_gpu() -> None:
@@ -231,7 +229,7 @@ def test_a_malformed_register_is_told_of_and_the_node_takes_no_vgpu_pod(register
     bad = annotated(vgpu_node("bad"), {VGPU_REGISTER: register})
     world = World(bad, vgpu_node("good"), jobs(*vgpu_pods(1, 1, 100, 1), limited("plain", {"cpu": 1}))).run(VGPU)
     assert world.bound["p-0"] == "good" and "plain" in world.bound
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith(f"Node bad metadata.annotations[{VGPU_REGISTER}]: ")
 
 
@@ -241,14 +239,18 @@ def test_a_malformed_register_is_told_of_and_the_node_takes_no_vgpu_pod(register
 def test_malformed_slices_of_a_pod_are_told_of_and_nothing_else_stops(ids: str) -> None:
     world = World(vgpu_node("n", 1), holder(ids), jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0,NVIDIA,100,1:"}
-    (problem,) = problems(world)
+    (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{VGPU_IDS}]: ")
 
 
 def test_what_was_told_of_once_is_not_told_of_again_while_nothing_changes() -> None:
-    world = World(annotated(vgpu_node("n"), {VGPU_REGISTER: "rubbish"})).run(VGPU)
-    assert len(problems(world)) == 1
-    assert problems(world.run(VGPU)) == []
+    world = World(annotated(vgpu_node("n"), {VGPU_REGISTER: "rubbish"})).run(VGPU, 3)
+    assert len(world.events("Malformed")) == 1
+
+
+def test_what_was_told_of_one_cluster_is_told_of_another() -> None:
+    for _ in range(2):
+        assert len(World(annotated(vgpu_node("n"), {VGPU_REGISTER: "rubbish"})).run(VGPU).malformed) == 1
 
 
 def test_slices_of_gpus_that_are_not_there_count_for_nothing() -> None:
@@ -260,9 +262,9 @@ def test_a_node_that_registers_no_gpu_takes_no_vgpu_pod_whatever_it_counts() -> 
     raw = vgpu_node("n")
     del raw["metadata"]["annotations"][VGPU_REGISTER]
     world = World(raw, node("plain"), jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
-    assert world.bound == {} and "node(s) had no vGPUs" in message(world, "p-0")
+    assert world.bound == {} and "node(s) had no vGPUs" in world.told("p-0")
 
 
 def test_amounts_that_no_gpu_has_are_refused_with_numbers() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(1, 1, 15_000, 10))).run(VGPU)
-    assert "1 node(s) had no GPU with 15000 of its memory and 10% of the cores free" in message(world, "p-0")
+    assert "1 node(s) had no GPU with 15000 of its memory and 10% of the cores free" in world.told("p-0")

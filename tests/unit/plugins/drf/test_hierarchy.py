@@ -56,14 +56,30 @@ def test_a_queue_that_names_no_path_is_a_branch_of_its_own() -> None:
 
 
 def test_weights_that_make_no_sense_count_as_one_and_are_told_of() -> None:
-    queues = at("root/sci", "1/many"), at("root/eng/dev", "1/3")
-    jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c")
-    world = World(node("n1", "16c"), queues, *jobs).run(PLAN)
-    assert bound(world) == {"s": 4, "d": 12}
-    assert len(world.events("Malformed")) == 2
+    queues = at("root/sci", "1/many"), at("root/eng/dev", "1/3"), at("root/art", "1/nan")
+    jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c"), job("a", "art", 16, "1c")
+    world = World(node("n1", "15c"), queues, *jobs).run(PLAN)
+    assert bound(world) == {"s": 3, "d": 9, "a": 3}
+    assert len(world.events("Malformed")) == 3
 
 
-def test_reclaim_takes_from_the_branch_that_has_more_than_its_weight() -> None:
+def test_a_path_of_thousands_of_levels_is_set_aside_and_told_of() -> None:
+    deep = at("root" + "/a" * 5000, "1", name="deep")
+    jobs = job("s", "sci", 16, "1c"), job("d", "deep", 16, "1c")
+    world = World(node("n1", "16c"), at("root/sci", "1/3"), deep, *jobs).run(PLAN)
+    assert bound(world) == {"s": 12, "d": 4}
+    assert [message for message in world.events("Malformed") if "5000 levels" in message]
+
+
+def test_a_queue_without_jobs_has_its_place_in_the_order_too() -> None:
+    """After those that could use more."""
+    world = World(node("n1", "16c"), at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), job("s", "sci", 1, "1c"))
+    session = world.session(PLAN)
+    assert sorted(session.queues.values(), key=session.queue_key)[0].name == "sci"
+
+
+def test_reclaim_takes_from_the_branch_that_would_still_have_more_afterwards() -> None:
+    """As Volcano's outcome on a cluster: the last one, after which shares are equal, is not taken."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     running = job("d", "dev", 4, "1c", on="n1"), job("p", "prod", 4, "1c", on="n1")
     waiting = job("s", "sci", 8, "1c")
@@ -71,8 +87,14 @@ def test_reclaim_takes_from_the_branch_that_has_more_than_its_weight() -> None:
     gang = {"gang": only("enableJobReady", "enableJobPipelined"), "priority": only("enableJobStarving")}
     plan = configuration(gang, DRF, actions="enqueue, allocate, reclaim")
     world = World(node("n1", "8c"), queues, *running, waiting).run(plan)
-    assert len(world.evicted) == 4
-    assert Counter(name[0] for name in world.evicted) == {"d": 2, "p": 2}
+    assert Counter(name[0] for name in world.evicted) == {"d": 1, "p": 2}
+
+
+def test_where_paths_part_at_equal_shares_age_and_name_decide_however_long_the_paths_are() -> None:
+    """As Volcano's outcome on a cluster."""
+    queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/2"), at("root/eng/prod", "1/1/8")
+    jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1c")
+    assert bound(World(node("n1", "4c"), node("n2", "4c"), queues, *jobs).run(PLAN)) == {"s": 2, "d": 2, "p": 4}
 
 
 def test_a_placement_that_is_undone_leaves_the_tree_as_it_was() -> None:

@@ -266,7 +266,10 @@ def test_names_of_fields_in_its_answers_may_be_written_with_other_capitals() -> 
     assert "2 not here" in message(world)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"status": 7}', b'{"code": "x"}', b"7", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b'{"status": 7}', b'{"code": "x"}', b"7", b"[" * 100_000, b'{"status": "\xff"}'],
+)
 def test_an_answer_that_is_none_is_set_aside_and_told_of(body: bytes) -> None:
     extender = FakeExtender(predicate=Reply(body))
     world = schedule(two_nodes(gang(1)), conf("predicate"), extender)
@@ -299,7 +302,7 @@ def test_without_anybody_outside_it_does_not_answer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"httpTimeout": "soon"}, "argument extender.httpTimeout: 'soon' is not a duration; using 1.0"),
+        ({"httpTimeout": "soon"}, "argument extender.httpTimeout: 'soon' is not a duration; using '1s'"),
         ({"httpTimeout": "0s"}, "argument extender.httpTimeout: '0s' is not above 0; using 1.0"),
         (
             {"urlPrefix": "extender:80"},

@@ -137,7 +137,7 @@ def test_in_one_job_sub_groups_with_a_topology_stay_close_and_the_rest_packs() -
         session.placing = sub_job
         parts = session.scores(waiting(session)[0].cls, job)
         found[key] = sum((part.values(np.arange(6), None) for part in parts), np.zeros(6))
-    assert found["default/j/w-0"].argmax() == 0 and found["default/j"].argmax() == 5
+    assert found["default/j/w/0"].argmax() == 0 and found["default/j"].argmax() == 5
 
 
 # --- runs ---

@@ -86,6 +86,18 @@ def test_balance_scores_the_change_and_is_75_where_nothing_changes(asks: str, ex
     assert scores(world, balancedresource=1) == expected
 
 
+def test_what_is_promised_on_a_node_counts_for_its_balance() -> None:
+    world = World(node("n", "4c+4Gi"), group("g"), pod("p", "1c", "g"), pod("q", "2Gi", "g"))
+    session = world.session(conf(balancedresource=1))
+    job, cls = _class_of(session, "p")
+    (score,) = session.scores(cls, job)
+    before = float(score.values(np.arange(1), None)[0])
+
+    session.statement().pipeline(job, next(task for task in job.tasks() if task.name == "q"), 0)
+
+    assert (before, float(score.values(np.arange(1), None)[0])) == (68.0, 81.0)
+
+
 def test_looking_ahead_is_what_placing_comes_to() -> None:
     nodes = [node("n1", "10c+20Gi"), node("n2", "7c+9Gi")]
     weights = {"leastrequested": 1, "mostrequested": 2, "balancedresource": 3}
@@ -176,6 +188,29 @@ def test_an_image_that_is_there_counts_by_its_size_and_spread() -> None:
     body = [{"name": "main", "image": "registry.example/train"}]
 
     world = World(nodes, group("g"), pod("p", "", "g", containers=body))
+
+    assert scores(world, imagelocality=1) == {"n1": 0.0, "n2": float(100 * (500 - 23) // (1000 - 23))}
+
+
+def test_an_image_counts_as_much_on_the_first_node_that_has_it_as_on_the_last() -> None:
+    mebibyte = 1024 * 1024
+    nodes = [node("n1"), node("n2"), node("n3"), node("n4")]
+    for there in nodes[:2]:
+        there["status"]["images"] = [{"names": ["train:v1"], "sizeBytes": 1000 * mebibyte}]
+
+    world = World(nodes, group("g"), pod("p", "", "g", containers=[{"name": "main", "image": "train:v1"}]))
+
+    both = float(100 * (500 - 23) // (1000 - 23))
+    assert scores(world, imagelocality=1) == {"n1": both, "n2": both, "n3": 0.0, "n4": 0.0}
+
+
+def test_an_image_that_is_mounted_counts_as_those_of_containers_do() -> None:
+    mebibyte = 1024 * 1024
+    nodes = [node("n1"), node("n2")]
+    nodes[1]["status"]["images"] = [{"names": ["registry.example/model:v1"], "sizeBytes": 1000 * mebibyte}]
+    volume = {"name": "model", "image": {"reference": "registry.example/model:v1"}}
+
+    world = World(nodes, group("g"), pod("p", "", "g", volumes=[volume]))
 
     assert scores(world, imagelocality=1) == {"n1": 0.0, "n2": float(100 * (500 - 23) // (1000 - 23))}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.objects import CpuDetail, NumaResource, Numatopology, NumatopologySpec
+from scheduler.api.scheduling import CpuDetail, NumaResource, Numatopology, NumatopologySpec
 from scheduler.plugins.numa_aware.cpus import CpuTopology, TopologyError, parse_cpus
 from tests.builders import Raw, World, configuration, group, node, pod
 
@@ -92,12 +92,6 @@ def test_a_pod_that_is_not_guaranteed_shares_cpus_and_goes_anywhere() -> None:
     assert World(nodes("n1"), shared).run(CONF).bound == {"a-0": "n1"}
 
 
-def test_limits_that_are_none_guarantee_nothing() -> None:
-    odd = guaranteed("a", "4")
-    odd[1]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "four", "memory": "1Gi"}
-    assert World(nodes("n1"), odd).run(CONF).bound == {"a-0": "n1"}
-
-
 def test_cpus_reserved_for_the_system_are_not_free() -> None:
     topology = numa("n1", resReserved={"cpu": "1500m"})
     assert World(nodes("n1"), topology, guaranteed("a", "4"), guaranteed("b", "3")).run(CONF).bound == {"a-0": "n1"}
@@ -116,6 +110,22 @@ def test_what_a_discarded_gang_had_is_given_back() -> None:
     second = {**gang[1], "metadata": {**gang[1]["metadata"], "name": "gang-1"}}
     world = World(nodes("n1"), numa("n1", free="0-3,4-6"), gang, second, guaranteed("late", "4")).run(CONF)
     assert set(world.bound) == {"late-0"}
+
+
+@pytest.mark.parametrize("discarded", [True, False])
+def test_a_pod_that_is_evicted_or_spared_after_all_keeps_the_cpus_it_has(discarded: bool) -> None:
+    old = guaranteed("old", "4", on="n1")
+    topology = numa("n1", free="4-7", podAllocations=[{"namespace": "default", "name": "old-0"}])
+    session = World(nodes("n1"), topology, old, guaranteed("a", "4")).session(CONF)
+    victim, newcomer = session.jobs["default/old"], session.jobs["default/a"]
+    view = session.view(next(newcomer.tasks()).cls, newcomer)
+
+    statement = session.statement()
+    statement.evict(victim, next(victim.tasks()), "test")
+    if discarded:
+        statement.discard()
+
+    assert view.admits(0)
 
 
 @pytest.mark.parametrize(("listed", "admitted"), [(False, False), (True, True)])

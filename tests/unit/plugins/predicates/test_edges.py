@@ -19,7 +19,7 @@ def look(world: World, name: str = "p") -> tuple[set[str], Session, TaskClass]:
     session = world.session(CONF)
     job, task = next((j, t) for j in session.jobs.values() for t in j.tasks() if t.name == name)
     view = session.view(task.cls, job)
-    return {n for n, row in session.nodes.index.items() if view.admits(row)[0]}, session, task.cls
+    return {n for n, row in session.nodes.index.items() if view.admits(row)}, session, task.cls
 
 
 def required(kind: str, selector: Raw, key: str = HOST) -> Raw:
@@ -53,6 +53,13 @@ def test_a_pod_whose_selector_makes_no_sense_is_placed_nowhere_and_told_so(spec:
     assert {(m.kind, m.name) for m in session.malformed} == {("Pod", "p")}
 
 
+def test_what_is_wrong_with_the_pod_itself_is_all_that_is_told() -> None:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "nope"}}
+    world = World(node("n1", "0c"), node("n2", unschedulable=True), group("g"), pod("p", "1c", "g", volumes=[volume]))
+    (condition,) = world.run(CONF).get("Pod", "p")["status"]["conditions"]
+    assert condition["message"] == '0/2 nodes are unavailable: 2 persistentvolumeclaim "nope" not found.'
+
+
 def test_a_senseless_term_of_another_pod_is_not_told_of_this_one() -> None:
     other = pod("other", on="n1", affinity=required("podAntiAffinity", SENSELESS))
 
@@ -79,6 +86,14 @@ def test_terminating_pods_do_not_count_for_spreading() -> None:
 
     assert look(World(nodes, group("g"), leaving, waiting))[0] == {"n1", "n2"}
     assert look(World(nodes, group("g"), leaving | {"metadata": _alive(leaving)}, waiting))[0] == {"n2"}
+
+
+def test_nor_do_those_of_other_schedulers() -> None:
+    nodes = [node("n1"), node("n2")]
+    leaving = pod("q", "1c", on="n1", labels={"app": "x"}, deleting=True, scheduler="other")
+    waiting = pod("p", "1c", "g", labels={"app": "x"}, topologySpreadConstraints=spread({"matchLabels": {"app": "x"}}))
+
+    assert look(World(nodes, group("g"), leaving, waiting))[0] == {"n1", "n2"}
 
 
 def _alive(raw: Raw) -> dict[str, Any]:

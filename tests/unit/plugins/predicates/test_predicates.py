@@ -77,7 +77,7 @@ def test_an_operator_nobody_knows_is_told_and_matches_nothing() -> None:
         ([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], "free"),
     ],
 )
-def test_taints(tolerations: list[Raw], expected: str) -> None:
+def test_a_tainted_node_takes_only_pods_that_tolerate_it(tolerations: list[Raw], expected: str) -> None:
     tainted = node("a", "9c", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
 
     world = place(tainted, node("b", "1c"), group("g"), pod("p", "1c", "g", tolerations=tolerations))
@@ -180,6 +180,31 @@ def test_anti_affinity_keeps_equal_pods_apart_and_holds_for_those_already_there(
     assert set(newcomer.bound.values()) <= {"b1", "x"}
 
 
+def test_a_pod_placed_a_moment_ago_keeps_away_those_it_does_not_want_near() -> None:
+    proud = with_pods({"app": "web"}, "podAntiAffinity", "kubernetes.io/hostname")
+    first = [group("first"), pod("cache", "1c", "first", labels={"app": "cache"}, affinity=proud)]
+    then = [group("then"), pod("web", "1c", "then", labels={"app": "web"})]
+    assert place(node("n1", "9c"), first, then).bound == {"cache": "n1"}
+
+
+def test_a_node_that_several_terms_keep_out_is_counted_once_for_the_first() -> None:
+    apart = with_pods({"app": "db"}, "podAntiAffinity", "kubernetes.io/hostname")
+    terms = apart["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms += with_pods({"app": "db"}, "podAntiAffinity", "zone")["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    world = place(
+        node("a1", labels={"zone": "a"}),
+        pod("there", on="a1", labels={"app": "db"}, affinity=apart),
+        group("g"),
+        pod("p", "1c", "g", labels={"app": "db"}, affinity=apart),
+    )
+
+    assert "0/1 nodes are unavailable: 1 node(s) didn't match pod anti-affinity rules" in message(world, "p")
+    assert "existing pods" not in message(world, "p")
+
+
 def test_terms_speak_of_the_pods_own_namespace_unless_they_say_otherwise() -> None:
     far = pod("web", on="b1", labels={"app": "web"})
     far["metadata"]["namespace"] = "other"
@@ -208,6 +233,36 @@ def test_spreading_keeps_zones_within_the_skew_and_leaves_out_nodes_without_a_zo
     assert len(zones) == 7
     assert abs(zones.count("a") - zones.count("b")) <= 1
     assert "x" not in zones
+
+
+def test_a_node_that_two_constraints_keep_out_is_counted_once() -> None:
+    both = spread(1) + spread(1, key="kubernetes.io/hostname")
+    there = pod("there", on="a1", labels={"app": "s"})
+
+    world = place(
+        [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"}, unschedulable=True)],
+        *(there, group("g"), pod("p", "1c", "g", labels={"app": "s"}, topologySpreadConstraints=both)),
+    )
+
+    assert "1 node(s) didn't match pod topology spread constraints" in message(world, "p")
+
+
+@pytest.mark.parametrize(("policy", "placed"), [("Honor", False), ("Ignore", False)])
+def test_a_cordoned_node_is_a_domain_for_those_who_tolerate_it(policy: str, placed: bool) -> None:
+    """The emptiest zone is that of a full node, so the zone with a Pod takes no other."""
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    cordoned = node("b1", "0c", labels={"zone": "b"}, unschedulable=True, taints=[taint])
+    there = pod("there", on="a1", labels={"app": "s"})
+    waiting = pod(
+        *("p", "1c", "g"),
+        labels={"app": "s"},
+        tolerations=[{"operator": "Exists"}],
+        topologySpreadConstraints=spread(1, nodeTaintsPolicy=policy),
+    )
+
+    world = place([node("a1", labels={"zone": "a"}), cordoned], there, group("g"), waiting)
+
+    assert ("p" in world.bound) is placed
 
 
 def test_too_few_domains_count_as_an_empty_one() -> None:
@@ -291,7 +346,7 @@ USES = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
         ),
     ],
 )
-def test_volumes(objects: list[Raw], expected: str | None, reason: str) -> None:
+def test_a_pod_goes_where_its_volumes_can_be_reached(objects: list[Raw], expected: str | None, reason: str) -> None:
     world = place(ZONES, objects, group("g"), pod("p", "1c", "g", volumes=USES))
 
     assert world.bound.get("p") == expected
@@ -397,6 +452,6 @@ def test_company_and_spreading_are_what_the_rules_say(
     job = session.jobs["default/g"]
     task = next(iter(job.tasks()))
     view = session.view(task.cls, job)
-    found = {name for name, row in session.nodes.index.items() if view.admits(row)[0]}
+    found = {name for name, row in session.nodes.index.items() if view.admits(row)}
 
     assert found == admitted(shape, placed, zones)

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.objects import Container, PodSpec, ResourceRequirements
 from scheduler.api.usage import NodeUsage
 from scheduler.framework.configuration import Configuration
-from scheduler.plugins.rescheduling.qos import Qos, qos_of
 from tests.builders import World, configuration, group, node, pod
 
 HALF = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 50, "memory": 50}}
@@ -114,7 +112,7 @@ def test_a_round_comes_after_every_interval_and_not_before_the_first() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"interval": "soon"}, "argument interval: 'soon' is not a duration; using 300.0"),
+        ({"interval": "soon"}, "argument interval: 'soon' is not a duration; using '5m0s'"),
         ({"metricsPeriod": "5m"}, "argument metricsPeriod: '5m' is not measured; using '10m'"),
         ({"strategies": 7}, "argument strategies: '7' is not a list; using None"),
         ({"strategies": [{"name": "else"}]}, "argument strategies: 'else' is not a known strategy; using None"),
@@ -127,27 +125,3 @@ def test_a_round_comes_after_every_interval_and_not_before_the_first() -> None:
 )
 def test_an_argument_that_cannot_be_used_is_told_of(arguments: dict[str, Any], problem: str) -> None:
     assert world({"n1": (0, 0)}).session(conf(**arguments)).problems == [f"plugin rescheduling: {problem}"]
-
-
-def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> ResourceRequirements:
-    return ResourceRequirements(requests=requests, limits=limits)
-
-
-@pytest.mark.parametrize(
-    ("containers", "level", "qos"),
-    [
-        ([None], None, Qos.BEST_EFFORT),
-        ([resources({"example.com/gpu": 1}, {"example.com/gpu": 1})], None, Qos.BEST_EFFORT),
-        ([resources({"cpu": "1"})], None, Qos.BURSTABLE),
-        ([resources(None, {"cpu": "1", "memory": "1Gi"})], None, Qos.GUARANTEED),
-        ([resources({"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})], None, Qos.BURSTABLE),
-        ([resources(None, {"cpu": "1", "memory": "1Gi"}), None], None, Qos.BURSTABLE),
-        ([None], resources({"cpu": "1", "memory": "1"}, {"cpu": "1", "memory": "1"}), Qos.GUARANTEED),
-        ([resources({"cpu": "?"})], None, Qos.BEST_EFFORT),
-    ],
-)
-def test_the_quality_of_service_is_worked_out_as_by_kubernetes(
-    containers: list[ResourceRequirements | None], level: ResourceRequirements | None, qos: Qos
-) -> None:
-    spec = PodSpec(containers=[Container(resources=entry) for entry in containers], resources=level)
-    assert qos_of(spec) is qos

@@ -71,6 +71,22 @@ def test_the_name_itself_comes_before_the_longest_beginning_and_that_before_shor
     assert scores(opened(TWO[0], asks, resources={"nvidia.com/*": most, "nvidia*": least})) == [250.0]
 
 
+def test_a_strategy_that_is_none_and_a_weight_of_nothing_are_told_of() -> None:
+    session = opened(TWO[0], waiting("1c"), resources={"cpu": {"type": "Half", "weight": 0}})
+    assert scores(session) == [750.0]
+    assert [problem.split(";")[0] for problem in session.problems] == [
+        "plugin resource-strategy-fit: argument resources.cpu.type: 'Half' is neither LeastAllocated nor MostAllocated",
+        "plugin resource-strategy-fit: argument resources.cpu.weight: '0' is less than 1",
+    ]
+
+
+@pytest.mark.parametrize("weight", ["-1", "1" + "0" * 400])
+def test_a_weight_of_a_pod_that_is_out_of_bounds_is_told_of_and_scores_nothing(weight: str) -> None:
+    session = opened(TWO, waiting("1c", scoring_type="MostAllocated", weight=f'{{"cpu": {weight}}}'))
+    assert scores(session) == [0.0, 0.0]
+    assert [m.field for m in session.malformed] == ["metadata.annotations[volcano.sh/resource-strategy-weight]"]
+
+
 def test_an_asterisk_alone_is_not_understood_and_told_of() -> None:
     session = opened(TWO[0], waiting("1c"), resources={"*": {"type": "MostAllocated"}})
     assert scores(session) == [750.0], "the default"

@@ -80,6 +80,13 @@ def test_a_pod_that_runs_keeps_away_those_it_repels() -> None:
     assert World(nodes(2), members).run(CONF).bound == {"a-ps-1": "n2"}
 
 
+def test_a_pod_that_has_ended_keeps_nobody_away() -> None:
+    members = job({"ps": 2}, anti_affinity="ps")
+    members[1]["spec"]["nodeName"], members[1]["status"]["phase"] = "n1", "Failed"
+    members[0]["spec"]["minMember"] = 1
+    assert World(nodes(2), members).run(CONF).bound == {"a-ps-1": "n1"}
+
+
 def test_a_job_without_wishes_is_placed_as_if_there_were_no_such_plugin() -> None:
     assert set(World(nodes(3), job({"ps": 2})).run(CONF).bound.values()) == {"n1"}
 

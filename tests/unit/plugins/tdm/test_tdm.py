@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.extension import JOB_STARVING, PREEMPTABLE, VICTIM_TASKS
+from scheduler.framework.extension import JOB_PIPELINED, JOB_STARVING, PREEMPTABLE, VICTIM_TASKS
 from scheduler.framework.session import Session
 from scheduler.plugins.tdm.zones import HoursError, parse_hours
 from tests.builders import Raw, World, configuration, group, node, pod
@@ -53,8 +53,9 @@ def test_what_is_no_hours_is_refused(text: str) -> None:
 
 
 def test_hours_that_make_no_sense_leave_the_zone_unknown_and_are_told_of() -> None:
-    session = World(node("n1", labels=LOAN)).session(settings("whenever"))
+    session = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5)).session(settings("whenever"))
     assert any("tdm.revocable-zone.rz" in problem for problem in session.problems)
+    assert session.victim_tasks(everybody(session)) == []
 
 
 # --- nodes ---
@@ -188,3 +189,14 @@ def test_the_point_is_asked_once_in_a_round_only() -> None:
     session = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5)).session(settings(NEVER))
     assert len(session.ask(VICTIM_TASKS, everybody(session))) == 1
     assert session.ask(VICTIM_TASKS, everybody(session)) == []
+
+
+def test_a_pod_that_asks_for_nothing_counts_for_what_its_job_is_promised() -> None:
+    """A gang of two takes the place of one Pod: the other Pod needs no place."""
+    session = World(
+        node("n1"), group("a", minimum=2, phase="Inqueue"), pod("a-0", "4c", "a"), pod("a-1", "", "a")
+    ).session(settings())
+    job = session.jobs["default/a"]
+    assert not session.ask(JOB_PIPELINED, job)
+    session.statement().pipeline(job, next(task for task in job.tasks() if task.name == "a-0"), 0)
+    assert session.ask(JOB_PIPELINED, job)

@@ -160,14 +160,15 @@ def test_an_eviction_takes_off_what_is_not_measured_and_its_undoing_restores_tha
     old, job = session.jobs["default/old"], session.jobs["default/g"]
     (waiting,) = job.tasks()
     view = session.view(waiting.cls, job)
-    best = view.ranked(np.arange(2)).tolist()
+    both = np.ones(2, dtype=bool)
+    best = list(view.best_first(both, both))
     tasks = {task.name: task for task in old.tasks()}
     statement = session.statement()
     statement.evict(old, tasks["young"], "test")
-    assert view.ranked(np.arange(2)).tolist() == [0, 1]
+    assert list(view.best_first(both, both)) == [0, 1]
     statement.evict(old, tasks["grown"], "test")
     statement.discard()
-    assert view.ranked(np.arange(2)).tolist() == best == [1, 0]
+    assert list(view.best_first(both, both)) == best == [1, 0]
 
 
 # --- arguments ---

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
-from scheduler.api import objects
+from scheduler.api import objects, scheduling
 from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.contract import Json, Operation, Request, Settings
 from scheduler.webhooks.job import mutate, validate
@@ -22,16 +22,16 @@ class Cluster:
         self._queues = {}
         for text in queues:
             name, parent, state = text.split(":")
-            self._queues[name] = objects.Queue(
+            self._queues[name] = scheduling.Queue(
                 metadata=objects.ObjectMeta(name=name),
-                spec=objects.QueueSpec(parent=parent),
-                status=objects.QueueStatus(state=state),
+                spec=scheduling.QueueSpec(parent=parent),
+                status=scheduling.QueueStatus(state=state),
             )
 
-    def queue(self, name: str) -> objects.Queue | None:
+    def queue(self, name: str) -> scheduling.Queue | None:
         return self._queues.get(name)
 
-    def queues(self) -> Iterable[objects.Queue]:
+    def queues(self) -> Iterable[scheduling.Queue]:
         return self._queues.values()
 
     def namespace(self, name: str) -> objects.Namespace | None:

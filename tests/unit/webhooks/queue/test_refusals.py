@@ -7,6 +7,8 @@ import pytest
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import CARD_QUOTA, HIERARCHY, HIERARCHY_WEIGHTS
+from scheduler.webhooks.contract import Operation, Request
+from scheduler.webhooks.queue import validate
 from tests.unit.webhooks.clusters import VOLCANO, Cluster, changed, created, deleted, queue
 
 BODY = "requestBody.spec"
@@ -42,6 +44,7 @@ TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
             {"capability": {"nvidia.com/gpu": "1500m"}},
             f'{BODY}.capability.nvidia.com/gpu: Invalid value: "1500m": must be an integer',
         ),
+        ({"capability": {"requests.nvidia.com/gpu": "1500m"}}, ""),
         (
             {"capability": {"cpu": "1"}, "deserved": {"cpu": "2"}, "guarantee": {"resource": {"cpu": "3"}}},
             f'[{BODY}.deserved.cpu: Invalid value: "2": deserved[cpu]=2 must be >= guarantee[cpu]=3, '
@@ -70,6 +73,7 @@ def test_what_is_no_quantity_is_refused_with_its_field() -> None:
             "1/a/3",
             '"1/a/3": a in the 1/a/3 is invalid number: strconv.ParseFloat: parsing "a": invalid syntax',
         ),
+        ("root/a", "1/٣", '"1/٣": ٣ in the 1/٣ is invalid number: strconv.ParseFloat: parsing "٣": invalid syntax'),
         ("root/sci", "1/2", '"root/sci": root/sci is not allowed to be in the sub path of root/sci/dev of queue other'),
         ("root/sc", "1/2", ""),
     ],
@@ -189,6 +193,12 @@ def test_the_amounts_of_the_root_are_not_changed_unless_that_is_allowed() -> Non
 )
 def test_queues_that_others_need_are_not_deleted(name: str, refusal: str) -> None:
     assert deleted(name, TREE) == refusal
+
+
+@pytest.mark.parametrize(("old", "refused"), [(P1, True), (queue("free"), False), ({}, True), ({"metadata": 7}, True)])
+def test_of_a_collection_that_is_deleted_each_queue_is_judged_by_what_is_stored(old: Any, refused: bool) -> None:
+    request = Request(Operation.DELETE, QUEUE, "", "", {}, old)
+    assert bool(validate(request, TREE, VOLCANO)) is refused
 
 
 def test_a_queue_with_pods_is_not_deleted_where_that_is_checked() -> None:

@@ -15,7 +15,8 @@ import pytest
 from aiohttp import web
 
 from scheduler.api.kinds import QUEUE
-from scheduler.api.objects import ObjectMeta, Queue, QueueSpec, QueueStatus
+from scheduler.api.objects import ObjectMeta
+from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
 from scheduler.cluster.kube.admission.desk import Desk
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -10,17 +10,20 @@ from aiohttp import web
 
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
-from scheduler.api.objects import KubeObject, ObjectMeta, Pod, PodGroup, Queue
+from scheduler.api.objects import KubeObject, ObjectMeta, Pod
+from scheduler.api.reasons import Malformed
+from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.kube.client import ApiClient, ApiError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.operator.executor import Executor
+from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
-from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, refusal, serving, until
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -61,6 +64,7 @@ class Toy:
 class World:
     def __init__(self, api: FakeApi, client: ApiClient, writes: int) -> None:
         self.api = api
+        self.client = client
         self.toy = Toy()
         self.store = Store()
         self.metrics = ControllerMetrics()
@@ -186,6 +190,76 @@ def test_a_deletion_names_the_uid_and_how_what_is_owned_goes():
             (call,) = w.api.to("DELETE", f"{GROUPS}/g")
             assert call.body["preconditions"] == {"uid": "u"}
             assert call.body["propagationPolicy"] == "Foreground"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("owners", "deletions"),
+    [
+        ([{"uid": "job", "controller": True}], [{"uid": "u"}]),
+        ([{"uid": "job"}], []),
+        ([{"uid": "another", "controller": True}], []),
+        (None, []),
+    ],
+)
+def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: list[Any]):
+    async def story() -> None:
+        async with world() as w:
+            path = "/api/v1/namespaces/ns/configmaps/c"
+            w.api.answer("GET", path, {"metadata": {"name": "c", "uid": "u", "ownerReferences": owners}})
+            w.api.answer("DELETE", path, {"kind": "Status", "status": "Success"})
+
+            await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
+
+            assert [call.body["preconditions"] for call in w.api.to("DELETE", path)] == deletions
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("there", "problem"),
+    [
+        ({"ownerReferences": [{"uid": "job", "controller": True}]}, ""),
+        ({"ownerReferences": None}, ""),
+        ({"ownerReferences": [{"uid": "old", "kind": "Job", "name": "j", "controller": True}]}, r"Job j \(old\)"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "is being deleted"),
+    ],
+)
+def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there: Any, problem: str):
+    async def story() -> None:
+        async with world() as w:
+            path = "/api/v1/namespaces/ns/configmaps"
+            w.api.on("POST", path, _answering(409, "AlreadyExists"))
+            w.api.answer("GET", f"{path}/c", {"metadata": {"name": "c", "uid": "u"} | there})
+            create = Create(CONFIG_MAP, {"metadata": {"name": "c", "namespace": "ns"}}, owner="job")
+
+            with pytest.raises(ApiError, match=problem) if problem else nullcontext():
+                await w.executor.carry_out(create)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("owner", "patches"), [("job", [{"data": {}, "metadata": {"uid": "u"}}]), ("another", [])])
+def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: list[Any]):
+    async def story() -> None:
+        async with world() as w:
+            path = "/api/v1/namespaces/ns/configmaps/c"
+            owners = [{"uid": owner, "controller": True}]
+            w.api.answer("GET", path, {"metadata": {"name": "c", "uid": "u", "ownerReferences": owners}})
+            w.api.answer("PATCH", path, {})
+
+            await w.executor.carry_out(Patch(CONFIG_MAP, "ns", "c", {"data": {}}, owner="job"))
+
+            assert [call.body for call in w.api.to("PATCH", path)] == patches
+
+    asyncio.run(story())
+
+
+def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted():
+    async def story() -> None:
+        async with world() as w:
+            await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
 
     asyncio.run(story())
 
@@ -355,6 +429,21 @@ def test_what_only_informs_waits_for_what_is_urgent():
     asyncio.run(story())
 
 
+def test_what_only_informs_and_is_refused_is_not_written_again_and_again():
+    async def story() -> None:
+        async with world() as w:
+            w.api.on("PATCH", f"{QUEUES}/q/status", _answering(422, "Invalid"))
+            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", relaxed=True)
+            w.queue("q", *(Plan().then(informs) for _ in range(10)))
+            await until(lambda: w.toy.failures)
+            w.queue("other")
+            await until(lambda: "other" in w.toy.finished)
+
+            assert len(w.api.calls) == 1
+
+    asyncio.run(story())
+
+
 def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end():
     async def story() -> None:
         async with world(writes=1) as w:
@@ -404,3 +493,86 @@ def _answering(status: int, reason: str, message: str = "no") -> Any:
         return refusal(status, reason, message)
 
     return handler
+
+
+# --- what must not stop the others ------------------------------------------------------------------------------------
+def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_looked_at_again():
+    async def story() -> None:
+        async with world() as w:
+            w.api.answer("POST", GROUPS, group("g"), status=201)
+
+            def stumble(kind: Kind, obj: KubeObject) -> None:
+                raise ZeroDivisionError("no total")
+
+            w.intake.written, written = stumble, w.intake.written  # type: ignore[method-assign]
+            w.toy.plans["q"] = [Plan([[Create(POD_GROUP, group("g"))]])]
+            written(QUEUE, Queue(metadata=ObjectMeta(name="q", resource_version="1")))
+
+            await until(lambda: len(w.toy.looks) == 2)
+
+            assert w.toy.failures == [("q", "ZeroDivisionError: no total")]
+            assert w.toy.finished == ["q"]
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers():
+    async def story() -> None:
+        async with world() as w:
+
+            async def handler(call: Call, request: web.Request) -> Answer:
+                return web.Response(text="<html>")
+
+            w.api.on("DELETE", f"{GROUPS}/g", handler)
+            w.queue("q", Plan([[Delete(POD_GROUP, "ns", "g", "")]]))
+
+            await until(lambda: len(w.toy.looks) == 2)
+
+            assert len(w.toy.failures) == 1
+
+    asyncio.run(story())
+
+
+def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck():
+    async def story() -> None:
+        async with world() as w:
+            turns: set[float] = set()
+
+            def plan(key: Key, now: float) -> Plan:
+                turns.add(w.looks.turned)
+                w.toy.looks.append(key[1])
+                return Plan()
+
+            w.toy.plan = plan  # type: ignore[method-assign]
+            for i in range(1000):
+                w.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
+            await until(lambda: len(w.toy.looks) == 1000)
+            assert len(turns) > 10
+
+    asyncio.run(story())
+
+
+def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list():
+    async def story() -> None:
+        async with world() as w:
+
+            def observe(kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+                if new is not None and new.metadata.name == "poison":
+                    raise ZeroDivisionError("no total")
+                return []
+
+            w.toy.observe = observe  # type: ignore[method-assign]
+            items = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in ("poison", "sound")]
+            w.api.answer("GET", QUEUES, {"items": items})
+            told: list[Malformed] = []
+            handlers = Handlers(
+                [QUEUE], w.client, StaticCredentials(w.api.url), w.intake, lambda problem, _: told.append(problem)
+            )
+
+            await handlers._list(QUEUE)
+            await handlers._list(QUEUE)
+
+            assert [(problem.name, problem.field) for problem in told] == [("poison", "metadata")]
+            assert w.store.get(QUEUE, Queue, "", "sound") is not None
+
+    asyncio.run(story())

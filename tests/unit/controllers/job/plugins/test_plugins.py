@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.api import batch
-from scheduler.controllers.job.plugins import PLUGIN_NAMES, dress_pod, make_plugins, wanted_objects
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins import PLUGIN_NAMES, make_plugins
+from scheduler.controllers.job.plugins.contract import PluginError, dress_pod, wanted_objects
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 

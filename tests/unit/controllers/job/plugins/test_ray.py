@@ -74,11 +74,11 @@ def test_other_containers_and_tasks_stay_as_they_are() -> None:
     assert only(job, "logs") == side
 
 
-def test_what_the_template_had_the_container_run_gives_way() -> None:
+def test_the_command_of_the_template_gives_way_and_its_arguments_are_passed_on() -> None:
     mine = {"name": "head", "command": ["python"], "args": ["serve.py"]}
     head = only(vcjob("ray", task("head", 1, mine), ray=[]), "head")
     assert head["command"][0] == "sh"
-    assert "args" not in head
+    assert head["args"] == ["serve.py"]
 
 
 def test_the_service_finds_ports_that_the_template_names_otherwise() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from scheduler.controllers.job.plugins import make_plugins, wanted_objects
-from scheduler.controllers.job.plugins.contract import PluginError
+from scheduler.controllers.job.plugins import make_plugins
+from scheduler.controllers.job.plugins.contract import PluginError, wanted_objects
 from tests.unit.controllers.job.plugins.vcjobs import env, main_env, objects, pod, task, vcjob
 
 TRAIN = vcjob("train", task("ps"), task("worker", 2), svc=[])

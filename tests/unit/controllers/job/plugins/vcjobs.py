@@ -4,7 +4,8 @@ import copy
 from typing import Any
 
 from scheduler.api import batch
-from scheduler.controllers.job.plugins import dress_pod, make_plugins, wanted_objects
+from scheduler.controllers.job.plugins import make_plugins
+from scheduler.controllers.job.plugins.contract import dress_pod, wanted_objects
 
 Raw = dict[str, Any]
 

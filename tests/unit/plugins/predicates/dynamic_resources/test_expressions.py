@@ -33,7 +33,7 @@ def selects(expression: str, *, shared: bool = False) -> bool:
         f"cel.bind(gpu, {GPU}, gpu.healthy && gpu.index == 3)",
         f'{GPU}.?other.orValue("none") == "none"',
         f'["a100", "h100"].exists(model, model == {GPU}.model)',
-        'sets.contains([1, 2, 3], [2.0]) && !sets.intersects(["a"], ["b"]) && sets.equivalent([1], [1, 1])',
+        'sets.contains([1, 2, 3], [2]) && !sets.intersects(["a"], ["b"]) && sets.equivalent([1], [1, 1])',
     ],
 )
 def test_an_expression_that_is_true_of_a_device_selects_it(expression: str) -> None:
@@ -76,6 +76,63 @@ def test_versions_compare_by_the_rules_of_semantic_versions(expression: str) -> 
     assert selects(expression)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{MEMORY}.asApproximateFloat() > 1",
+        f"{GPU}.index + 1 < 4.5 && size({GPU}.model) >= 3.5 && 2u > 1 && 2.5 >= 2 && 1 <= 1.5",
+        '1 < 2 && 1.0 < 1.5 && 1u < 2u && "a" < "b" && false < true && duration("1s") < duration("1m")',
+    ],
+)
+def test_numbers_of_two_types_can_be_compared(expression: str) -> None:
+    assert selects(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        '"abc 123".find("[0-9]+") == "123" && "abc".find("[0-9]+") == ""',
+        '"a1b22".findAll("[0-9]+") == ["1", "22"] && "a1b22".findAll("[0-9]+", 1) == ["1"]',
+        '"ab".findAll("x*") == ["", "", ""] && "xxa".findAll("x*") == ["xx", ""] && "a".findAll("a", 0) == []',
+        f'{GPU}.model.find("[0-9]+") == "100"',
+        '[1, 2, 2].isSorted() && !["b", "a"].isSorted() && [].isSorted()',
+        "[1, 3].sum() == 4 && [1.5, 1.0].sum() == 2.5 && [].sum() == 0",
+        '[1, 3].min() == 1 && ["a", "b"].max() == "b"',
+        "[3, 1, 2].sort() == [1, 2, 3] && [1, 2, 3].slice(1, 3) == [2, 3] && [[1], [2]].flatten() == [1, 2]",
+        "[1, 1].distinct() == [1] && lists.range(2) == [0, 1] && [1, 2].reverse() == [2, 1]",
+        "[1, 2].all(i, v, v > i) && [1, 2].transformList(i, v, v * 2) == [2, 4]",
+    ],
+)
+def test_lists_and_regular_expressions_are_those_of_kubernetes(expression: str) -> None:
+    assert selects(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'ip("127.0.0.1").family() == 4 && ip("::1").family() == 6 && string(ip("2001:DB8::0")) == "2001:db8::"',
+        'ip("2001:db8:0:0::1") == ip("2001:db8::1") && ip("10.0.0.1") != ip("10.0.0.2")',
+        'ip.isCanonical("2001:db8::abcd") && !ip.isCanonical("2001:DB8::ABCD")',
+        'isIP("10.0.0.1") && !isIP("10.0.0.256") && !isIP("010.0.0.1") && !isIP("fe80::1%eth0")',
+        '!isIP("::ffff:1.2.3.4") && !isIP("10.0.0.0/8") && !isIP("")',
+        'ip("0.0.0.0").isUnspecified() && ip("::1").isLoopback() && ip("169.254.1.1").isLinkLocalUnicast()',
+        'ip("224.0.0.1").isLinkLocalMulticast() && !ip("224.0.1.1").isLinkLocalMulticast()',
+        'ip("ff02::1").isLinkLocalMulticast() && !ip("fd00::1").isLinkLocalMulticast()',
+        'ip("192.168.0.1").isGlobalUnicast() && !ip("255.255.255.255").isGlobalUnicast()',
+        '!ip("ff00::1").isGlobalUnicast() && ip("2001:db8::abcd").isGlobalUnicast()',
+        'cidr("192.168.0.0/24").containsIP("192.168.0.1") && !cidr("192.168.0.0/24").containsIP(ip("192.168.1.1"))',
+        'cidr("10.0.0.0/8").containsCIDR("10.1.0.0/16") && !cidr("10.1.0.0/16").containsCIDR(cidr("10.0.0.0/8"))',
+        '!cidr("10.0.0.0/8").containsIP("::1") && !cidr("::/0").containsCIDR("10.0.0.0/8")',
+        'cidr("192.168.0.1/24").ip() == ip("192.168.0.1") && cidr("192.168.0.1/24").prefixLength() == 24',
+        'cidr("192.168.0.1/24").masked() == cidr("192.168.0.0/24") && string(cidr("::1/128")) == "::1/128"',
+        'isCIDR("::1/128") && !isCIDR("10.0.0.0/33") && !isCIDR("10.0.0.0/255.0.0.0") && !isCIDR("10.0.0.0/08")',
+        '!isCIDR("10.0.0.1")',
+    ],
+)
+def test_addresses_and_networks_are_those_of_kubernetes(expression: str) -> None:
+    assert selects(expression)
+
+
 def test_a_domain_of_which_the_device_has_nothing_is_empty() -> None:
     assert not selects('has(device.attributes["other.example.com"].model)')
     assert not selects('"other.example.com" in device.attributes')
@@ -107,6 +164,11 @@ def test_an_expression_that_does_not_compile_says_so(expression: str) -> None:
         'quantity("Three") == quantity("3")',
         'semver("1.0") == semver("1.0.0")',
         'quantity("1500m").asInteger() == 1',
+        '"a".find("(") == ""',
+        '[1, "a"].max() == 1',
+        "[].min() == 1",
+        'ip("10.0.0").family() == 4',
+        'quantity("1").family() == 4',
     ],
 )
 def test_an_expression_that_errs_on_a_device_says_so(expression: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.objects import PersistentVolume
+from scheduler.api.storage import PersistentVolume
 from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_volume, driver_of
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.node import Codes, NodeFacts
-from scheduler.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from scheduler.api.objects import Node, ObjectMeta
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import Wanted, wanted_by
 from scheduler.plugins.predicates.volumes.plan import Plan
 from scheduler.plugins.predicates.volumes.pool import Pool

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from scheduler.api.objects import Node, ObjectMeta
 from scheduler.api.preparation import Fails, Patch, Preparation, Waits
+from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.preparations import ReachVolume, by_provisioning, by_volume
 from tests.builders import Raw
 from tests.unit.plugins.predicates.volumes.stock import ZONE, claim, volume

@@ -85,6 +85,12 @@ def join(problems: Iterable[str], end: str) -> str:
     return text
 
 
+def aggregate(problems: Iterable[str]) -> str:
+    """Several problems in one sentence, as Kubernetes' aggregates put them; "" for none."""
+    distinct = list(dict.fromkeys(problems))
+    return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
+
+
 def one_of(path: str, value: str, supported: Iterable[str]) -> Problems:
     """A value that must be given, and must be one of a few."""
     if not value:

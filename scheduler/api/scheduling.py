@@ -1,0 +1,166 @@
+"""The objects of ``scheduling.volcano.sh``, ``topology.volcano.sh`` and ``nodeinfo.volcano.sh``, as typed structs.
+
+Only the fields that the program uses, as in ``objects``.
+"""
+
+from typing import Any
+
+import msgspec
+
+from scheduler.api.objects import KubeObject, LabelSelector, ResourceList, Wire
+
+
+# --- PodGroup ---
+class NetworkTopology(Wire):
+    mode: str | None = None
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None
+
+
+class SubGroupPolicy(Wire):
+    name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+
+
+class PodGroupSpec(Wire):
+    min_member: int = 0
+    min_task_member: dict[str, int] | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: ResourceList | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: list[SubGroupPolicy] | None = None
+
+
+class PodGroupCondition(Wire):
+    type: str = ""
+    status: str = ""
+    transition_id: str = msgspec.field(default="", name="transitionID")
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupStatus(Wire):
+    phase: str = ""
+    conditions: list[PodGroupCondition] | None = None
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(KubeObject):
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+
+# --- Queue ---
+class Guarantee(Wire):
+    resource: ResourceList | None = None
+
+
+class NodeGroupTerms(Wire):
+    """Names of node groups."""
+
+    required_during_scheduling_ignored_during_execution: list[str] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[str] | None = None
+
+
+class QueueAffinity(Wire):
+    node_group_affinity: NodeGroupTerms | None = None
+    node_group_anti_affinity: NodeGroupTerms | None = None
+
+
+class QueueSpec(Wire):
+    weight: int = 1
+    extend_clusters: list[dict[str, Any]] | None = None
+    capability: ResourceList | None = None
+    reclaimable: bool | None = None
+    guarantee: Guarantee | None = None
+    deserved: ResourceList | None = None
+    parent: str = ""
+    priority: int = 0
+    affinity: QueueAffinity | None = None
+    type: str = ""
+
+
+class QueueStatus(Wire):
+    state: str = ""
+    allocated: ResourceList | None = None
+
+
+class Queue(KubeObject):
+    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
+    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
+
+
+# --- Numatopology ---
+class NumaResource(Wire):
+    allocatable: str = ""
+    """Ids of what is free, as a list of ranges: ``0-3,8``."""
+
+
+class CpuDetail(Wire):
+    """Where a logical cpu is. Core ids are unique within a socket only."""
+
+    numa: int = 0
+    socket: int = 0
+    core: int = 0
+
+
+class PodAllocation(Wire):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class NumatopologySpec(Wire):
+    policies: dict[str, str] | None = None
+    res_reserved: ResourceList | None = None
+    numares: dict[str, NumaResource] | None = None
+    cpu_detail: dict[str, CpuDetail] | None = None
+    pod_allocations: list[PodAllocation] | None = None
+    """Pods whose cpus are taken off ``allocatable`` already."""
+
+
+class Numatopology(KubeObject):
+    """The NUMA nodes of the Node of the same name."""
+
+    spec: NumatopologySpec = msgspec.field(default_factory=NumatopologySpec)
+
+
+# --- HyperNode ---
+class ExactMatch(Wire):
+    name: str = ""
+
+
+class RegexMatch(Wire):
+    pattern: str = ""
+
+
+class MemberSelector(Wire):
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelSelector | None = None
+
+
+class HyperNodeMember(Wire):
+    type: str = ""
+    """Node or HyperNode."""
+    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
+
+
+class HyperNodeSpec(Wire):
+    tier: int = 0
+    tier_name: str = ""
+    members: list[HyperNodeMember] | None = None
+
+
+class HyperNode(KubeObject):
+    """Nodes, or HyperNodes of lower tiers, that are close to each other in the network."""
+
+    spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)

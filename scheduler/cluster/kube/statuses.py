@@ -1,0 +1,124 @@
+"""Statuses that sessions decide, and the scheduling gate of a Pod that is let in: patches that are tried for as long as
+no newer one on the same object comes, because sessions take them for written.
+"""
+
+import time
+
+import structlog
+
+from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
+from scheduler.api.task import Task
+from scheduler.cluster.kube import bodies
+from scheduler.cluster.kube.backoff import Backoff
+from scheduler.cluster.kube.client import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    ApiClient,
+    ApiError,
+    TransportError,
+)
+from scheduler.cluster.kube.fence import Fence, Fenced
+from scheduler.cluster.kube.lanes import Lanes, Urgency, Work
+from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.sources import object_path
+from scheduler.observability.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+
+class Statuses:
+    """For one event loop; everything is queued and returns at once."""
+
+    def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence) -> None:
+        self._client = client
+        self._lanes = lanes
+        self._metrics = metrics
+        self._fence = fence
+
+    def ungate(self, ungate: Ungate) -> None:
+        """Take the gate off a Pod."""
+        path = object_path(POD, ungate.task.namespace, ungate.task.name)
+        work = self._patch(POD, path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, Priority.WRITE)
+        self._lanes.submit(Urgency.ADMISSION, ("ungate", ungate.task.uid), work)
+
+    def pod(self, update: PodUnschedulable) -> None:
+        """A Pod's PodScheduled condition."""
+        transition = None if update.task.message else time.time()
+        path = f"{object_path(POD, update.task.namespace, update.task.name)}/status"
+        body = bodies.pod_unschedulable(update, transition)
+        self._submit(_pod_key(update.task), self._patch(POD, path, body, STRATEGIC_MERGE_PATCH))
+
+    def drop_pod(self, task: Task) -> None:
+        """Why a Pod waited need not be written any more."""
+        self._lanes.drop(Urgency.STATUS, _pod_key(task))
+
+    def group(self, update: PodGroupStatusUpdate) -> None:
+        """A PodGroup's status; what admits it is urgent."""
+        path, body = object_path(POD_GROUP, update.namespace, update.name), bodies.pod_group_status(update)
+        key = (POD_GROUP.name, update.namespace, update.name)
+        if update.admits:
+            self._lanes.submit(Urgency.ADMISSION, key, self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE))
+        else:
+            self._submit(key, self._patch(POD_GROUP, path, body, MERGE_PATCH))
+
+    def queue(self, update: QueueAllocated) -> None:
+        """What is allocated of a Queue."""
+        path = f"{object_path(QUEUE, '', update.name)}/status"
+        first = self._patch(QUEUE, path, bodies.queue_first_allocated(update), MERGE_PATCH)
+        backoff = Backoff()
+
+        async def work() -> float | None:
+            try:
+                await self._send(path, bodies.queue_allocated(update), JSON_PATCH)
+            except ApiError as error:
+                if error.status == 422:  # there is no status to patch
+                    return await first()
+                return self._again(QUEUE, path, error, backoff)
+            except TransportError as error:
+                return self._again(QUEUE, path, error, backoff)
+            except Fenced:
+                pass
+            return None
+
+        self._submit((QUEUE.name, "", update.name), work)
+
+    def _submit(self, key: tuple[str, str, str], work: Work) -> None:
+        if not self._lanes.submit(Urgency.STATUS, key, work):
+            self._metrics.status_failures.labels(key[0]).inc()
+
+    def _patch(
+        self, kind: Kind, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS
+    ) -> Work:
+        backoff = Backoff()
+
+        async def work() -> float | None:
+            try:
+                await self._send(path, body, content_type, priority)
+            except (ApiError, TransportError) as error:
+                return self._again(kind, path, error, backoff)
+            except Fenced:
+                pass
+            return None
+
+        return work
+
+    async def _send(self, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS) -> None:
+        await self._client.request(
+            "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
+        )
+
+    def _again(self, kind: Kind, path: str, error: ApiError | TransportError, backoff: Backoff) -> float | None:
+        """Seconds until it is tried again; None if there is no point."""
+        if isinstance(error, TransportError) or error.transient:
+            return backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        namesake = error.status == 422 and "metadata.uid" in error.message
+        if error.status not in (404, 409) and not namesake:  # it is not that the object is gone or another
+            self._metrics.status_failures.labels(kind.name).inc()
+            log.error("a status could not be written", path=path, error=str(error))
+        return None
+
+
+def _pod_key(task: Task) -> tuple[str, str, str]:
+    return (POD.name, task.namespace, task.name)

@@ -1,0 +1,102 @@
+"""Commands aimed at objects of one kind: which wait, and what each asks for.
+
+A Command is carried out first and deleted then, so that a crash between the two loses none; carrying one out twice does
+no harm.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from scheduler.api.batch import Action, Command
+from scheduler.api.kinds import COMMAND, Kind, find_kind
+from scheduler.api.objects import KubeObject
+from scheduler.controllers.effects import Delete, Plan, Post
+from scheduler.controllers.posts import malformed, warning
+from scheduler.controllers.store import Key, Store
+
+PATIENCE: Final = 30.0
+"""Seconds that a Command waits for what it needs: its target, or another Command."""
+
+
+class Commands:
+    """For one thread."""
+
+    def __init__(self, store: Store, target: Kind, actions: Collection[Action], not_there: str) -> None:
+        """``target``: the kind; ``actions``: what its objects can do; ``not_there``: the reason of the Event on a
+        Command whose target does not exist."""
+        self._store = store
+        self._target = target
+        self._actions = actions
+        self._not_there = not_there
+        self._seen: dict[Key, dict[Key, float]] = {}
+        """Target -> Command -> when it was first seen."""
+
+    def observe(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
+        """The objects to look at."""
+        before, after = self._aim(old), self._aim(new)
+        if old is not None and before is not None and before != after:
+            seen = self._seen.get(before, {})
+            seen.pop(_key(old), None)
+            if not seen:
+                self._seen.pop(before, None)
+        if new is not None and after is not None:
+            self._seen.setdefault(after, {}).setdefault(_key(new), now)
+        return [key for key in dict.fromkeys((before, after)) if key is not None]
+
+    def of(self, key: Key) -> list[Command]:
+        """Those aimed at an object, the oldest first; resource versions tell those of one second apart."""
+        found = [self._store.get(COMMAND, Command, *each) for each in self._seen.get(key, ())]
+        return sorted((command for command in found if command is not None), key=_age)
+
+    def next(self, key: Key) -> Command | None:
+        """The oldest Command aimed at an object."""
+        return next(iter(self.of(key)), None)
+
+    def patience(self, key: Key, command: Command, now: float) -> float:
+        """Seconds that a Command aimed at an object may still wait."""
+        return max(0.0, self._seen[key][_key(command)] + PATIENCE - now)
+
+    def without_target(self, key: Key, now: float) -> Plan:
+        """There is no such object (yet): Commands for it wait a while, then go."""
+        command = self.next(key)
+        if command is None:
+            return Plan()
+        left = self.patience(key, command, now)
+        if left > 0:
+            return Plan(after=left)
+        message = f"{self._target.name.lower()} {'/'.join(filter(None, key))} is not there"
+        return Plan([[self._missing(command, message)], [delete(command)]], after=0.0)
+
+    def action_of(self, command: Command, target: KubeObject) -> tuple[Action | None, Post | None]:
+        """What a Command asks of its target; None and what to tell of a Command that asks nothing of it."""
+        kind, meta = self._target.name.lower(), target.metadata
+        uid = command.target.uid if command.target is not None else ""
+        if uid and uid != meta.uid:
+            return None, self._missing(command, f"{kind} {meta.name} ({uid}) is not there any more")
+        if command.action in self._actions:
+            return Action(command.action), None
+        problem = f"{command.action[:64]!r} is nothing a {kind} can do: {', '.join(sorted(self._actions))}"
+        return None, malformed(COMMAND, command, "action", problem)
+
+    def _missing(self, command: Command, message: str) -> Post:
+        return warning(COMMAND, command, self._not_there, message)
+
+    def _aim(self, command: Command | None) -> Key | None:
+        """The object that a Command is aimed at, if it is of our kind."""
+        target = command.target if command is not None else None
+        if command is None or target is None or find_kind(target.api_version, target.kind) is not self._target:
+            return None
+        return (command.metadata.namespace if self._target.namespaced else "", target.name)
+
+
+def delete(command: Command) -> Delete:
+    return Delete(COMMAND, *_key(command), command.metadata.uid)
+
+
+def _key(command: Command) -> Key:
+    return command.metadata.namespace, command.metadata.name
+
+
+def _age(command: Command) -> tuple[str, int, str, Key]:
+    version = command.metadata.resource_version
+    return command.metadata.creation_timestamp or "", len(version), version, _key(command)

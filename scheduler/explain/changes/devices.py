@@ -1,0 +1,151 @@
+"""Changes about devices that Pods claim: more of them on a node, more of them for the queue."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.device_amounts import device_class_of
+from scheduler.api.kinds import QUEUE, RESOURCE_SLICE
+from scheduler.api.reasons import Shortage
+from scheduler.api.task import Task
+from scheduler.explain.amounts import quantity, unit_of, units
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.nodes import passing, room
+from scheduler.plugins.predicates.dynamic_resources.books import Books
+from scheduler.plugins.predicates.dynamic_resources.claims import Claims
+from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter, SharedClaimFilter
+from scheduler.plugins.predicates.dynamic_resources.demand import Ask
+from scheduler.plugins.predicates.dynamic_resources.devices import Device
+from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
+from scheduler.plugins.predicates.dynamic_resources.search import may_select, selected
+
+_SPARE: Final = 4
+
+
+# --- on a node ---
+def more_devices(evidence: Evidence) -> Iterator[Plan]:
+    """Devices like those that are there, on the node that has room for the Pods and lacks fewest."""
+    session = evidence.session
+    with evidence.crowded() as left:
+        asking = [task for task in left if task.cls.device_claims]
+        rows = _open_but_for_devices(evidence, asking[0]) if asking else []
+    if not rows:
+        return
+    stock = _Stock(evidence, asking)
+    row = min(rows, key=lambda row: (sum(stock.missing(row).values()), row))
+    levers = []
+    for name, number in stock.missing(row).items():
+        model = stock.model(row, name)
+        if model is None:
+            return
+        change = partial(_with_devices, evidence, session.nodes.names[row], name, model)
+        levers.append(Lever(ChangeKind.DEVICES, number, number * _SPARE, change, name))
+    if levers:
+        yield tuple(levers)
+
+
+def _open_but_for_devices(evidence: Evidence, task: Task) -> list[int]:
+    """The nodes that lack nothing else for a Pod."""
+    session = evidence.session
+    filters = [
+        f for f in session.filters(task.cls, evidence.job) if not isinstance(f, DeviceFilter | SharedClaimFilter)
+    ]
+    fits = np.intersect1d(np.flatnonzero(passing(session, filters)), evidence.rows)
+    return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task)]
+
+
+class _Stock:
+    """What some Pods ask for of each DeviceClass, and which devices there are for it."""
+
+    def __init__(self, evidence: Evidence, tasks: Sequence[Task]) -> None:
+        snapshot = evidence.session.snapshot
+        self._inventory = Inventory(snapshot.resource_slices, snapshot.nodes.facts, None)
+        self._books = Books(self._inventory)
+        claims = Claims(snapshot, self._books, evidence.session.malformed_field)
+        self.asked: Counter[str] = Counter()
+        """DeviceClass -> number of devices."""
+        self._asks: dict[str, Ask] = {}
+        shared: set[str] = set()
+        for task in tasks:
+            for wanted in claims.of_class(task.cls).wanted:
+                if wanted.key in shared:
+                    continue
+                shared |= {wanted.key} - {""}
+                for alternatives in wanted.demand.requests:
+                    ask = alternatives[-1]
+                    if not ask.everything:
+                        self.asked[ask.device_class] += ask.spec.count
+                        self._asks.setdefault(ask.device_class, ask)
+
+    def missing(self, row: int) -> dict[str, int]:
+        """DeviceClass -> how many more of its devices would have to be free on a node; classes that lack none are left
+        out, and if none does, each lacks one."""
+        free = {name: self._free(row, ask) for name, ask in self._asks.items()}
+        short = {name: number - free[name] for name, number in self.asked.items() if number > free[name]}
+        return short or dict.fromkeys(self.asked, 1)
+
+    def _free(self, row: int, ask: Ask) -> int:
+        books = self._books
+        there = selected(self._inventory.at(row), ask)
+        return sum(books.free(device) and books.consumption(device, ask) is not None for device in there)
+
+    def model(self, row: int, name: str) -> Device | None:
+        """A device of the class, of the node if it has one; None: there is none that others could be made like."""
+        ask = self._asks[name]
+        everywhere = (device for device in self._inventory.by_id.values() if may_select(device, ask))
+        return next((d for d in (*selected(self._inventory.at(row), ask), *everywhere) if not d.counters), None)
+
+
+def _with_devices(evidence: Evidence, node: str, name: str, model: Device, degree: int) -> Step:
+    """So many more, on the slice of the model if that is the node's own, else on a slice that is made for the node."""
+    text = f"{degree} more device{'s' * (degree > 1)} of class {name} on node {node}"
+    theirs, server = model.slice.metadata.name, evidence.cluster.server
+    devices = (server.find(RESOURCE_SLICE, "", theirs) or {}).get("spec", {}).get("devices") or ()
+    original = next(device for device in devices if device["name"] == model.spec.name)
+    made = [{**_alone(original), "name": f"{model.spec.name}-more-{i}"} for i in range(1, degree + 1)]
+    if model.slice.spec.node_name == node:
+        return Step(text, (Edit(RESOURCE_SLICE, "", theirs, partial(_extended, made)),))
+    own = evidence.unused(RESOURCE_SLICE, f"{node}-{model.driver}-more")
+    pool = {"name": own, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": model.driver, "nodeName": node, "pool": pool, "devices": made}
+    return Step(text, (Edit(RESOURCE_SLICE, "", own, lambda blank: {**blank, "spec": spec}, creates=True),))
+
+
+def _alone(device: Raw) -> Raw:
+    """A device without what says for which nodes it is: that is said by its slice."""
+    return {key: value for key, value in device.items() if key not in ("nodeName", "nodeSelector", "allNodes")}
+
+
+def _extended(devices: Sequence[Raw], raw: Raw) -> Raw:
+    spec = raw["spec"]
+    return {**raw, "spec": {**spec, "devices": [*spec["devices"], *devices]}}
+
+
+# --- of a queue ---
+def raise_device_limit(evidence: Evidence) -> Iterator[Plan]:
+    """Let the queue, and those above it, have more devices of a class, or more of their capacity."""
+    over = [s for s in evidence.shortages("Queue") if device_class_of(s.resource)]
+    number = 1 if evidence.job.waiting_for_queue else max(len(evidence.wanted), 1)
+    levers = []
+    for shortage in over:
+        guess = units(shortage.resource, shortage.asked * number - shortage.free)
+        change, what = partial(_with_limit, shortage), f"{shortage.name} {shortage.resource}"
+        levers.append(Lever(ChangeKind.DEVICE_QUOTA, guess, guess * _SPARE, change, what))
+    if levers:
+        yield tuple(levers)
+
+
+def _with_limit(shortage: Shortage, degree: int) -> Step:
+    queue, resource = shortage.name, shortage.resource
+    then = quantity(resource, shortage.limit + degree * unit_of(resource))
+    text = f"raise queue {queue}'s capability {resource} from {quantity(resource, shortage.limit)} to {then}"
+
+    def raised(raw: Raw) -> Raw:
+        raw["spec"]["capability"] = {**(raw["spec"].get("capability") or {}), resource: then}
+        return raw
+
+    return Step(text, (Edit(QUEUE, "", queue, raised),))

@@ -1,0 +1,190 @@
+"""Changes about volumes: more of them, more storage to make them from, more places for them on a node."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.kinds import CLAIM, CSI_NODE, STORAGE_CAPACITY, VOLUME
+from scheduler.api.names import MEMORY, STORAGE
+from scheduler.api.objects import LabelSelector
+from scheduler.api.quantity import QuantityError
+from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
+from scheduler.api.task import Task
+from scheduler.explain.amounts import grain_of, quantity, unit_of, units
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
+from scheduler.explain.nodes import passing, room
+from scheduler.explain.volumes import largest
+from scheduler.plugins.predicates.plugin import Predicates
+from scheduler.plugins.predicates.volumes.claims import Wanted, claim_key, is_bound, wanted_by
+from scheduler.plugins.predicates.volumes.disks import Disks
+from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
+
+_SINGLE: Final = 3
+"""So many CSIStorageCapacities are tried one by one."""
+_SPARE: Final = 4
+_MODE: Final = "ReadWriteOnce"
+_SMALL: Final = "1Gi"
+"""Of a claim that is made up."""
+
+
+# --- volumes ---
+def more_volumes(evidence: Evidence) -> Iterator[Plan]:
+    """Volumes for claims that are not bound: as many of each sort as there are such claims. A claim that is missing is
+    made with its volume."""
+    keys = _claims(evidence)
+    levers = [
+        whole(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
+        for key in keys
+        if key not in evidence.session.snapshot.claims
+    ]
+    sorts: dict[Wanted, list[PersistentVolumeClaim]] = {}
+    for claim, wanted in _unbound(evidence, keys):
+        if claim.spec.volume_name not in evidence.session.snapshot.volumes:
+            sorts.setdefault(wanted, []).append(claim)
+    for wanted, claims in sorts.items():
+        change = partial(_with_volumes, evidence, wanted, claims)
+        levers.append(Lever(ChangeKind.VOLUMES, len(claims), len(claims), change, claim_key(claims[0])))
+    if levers:
+        yield tuple(levers)
+
+
+def _claims(evidence: Evidence) -> list[str]:
+    """The keys of the claims of Pods that find no node, where the predicates on volumes refuse some node."""
+    predicates = evidence.session.plugin(Predicates)
+    if predicates is None:
+        return []
+    with evidence.crowded() as left:
+        refused = [task for task in left if task.cls.claims and not _everywhere(evidence, predicates, task)]
+    return list(dict.fromkeys(f"{task.namespace}/{mounted.name}" for task in refused for mounted in task.cls.claims))
+
+
+def _everywhere(evidence: Evidence, predicates: Predicates, task: Task) -> bool:
+    return bool(passing(evidence.session, predicates.volumes.filters(task.cls)).all())
+
+
+def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, Wanted]]:
+    """The claims that are there and not bound, and what they ask for."""
+    for key in keys:
+        claim = evidence.session.snapshot.claims.get(key)
+        if claim is not None and not is_bound(claim):
+            try:
+                yield claim, wanted_by(claim, claim.spec.volume_name)
+            except QuantityError:
+                continue  # the predicate tells of it
+
+
+def _with_claim(evidence: Evidence, key: str) -> Step:
+    namespace, _, name = key.partition("/")
+    volume = evidence.unused(VOLUME, f"volume-for-{namespace}-{name}")
+    amounts = {STORAGE: _SMALL}
+    asked: Raw = {"accessModes": [_MODE], "resources": {"requests": amounts}, "volumeName": volume}
+    held = {"namespace": namespace, "name": name}
+    given: Raw = {"accessModes": [_MODE], "capacity": amounts, "claimRef": held}
+    edits = (
+        Edit(CLAIM, namespace, name, lambda blank: {**blank, "spec": {**asked, "storageClassName": ""}}, creates=True),
+        Edit(VOLUME, "", volume, lambda blank: {**blank, "spec": given}, creates=True),
+    )
+    return Step(f"create PersistentVolumeClaim {key}, and a volume for it", edits)
+
+
+def _with_volumes(evidence: Evidence, wanted: Wanted, claims: Sequence[PersistentVolumeClaim], degree: int) -> Step:
+    size = quantity(MEMORY, float(wanted.size))
+    spec: Raw = {
+        "capacity": {STORAGE: size},
+        "accessModes": sorted(wanted.access_modes),
+        "storageClassName": wanted.storage_class,
+        "volumeMode": wanted.volume_mode,
+        **({"volumeAttributesClassName": wanted.attributes_class} if wanted.attributes_class else {}),
+    }
+    labels = _labels(claims[0].spec.selector)
+    chosen = [claim_key(claim) for claim in claims[:degree]]
+
+    def made(blank: Raw) -> Raw:
+        return {**blank, "metadata": {**blank["metadata"], "labels": labels}, "spec": spec}
+
+    names = [wanted.reserved or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
+    sort = f" of class {wanted.storage_class}" if wanted.storage_class else " without a class"
+    text = f"{degree} volume{'s' * (degree > 1)} more of {size}{sort}, {', '.join(spec['accessModes'])}"
+    text += f" (for claim{'s' * (degree > 1)} {listed(chosen)})"
+    return Step(text, tuple(Edit(VOLUME, "", name, made, creates=True) for name in names))
+
+
+def _labels(selector: LabelSelector | None) -> dict[str, str]:
+    return dict((selector.match_labels if selector is not None else None) or {})
+
+
+# --- storage ---
+def more_storage(evidence: Evidence) -> Iterator[Plan]:
+    """Storage of which a driver says that too little is left for a claim, where most is left."""
+    asked: dict[str, int] = {}
+    for _, wanted in _unbound(evidence, _claims(evidence)):
+        asked[wanted.storage_class] = max(wanted.size, asked.get(wanted.storage_class, 0))
+    for storage_class, size in asked.items():
+        there = evidence.session.snapshot.storage_capacities.values()
+        of_class = [capacity for capacity in there if capacity.storage_class_name == storage_class]
+        for capacity in sorted(of_class, key=lambda capacity: (-largest(capacity), capacity.metadata.name))[:_SINGLE]:
+            missing, name = units(MEMORY, size - largest(capacity)), capacity.metadata.name
+            if missing > 0:
+                change = partial(_with_storage, capacity)
+                yield (Lever(ChangeKind.STORAGE, missing, missing * _SPARE, change, name, grain_of(MEMORY)),)
+
+
+def _with_storage(capacity: CsiStorageCapacity, degree: int) -> Step:
+    meta, now = capacity.metadata, largest(capacity)
+    field = "capacity" if capacity.maximum_volume_size is None else "maximumVolumeSize"
+    more = degree * unit_of(MEMORY)
+    then = quantity(MEMORY, now + more)
+    text = (
+        f"{quantity(MEMORY, more)} more storage of class {capacity.storage_class_name} "
+        f"({field} of CSIStorageCapacity {meta.namespace}/{meta.name} {then})"
+    )
+    edit = Edit(STORAGE_CAPACITY, meta.namespace, meta.name, lambda raw: {**raw, field: then})
+    return Step(text, (edit,))
+
+
+# --- places on a node ---
+def more_attachments(evidence: Evidence) -> Iterator[Plan]:
+    """Let more volumes be attached to the node that has room for most of the Pods otherwise."""
+    predicates, session = evidence.session.plugin(Predicates), evidence.session
+    with evidence.crowded() as left:
+        asking = [task for task in left if task.cls.claims]
+        situation = predicates.volumes.situation(asking[0].cls) if predicates is not None and asking else None
+        if situation is None or not (situation.fresh or situation.known):
+            return
+        others = [f for f in session.filters(asking[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
+        open_rows = np.intersect1d(np.flatnonzero(passing(session, others)), evidence.rows)
+        rooms = {row: room(session.nodes.idle[:, row], asking[0]) for row in open_rows.tolist()}
+    row = max(rooms, key=lambda row: (rooms[row], -row), default=None)
+    if row is None or not rooms[row]:
+        return
+    attached, number = (
+        Attachments(session.snapshot, session.nodes, Disks(session.snapshot)),
+        min(rooms[row], len(asking)),
+    )
+    new = dict(situation.fresh)
+    for disk in situation.known:
+        new[disk.driver] = new.get(disk.driver, 0) + (row not in attached.rows.get(disk, ()))
+    levers = []
+    for driver, each in new.items():
+        limit = attached.limits[driver][row]
+        missing = int(attached.counts[driver][row] + each * number - limit) if np.isfinite(limit) else 0
+        if missing > 0:
+            change = partial(_with_limit, session.nodes.names[row], driver, int(limit))
+            levers.append(Lever(ChangeKind.ATTACHMENTS, missing, missing * _SPARE, change, driver))
+    if levers:
+        yield tuple(levers)
+
+
+def _with_limit(node: str, driver: str, now: int, degree: int) -> Step:
+    def raised(raw: Raw) -> Raw:
+        drivers = raw["spec"]["drivers"]
+        fresh = [{**e, "allocatable": {"count": now + degree}} if e["name"] == driver else e for e in drivers]
+        return {**raw, "spec": {**raw["spec"], "drivers": fresh}}
+
+    text = (
+        f"room for {degree} more volume{'s' * (degree > 1)} of driver {driver} on node {node} ({now + degree} in all)"
+    )
+    return Step(text, (Edit(CSI_NODE, "", node, raised),))

@@ -1,0 +1,97 @@
+"""Changes that open nodes on loan (``tdm``): Pods that may go there, and hours in which they may."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.kinds import POD
+from scheduler.api.names import REVOCABLE_ZONE
+from scheduler.api.task import revocable
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
+from scheduler.plugins.tdm.plugin import ZONE
+from scheduler.plugins.tdm.zones import Hours, HoursError, parse_hours
+
+_MINUTE: Final = 60
+_DAY: Final = 24 * 60
+"""Minutes."""
+_ANY: Final = "*"
+_ALWAYS: Final = "00:00-00:00"
+
+
+def use_loans(evidence: Evidence) -> Iterator[Plan]:
+    """Let as many Pods as it takes do with nodes on loan, and a zone begin earlier or end later, by so many minutes
+    that it is open now."""
+    zones = _zones(evidence)
+    if not zones:
+        return
+    with evidence.crowded() as left:
+        names = [task.name for task in left if not revocable(task.cls.annotations)]
+    change = partial(_revocable, evidence.job.namespace, names)
+    pods = (Lever(ChangeKind.REVOCABLE, len(names), len(names), change),) if names else ()
+    if pods:
+        yield pods
+    for hours in sorted(_opened(evidence, zones), key=lambda lever: lever.guess):
+        yield (*pods, hours)
+
+
+def _revocable(namespace: str, names: list[str], degree: int) -> Step:
+    chosen = names[:degree]
+    what = f"{len(chosen)} Pod{'s' * (len(chosen) > 1)} ({listed(chosen)})"
+    text = f"let {what} do with nodes on loan: annotation {REVOCABLE_ZONE}={_ANY}"
+    return Step(text, tuple(Edit(POD, namespace, name, _made_revocable) for name in chosen))
+
+
+def _made_revocable(pod: Raw) -> Raw:
+    pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), REVOCABLE_ZONE: _ANY}
+    return pod
+
+
+def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Lever]:
+    """The hours of zones that are closed now."""
+    arguments, now = evidence.session.arguments("tdm"), evidence.session.now
+    for zone in zones:
+        key = f"{ZONE}{zone}"
+        try:
+            hours = parse_hours(arguments.text(key, ""))
+        except HoursError:
+            text = f"give revocable zone {zone} hours in tdm's arguments: {_ALWAYS}"
+            yield whole(ChangeKind.HOURS, Step(text, arguments=_hours(key, _ALWAYS)), zone)
+            continue
+        if not hours.contains(now):
+            yield _widened(zone, key, hours, now)
+
+
+def _widened(zone: str, key: str, hours: Hours, now: float) -> Lever:
+    local = datetime.fromtimestamp(now)
+    minute, start, end = local.hour * 60 + local.minute, hours.start // _MINUTE, hours.end // _MINUTE
+    before, after = (start - minute) % _DAY, (minute - end) % _DAY + 1
+    earlier = before <= after
+
+    def at(degree: int) -> Step:
+        first, last = (start - degree, end) if earlier else (start, end + degree)
+        text = f"{_clock(first)}-{_clock(last)}"
+        what = f"begin {degree} min earlier" if earlier else f"end {degree} min later"
+        words = f"let revocable zone {zone} {what}: {text} rather than {hours.text} (it is {_clock(minute)})"
+        return Step(words, arguments=_hours(key, text))
+
+    return Lever(ChangeKind.HOURS, min(before, after), _DAY - (end - start) % _DAY, at, zone)
+
+
+def _clock(minute: int) -> str:
+    return f"{minute % _DAY // 60:02}:{minute % 60:02}"
+
+
+def _hours(key: str, text: str) -> dict[str, dict[str, str]]:
+    return {"tdm": {key: text}}
+
+
+def _zones(evidence: Evidence) -> list[str]:
+    """The zones that nodes are in."""
+    if "tdm" not in evidence.plugins():
+        return []
+    codes, names = evidence.session.nodes.facts.label_column(REVOCABLE_ZONE)
+    return [names[code] for code in np.unique(codes[codes >= 0]).tolist() if names[code]]

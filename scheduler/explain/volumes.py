@@ -1,0 +1,97 @@
+"""What the claims of a Pod that finds no node ask for, and what there is for them."""
+
+from collections.abc import Iterable, Iterator
+
+from scheduler.api.names import MEMORY, NO_PROVISIONER
+from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
+from scheduler.api.task import Task
+from scheduler.explain.amounts import quantity
+from scheduler.explain.explanation import Gate, Held
+from scheduler.explain.nodes import passing
+from scheduler.explain.witness import Witness
+from scheduler.plugins.predicates.plugin import Predicates
+from scheduler.plugins.predicates.volumes.claims import capacity, class_of, is_bound, is_free, wanted_by
+from scheduler.plugins.predicates.volumes.disks import Disks
+from scheduler.plugins.predicates.volumes.limits import Attachments
+
+
+def volumes(session: Witness, task: Task) -> Iterator[Gate]:
+    """A gate for each claim, where the predicates on volumes refuse some node."""
+    predicates = session.plugin(Predicates)
+    if predicates is None or not task.cls.claims:
+        return
+    nodes = len(session.nodes)
+    left = int(passing(session, predicates.volumes.filters(task.cls)).sum())
+    for mounted in task.cls.claims if left < nodes else ():
+        claim = session.snapshot.claims.get(f"{task.namespace}/{mounted.name}")
+        what = "does not exist" if claim is None else _told(session, claim)
+        yield Gate(
+            Held.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
+        )
+    situation = predicates.volumes.situation(task.cls)
+    if situation.fresh and left < nodes:
+        yield from _places(session, task, situation.fresh)
+
+
+def _places(session: Witness, task: Task, fresh: Iterable[tuple[str, int]]) -> Iterator[Gate]:
+    """Where nodes cannot have as many volumes of a driver attached as the Pod needs."""
+    attached = Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
+    for driver, needed in fresh:
+        left = attached.limits[driver] - attached.counts[driver]
+        number, row = int((left < needed).sum()), int(left.argmax())
+        if number:
+            most = f"{left[row]:g} of {attached.limits[driver][row]:g} on node {session.nodes.names[row]}"
+            text = f"{number} nodes have fewer places left than that for volumes of {driver}, most are left: {most}"
+            yield Gate(Held.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
+
+
+def _told(session: Witness, claim: PersistentVolumeClaim) -> str:
+    if is_bound(claim):
+        return f"is bound to volume {claim.spec.volume_name}"
+    name = class_of(claim)
+    try:
+        size = quantity(MEMORY, wanted_by(claim).size)
+    except QuantityError:
+        return "asks for no amount"
+    of_class = f"of class {name}" if name else "without a class"
+    return f"asks for {size} {of_class}: {_free(session, name)}, {_made(session, name)}"
+
+
+def _free(session: Witness, storage_class: str) -> str:
+    sizes = []
+    for volume in session.snapshot.volumes.values():
+        if is_free(volume) and class_of(volume) == storage_class:
+            try:
+                sizes.append(capacity(volume))
+            except QuantityError:
+                continue  # the predicate tells of it
+    if not sizes:
+        return "no such volume is free"
+    number = "1 such volume is" if len(sizes) == 1 else f"{len(sizes)} such volumes are"
+    return f"{number} free, the largest of {quantity(MEMORY, max(sizes))}"
+
+
+def _made(session: Witness, name: str) -> str:
+    """Who makes volumes of a class, and what is left of its storage."""
+    storage = session.snapshot.storage_classes.get(name)
+    if storage is None:
+        return f"and there is no StorageClass {name}" if name else "and nobody makes one"
+    if storage.provisioner in ("", NO_PROVISIONER):
+        return "and nobody makes more"
+    text = f"and {storage.provisioner} makes more"
+    driver = session.snapshot.csi_drivers.get(storage.provisioner)
+    if driver is None or not driver.spec.storage_capacity:
+        return text
+    there = [c for c in session.snapshot.storage_capacities.values() if c.storage_class_name == name]
+    most = max(map(largest, there), default=0)
+    return f"{text} of up to {quantity(MEMORY, most)}, by its CSIStorageCapacities"
+
+
+def largest(storage: CsiStorageCapacity) -> int:
+    """Bytes of the largest volume that could be made; 0 if that cannot be read, of which the predicate tells."""
+    text = storage.capacity if storage.maximum_volume_size is None else storage.maximum_volume_size
+    try:
+        return parse_quantity(text or 0)
+    except QuantityError:
+        return 0

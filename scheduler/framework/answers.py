@@ -1,0 +1,191 @@
+"""What the plugins of a session say together, question by question: orders, votes, limits, victims, nodes.
+
+How the answers of several become one is told by the extension point that a question belongs to (``extension``).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from scheduler.api.hypernode import HyperNode
+from scheduler.api.job import Job
+from scheduler.api.node import Column
+from scheduler.api.queue import Queue
+from scheduler.api.reasons import Refusal
+from scheduler.api.subjob import SubJob
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import Filter, Score
+from scheduler.framework.combining import Function, Functions
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    FIGURES,
+    HYPER_NODE_GRADIENT,
+    HYPER_NODE_ORDER,
+    JOB_ENQUEUEABLE,
+    JOB_ENQUEUED,
+    JOB_ORDER,
+    JOB_PIPELINED,
+    JOB_READY,
+    JOB_STARVING,
+    JOB_VALID,
+    NODE_ORDER,
+    OVERUSED,
+    PREDICATE,
+    PREEMPTIVE,
+    QUEUE_ORDER,
+    SUB_JOB_ORDER,
+    SUB_JOB_PIPELINED,
+    SUB_JOB_READY,
+    TASK_ORDER,
+    VICTIM_LIMIT,
+    VICTIM_QUEUE_ORDER,
+    VICTIM_TASKS,
+    ExtensionPoint,
+)
+from scheduler.framework.figures import Figures
+from scheduler.framework.tenants import Bound
+
+Key = tuple[Any, ...]
+
+
+class Answers:
+    """The functions that plugins registered, as answers to the questions of actions."""
+
+    def __init__(self, tiers: int) -> None:
+        """``tiers``: how many there are in the configuration."""
+        self._functions = Functions(tiers)
+        self._bounds: dict[Function, Bound] = {}
+        self._moving: set[ExtensionPoint] = set()
+
+    def functions(self, point: ExtensionPoint) -> list[list[Function]]:
+        """The functions registered at a point, tier by tier."""
+        return self._functions.at(point)
+
+    def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
+        """What the plugins answer together at a point, by its combinator (see ``Functions.ask``)."""
+        return self._functions.ask(point, *arguments)
+
+    # --- orders ---
+    def moves(self, point: ExtensionPoint) -> bool:
+        """Whether keys of this order change when others than the one they are of get something."""
+        return point in self._moving
+
+    @cached_property
+    def job_rank(self) -> Callable[[Job], Key]:
+        """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
+        return self._functions.key(JOB_ORDER)
+
+    @cached_property
+    def job_key(self) -> Callable[[Job], Key]:
+        rank = self.job_rank
+        return lambda job: (*rank(job), job.creation, job.key)
+
+    @cached_property
+    def queue_key(self) -> Callable[[Queue], Key]:
+        rank = self._functions.key(QUEUE_ORDER)
+        return lambda queue: (*rank(queue), queue.creation, queue.name)
+
+    @cached_property
+    def victim_queue_key(self) -> Callable[[Queue, Queue], Key]:
+        """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
+        return self._functions.key(VICTIM_QUEUE_ORDER)
+
+    @cached_property
+    def task_key(self) -> Callable[[Task], Key]:
+        rank = self._functions.key(TASK_ORDER)
+        return lambda task: (*rank(task), task.index, task.creation, task.uid)
+
+    @cached_property
+    def sub_job_key(self) -> Callable[[SubJob], Key]:
+        rank = self._functions.key(SUB_JOB_ORDER)
+        return lambda sub_job: (*rank(sub_job), sub_job.index, sub_job.key)
+
+    # --- jobs ---
+    def job_valid(self, job: Job) -> Refusal | None:
+        refusal: Refusal | None = self.ask(JOB_VALID, job)
+        return refusal
+
+    def job_missing(self, job: Job) -> int:
+        """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
+        missing: int = self.ask(JOB_READY, job)
+        return missing
+
+    def job_ready(self, job: Job) -> bool:
+        return self.job_missing(job) == 0
+
+    def job_pipelined(self, job: Job) -> bool:
+        return bool(self.ask(JOB_PIPELINED, job))
+
+    def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
+        """``job_missing`` of a sub-group; of the job, where it has none."""
+        if sub_job is None or not job.grouped:
+            return self.job_missing(job)
+        missing: int = self.ask(SUB_JOB_READY, sub_job)
+        return missing
+
+    def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> bool:
+        return self.sub_job_missing(job, sub_job) == 0
+
+    def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> bool:
+        """``job_pipelined`` of a sub-group; of the job, where it has none."""
+        if sub_job is None or not job.grouped:
+            return self.job_pipelined(job)
+        return bool(self.ask(SUB_JOB_PIPELINED, sub_job))
+
+    def job_starving(self, job: Job) -> bool:
+        return bool(self.ask(JOB_STARVING, job))
+
+    def job_enqueueable(self, job: Job) -> bool:
+        return bool(self.ask(JOB_ENQUEUEABLE, job))
+
+    def job_enqueued(self, job: Job) -> None:
+        self.ask(JOB_ENQUEUED, job)
+
+    # --- queues ---
+    def overused(self, queue: Queue) -> Refusal | None:
+        refusal: Refusal | None = self.ask(OVERUSED, queue)
+        return refusal
+
+    def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
+        """How many of ``wanted`` tasks of the class the queue may be given now."""
+        room: int = self.ask(ALLOCATABLE, queue, job, cls, wanted)
+        return room
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        return bool(self.ask(PREEMPTIVE, queue, tasks))
+
+    # --- victims ---
+    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
+        """Those to be evicted by shuffle."""
+        victims: list[Task] = self.ask(VICTIM_LIMIT, self.ask(VICTIM_TASKS, candidates))
+        return victims
+
+    def bound(self, function: Function) -> Bound | None:
+        """The bound of a victim function; None: it may approve of anybody."""
+        return self._bounds.get(function)
+
+    # --- nodes and HyperNodes ---
+    def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+        return [one for some in self.ask(PREDICATE, cls, job) for one in some]
+
+    def scores(self, cls: TaskClass, job: Job) -> list[Score]:
+        return [one for some in self.ask(NODE_ORDER, cls, job) for one in some]
+
+    def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
+        """The HyperNodes within one that may take the tasks of a job or sub-job, those to be tried first in front: a
+        list for each degree of closeness. ``evict``: tasks there may be evicted for it."""
+        answer: list[list[HyperNode]] | None = self.ask(HYPER_NODE_GRADIENT, target, within, evict)
+        return [[within]] if answer is None else answer
+
+    def hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
+        """How good each HyperNode is for a sub-job as a whole; the higher the better."""
+        scores: Column = np.zeros(len(hyper_nodes)) + self.ask(HYPER_NODE_ORDER, sub_job, hyper_nodes)
+        return scores
+
+    # --- reports ---
+    def figures(self) -> list[Figures]:
+        """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
+        figures: list[Figures] = self.ask(FIGURES)
+        return figures

@@ -1,0 +1,71 @@
+"""Why nodes do not take the tasks of one class: how many for which reason, and which of them no eviction could open."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from scheduler.api.node import Mask, Nodes, Rows
+from scheduler.api.reasons import FitErrors, Shortage
+from scheduler.api.resource import Vector
+from scheduler.framework.columns import Filter, MeasuringFilter, Nowhere, Scope
+
+
+class Refusals:
+    """What amounts and filters say against nodes."""
+
+    def __init__(self, nodes: Nodes, request: Vector, dims: Sequence[int], filters: Sequence[Filter]) -> None:
+        """``dims``: the resources in which the request is compared with nodes."""
+        self._nodes = nodes
+        self._request = request
+        self._dims = dims
+        self._filters = filters
+
+    def fit_errors(self, names: Sequence[str], rows: Rows, admitted: Rows) -> FitErrors:
+        """Why none of the rows takes a task now. ``names`` are resource names; ``admitted`` are those of the rows that
+        filters would let it onto: of these is told what there is too little of, if there are any."""
+        errors = FitErrors(len(rows))
+        hopeless = next((condition for condition in self._filters if isinstance(condition, Nowhere)), None)
+        if hopeless is not None:
+            errors.reasons.update(dict(hopeless.reasons(rows)))
+            return errors
+        future = self._nodes.future_idle()
+        usable = admitted if len(admitted) else rows
+        for d in self._dims:
+            short = future[d, rows] < self._request[d]
+            number = int(short.sum())
+            if number:
+                errors.reasons[f"Insufficient {names[d]}"] += number
+                most = float(future[d, usable].max())
+                errors.shortages.append(Shortage(names[d], float(self._request[d]), 0.0, most, "Node"))
+                rows = rows[~short]
+        for condition in self._filters:
+            refused = rows[condition.room(rows) < 1]
+            if len(refused):
+                for reason, number in condition.reasons(refused):
+                    errors.reasons[reason] += number
+                if isinstance(condition, MeasuringFilter):
+                    errors.shortages += condition.shortages(refused)
+                if condition.unresolvable:  # nothing else is asked of a node that cannot be had at all
+                    rows = np.setdiff1d(rows, refused, assume_unique=True)
+        return errors
+
+    def unresolvable(self) -> Mask:
+        """Shape (nodes,): nodes that evicting Pods cannot open."""
+        every = np.arange(len(self._nodes))
+        result: Mask = self._closed.copy()
+        for condition in self._filters:
+            if condition.unresolvable and condition.scope is not Scope.STATIC:
+                rest = every[~result]
+                result[rest] = condition.room(rest) < 1
+        return result
+
+    @cached_property
+    def _closed(self) -> Mask:
+        """Shape (nodes,): those that are unresolvable for the whole session."""
+        every = np.arange(len(self._nodes))
+        closed = np.zeros(len(every), dtype=bool)
+        for condition in self._filters:
+            if condition.unresolvable and condition.scope is Scope.STATIC:
+                closed |= condition.room(every) < 1
+        return closed

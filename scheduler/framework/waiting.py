@@ -1,0 +1,52 @@
+"""Why gangs and their tasks wait, in the words of conditions and Events."""
+
+from collections.abc import Mapping
+
+from scheduler.api.job import Job
+from scheduler.api.names import POD_REASON_SCHEDULABLE, POD_REASON_UNSCHEDULABLE
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.session import Session
+
+
+def gang_message(job: Job) -> str:
+    """``pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. Origin reason is ...``"""
+    ready = job.missing <= 0
+    parts = sorted(
+        [f"{len(tasks)} {status.value}" for status, tasks in job.by_status.items()] + [f"{job.min_member} minAvailable"]
+    )
+    text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(parts)}"
+    pending = job.of(TaskStatus.PENDING)
+    if pending:
+        schedulable = sum(1 for uid in pending if job.transaction.get(uid, (None,))[0] is TaskStatus.ALLOCATED)
+        reasons = ((schedulable, POD_REASON_SCHEDULABLE), (len(pending) - schedulable, POD_REASON_UNSCHEDULABLE))
+        text += "; Pending: " + ", ".join(sorted(f"{number} {reason}" for number, reason in reasons if number))
+    origin = origin_reason(job)
+    return f"{text}. Origin reason is{origin}" if origin else text
+
+
+def origin_reason(job: Job) -> str:
+    """What stands behind a gang that waits: a refusal of the job as a whole, else the first task by name that fits
+    nowhere."""
+    if job.refusals:
+        return f": {'; '.join(dict.fromkeys(r.message for r in job.refusals))}"
+    pending = job.of(TaskStatus.PENDING).values() if job.fit_errors else ()
+    misfits = [task for task in pending if task.cls.id in job.fit_errors and task.uid not in job.transaction]
+    if not misfits:
+        return ""
+    first = min(misfits, key=lambda task: (task.index, task.name))
+    return f" {first.name}: {job.fit_errors[first.cls.id].message()}"
+
+
+def task_reason(session: Session, job: Job, task: Task, status: TaskStatus, told: Mapping[int, str]) -> tuple[str, str]:
+    """Reason and message of a waiting task ("": only its job can say). ``told``: class id -> why it fits nowhere."""
+    row = job.placed.get(task.uid)
+    given = job.transaction.get(task.uid)
+    if row is not None:
+        given = (status, session.nodes.names[row])
+    if given is not None and given[0] is TaskStatus.ALLOCATED:
+        where = f"Pod {task.key} can possibly be assigned to {given[1]}"
+        return POD_REASON_SCHEDULABLE, f"{where}, once minAvailable is satisfied"
+    if given is not None:
+        where = f"Pod {task.key} can possibly be assigned to {given[1]}"
+        return POD_REASON_UNSCHEDULABLE, f"{where}, once resource is released and minAvailable is satisfied"
+    return POD_REASON_UNSCHEDULABLE, told.get(task.cls.id, "")

@@ -1,0 +1,170 @@
+"""The functions that Kubernetes adds to CEL, as they are declared: on quantities, versions, addresses and networks, on
+lists, and by regular expressions.
+
+The CEL library lets nobody add to a function of its own, so lists have no ``indexOf`` and no ``lastIndexOf``; and it
+takes no durations back.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any, Final
+
+import re2
+from cel_expr_python import cel
+
+from scheduler.framework.patterns import options
+from scheduler.plugins.predicates.dynamic_resources import cel_network as net
+from scheduler.plugins.predicates.dynamic_resources import cel_values as values
+
+VALUE: Final = cel.Type.BYTES
+"""What quantities, versions, addresses and networks are to CEL."""
+_TEXT, _INTEGER, _REAL, _TRUTH, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, cel.Type.DYN
+_LIST: Final = cel.Type.List(_ANY)
+_Overload = tuple[cel.Type, list[cel.Type], Callable[..., Any]]
+"""What it returns, what it takes, what it does."""
+
+
+def functions() -> list[cel.FunctionDecl]:
+    """All of them."""
+    return [*_of_values(), *_of_addresses(), *_of_lists(), *_of_patterns()]
+
+
+def _of_values() -> list[cel.FunctionDecl]:
+    nano, parts = values.nano_of, values.version_parts
+    return [
+        _function("quantity", (VALUE, [_TEXT], values.quantity)),
+        _function("isQuantity", (_TRUTH, [_TEXT], _is(values.quantity))),
+        _function("sign", (_INTEGER, [VALUE], values.sign)),
+        _member("isInteger", (_TRUTH, [VALUE], values.is_integer)),
+        _member("asInteger", (_INTEGER, [VALUE], values.as_integer)),
+        _member("asApproximateFloat", (_REAL, [VALUE], lambda value: nano(value) / values.UNIT)),
+        _member(
+            "add",
+            (VALUE, [VALUE, VALUE], lambda a, b: values.of_nano(nano(a) + nano(b))),
+            (VALUE, [VALUE, _INTEGER], lambda a, b: values.of_nano(nano(a) + b * values.UNIT)),
+        ),
+        _member(
+            "sub",
+            (VALUE, [VALUE, VALUE], lambda a, b: values.of_nano(nano(a) - nano(b))),
+            (VALUE, [VALUE, _INTEGER], lambda a, b: values.of_nano(nano(a) - b * values.UNIT)),
+        ),
+        _function("semver", (VALUE, [_TEXT], values.version), (VALUE, [_TEXT, _TRUTH], values.version)),
+        _function("isSemver", (_TRUTH, [_TEXT], _is(values.version)), (_TRUTH, [_TEXT, _TRUTH], _is(values.version))),
+        _member("major", (_INTEGER, [VALUE], lambda value: parts(value)[0])),
+        _member("minor", (_INTEGER, [VALUE], lambda value: parts(value)[1])),
+        _member("patch", (_INTEGER, [VALUE], lambda value: parts(value)[2])),
+        _member("compareTo", (_INTEGER, [VALUE, VALUE], values.compare)),
+        _member("isLessThan", (_TRUTH, [VALUE, VALUE], lambda a, b: values.compare(a, b) < 0)),
+        _member("isGreaterThan", (_TRUTH, [VALUE, VALUE], lambda a, b: values.compare(a, b) > 0)),
+    ]
+
+
+def _of_addresses() -> list[cel.FunctionDecl]:
+    return [
+        cel.FunctionDecl(
+            "ip",
+            [
+                _overload("ip", (VALUE, [_TEXT], net.address)),
+                _overload("ip_of", (VALUE, [VALUE], lambda value: str(net.of_network(value).ip).encode()), member=True),
+            ],
+        ),
+        _function("isIP", (_TRUTH, [_TEXT], _is(net.address))),
+        _function("ip.isCanonical", (_TRUTH, [_TEXT], net.is_canonical)),
+        _member("family", (_INTEGER, [VALUE], lambda value: net.of_address(value).version)),
+        _member("isUnspecified", (_TRUTH, [VALUE], lambda value: net.of_address(value).is_unspecified)),
+        _member("isLoopback", (_TRUTH, [VALUE], lambda value: net.of_address(value).is_loopback)),
+        _member("isLinkLocalMulticast", (_TRUTH, [VALUE], net.is_link_local_multicast)),
+        _member("isLinkLocalUnicast", (_TRUTH, [VALUE], net.is_link_local_unicast)),
+        _member("isGlobalUnicast", (_TRUTH, [VALUE], net.is_global_unicast)),
+        _function("cidr", (VALUE, [_TEXT], net.network)),
+        _function("isCIDR", (_TRUTH, [_TEXT], _is(net.network))),
+        _member(
+            "containsIP",
+            (_TRUTH, [VALUE, VALUE], net.contains_address),
+            (_TRUTH, [VALUE, _TEXT], lambda value, text: net.contains_address(value, net.address(text))),
+        ),
+        _member(
+            "containsCIDR",
+            (_TRUTH, [VALUE, VALUE], net.contains_network),
+            (_TRUTH, [VALUE, _TEXT], lambda value, text: net.contains_network(value, net.network(text))),
+        ),
+        _member("masked", (VALUE, [VALUE], net.masked)),
+        _member("prefixLength", (_INTEGER, [VALUE], net.prefix_length)),
+    ]
+
+
+def _is(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Whether texts are what a function reads."""
+
+    def test(*arguments: object) -> bool:
+        try:
+            parse(*arguments)
+        except ValueError:
+            return False
+        return True
+
+    return test
+
+
+# --- lists ---
+def _of_lists() -> list[cel.FunctionDecl]:
+    return [
+        _member("isSorted", (_TRUTH, [_LIST], lambda items: all(a <= b for a, b in pairwise(_plain(items))))),
+        _member("sum", (_ANY, [_LIST], _sum)),
+        _member("min", (_ANY, [_LIST], lambda items: min(_plain(items)))),
+        _member("max", (_ANY, [_LIST], lambda items: max(_plain(items)))),
+    ]
+
+
+def _plain(items: Sequence[Any]) -> list[Any]:
+    return [item.plain_value() if isinstance(item, cel.Value) else item for item in items]
+
+
+def _sum(items: Sequence[Any]) -> Any:
+    """0 of nothing."""
+    first, *others = _plain(items) or [0]
+    for item in others:
+        first = first + item
+    return first
+
+
+# --- regular expressions ---
+def _of_patterns() -> list[cel.FunctionDecl]:
+    texts = cel.Type.List(_TEXT)
+    return [
+        _member("find", (_TEXT, [_TEXT, _TEXT], lambda text, pattern: next(_matches(text, pattern), ""))),
+        _member(
+            "findAll",
+            (texts, [_TEXT, _TEXT], lambda text, pattern: list(_matches(text, pattern))),
+            (texts, [_TEXT, _TEXT, _INTEGER], _find_all),
+        ),
+    ]
+
+
+def _find_all(text: str, pattern: str, limit: int) -> list[str]:
+    """Up to ``limit``; all if that is below 0."""
+    return list(islice(_matches(text, pattern), limit if limit >= 0 else None))
+
+
+def _matches(text: str, pattern: str) -> Iterator[str]:
+    """One after the other; what is empty and follows right upon another is none (as in Go)."""
+    end = -1
+    for match in re2.compile(pattern, options()).finditer(text):
+        if match.end() > match.start() or match.start() != end:
+            yield match.group()
+        end = match.end()
+
+
+# --- declarations ---
+def _overload(id_: str, overload: _Overload, *, member: bool = False) -> cel.Overload:
+    returns, takes, does = overload
+    return cel.Overload(id_, return_type=returns, parameters=takes, is_member=member, impl=does)
+
+
+def _function(name: str, *overloads: _Overload, member: bool = False) -> cel.FunctionDecl:
+    listed = [_overload(f"{name}_{i}", overload, member=member) for i, overload in enumerate(overloads)]
+    return cel.FunctionDecl(name, listed)
+
+
+def _member(name: str, *overloads: _Overload) -> cel.FunctionDecl:
+    return _function(name, *overloads, member=True)

@@ -1,0 +1,63 @@
+"""What other programs replied to the plugins of a session: overheard, and said again to the same question.
+
+Questions are known by a digest of what was asked, in which the order of fields does not count. So a session that asks
+in another order, less, or the same once more, is told the same.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.framework.outside import Outside, Reply, Request
+from scheduler.record.frames import Answered
+
+_DIGEST = 16
+"""Bytes."""
+_UNKNOWN = Reply(problem="not asked when this was recorded", silent=True)
+
+
+class Overheard:
+    """Passes requests on and keeps the replies."""
+
+    def __init__(self, outside: Outside, answered: Answered) -> None:
+        """``answered`` is added to."""
+        self._outside = outside
+        self._answered = answered
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        replies = self._outside.post(requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self._answered.questions.append(_question(request))
+            self._answered.replies.append((reply.body, reply.problem, reply.silent))
+        return replies
+
+
+class Replies:
+    """Says what was said then; to what was not asked then, nothing."""
+
+    def __init__(self, answered: Answered) -> None:
+        replies = [Reply(*reply) for reply in answered.replies]
+        self._to: dict[bytes, deque[Reply]] = {}
+        for question, reply in zip(answered.questions, replies, strict=False):
+            self._to.setdefault(question, deque()).append(reply)
+        self._in_order = iter([] if answered.questions else replies)
+        """Of a recording that was made before questions were kept."""
+
+    def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        return [self._reply(request) for request in requests]
+
+    def _reply(self, request: Request) -> Reply:
+        replies = self._to.get(_question(request))
+        if replies is None:
+            return next(self._in_order, _UNKNOWN)
+        return replies.popleft() if len(replies) > 1 else replies[0]
+
+
+def _question(request: Request) -> bytes:
+    try:
+        asked = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
+    except (msgspec.MsgspecError, RecursionError):
+        asked = request.body
+    return hashlib.blake2b(b"%b\n%b" % (request.url.encode(), asked), digest_size=_DIGEST).digest()

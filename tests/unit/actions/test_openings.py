@@ -1,0 +1,64 @@
+"""Which nodes evictions could open, counted on from one question to the next."""
+
+import numpy as np
+import pytest
+
+from scheduler.actions.openings import Freed, Lacking, Openings, compared, freed
+from scheduler.api.node import Mask
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
+from scheduler.framework.extension import PREEMPTABLE
+from scheduler.framework.session import Session
+from tests.builders import World, configuration, group, node, pod, pods
+
+CLASSES = [
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
+    for n, v in (("high", 1000), ("low", 10))
+]
+
+
+@pytest.fixture
+def session() -> Session:
+    """Three nodes of four cpus: two are full of Pods of low priority, one of Pods of high priority."""
+    full = [pods(f"v{n}", 4, "1c", "low", on=f"n{n}") for n in (1, 2)]
+    return World(
+        CLASSES, [node(f"n{n}", "4c+8Gi") for n in (1, 2, 3)],
+        group("low", minimum=0, priority_class="low"), *full,
+        group("high", minimum=0, priority_class="high"), pods("v3", 4, "1c", "high", on="n3"),
+        group("claimant", priority_class="high"), pod("p", "3c", "claimant"),
+    ).session(configuration(["priority", "conformance"], ["predicates"]))  # fmt: skip
+
+
+def test_cpu_and_memory_are_compared_even_if_they_are_not_asked_for() -> None:
+    request = np.zeros(8)
+    request[[PODS_INDEX, 5]] = 1
+    assert compared(request).tolist() == [CPU_INDEX, MEMORY_INDEX, PODS_INDEX, 5]
+
+
+def test_what_is_counted_on_is_what_is_counted_anew(session: Session) -> None:
+    tenants, dice = session.tenants, np.random.default_rng(0)
+    kept, dims = Freed(session), np.arange(len(tenants.requests))
+    for share in (0.5, 0.5, 1.0, 0.0, 0.2):
+        going = dice.random(len(tenants.tasks)) < share
+        assert kept.by(going).tolist() == freed(session, going, dims).tolist()
+        for row in range(len(session.nodes)):
+            held = [task.cls.request for task in tenants.at(row, going)]
+            assert kept.by(going)[:, row].tolist() == np.sum([np.zeros(len(dims)), *held], axis=0).tolist()
+
+
+def test_a_node_is_open_while_enough_of_those_of_lower_priority_are_there(session: Session) -> None:
+    tenants, low = session.tenants, session.jobs["default/low"]
+    (claimant,) = session.jobs["default/claimant"].tasks()
+    openings, statement = Openings(session, PREEMPTABLE), session.statement()
+
+    def opened(among: Mask = tenants.preemptable) -> list[str]:
+        scope = among & tenants.present
+        mask = openings.for_task(claimant, Lacking(session, claimant.cls.request), scope)
+        return [session.nodes.names[row] for row in np.flatnonzero(mask)]
+
+    assert opened() == ["n1", "n2"]
+    stays = [task for task in low.tasks() if task.node == "n1"][:2]
+    assert opened(np.array([task not in stays for task in tenants.tasks])) == ["n2"]
+    statement.evict(low, next(task for task in low.tasks() if task.node == "n2"), "test")
+    assert opened() == ["n1", "n2"]  # what terminates there counts as free already
+    statement.discard()
+    assert opened() == ["n1", "n2"]

@@ -1,0 +1,37 @@
+"""Nodes that are lent out beyond what they have, as the agent of Volcano's colocation writes it on them."""
+
+import pytest
+
+from scheduler.api.names import OVERSUBSCRIPTION_CPU, OVERSUBSCRIPTION_MEMORY
+from tests.builders import World, configuration, group, node, pods
+
+CONF = configuration(["gang", "predicates"])
+
+
+def lent(**annotations: str) -> World:
+    keys = {"cpu": OVERSUBSCRIPTION_CPU, "memory": OVERSUBSCRIPTION_MEMORY}
+    small = node("n1", "2c+2Gi")
+    small["metadata"]["annotations"] = {keys[name]: text for name, text in annotations.items()}
+    return World(small, group("a"), pods("a", 6, "1c+1Gi", "a"))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "placed"),
+    [
+        ({}, 2),
+        ({"cpu": "2000", "memory": "2147483648"}, 4),
+        ({"cpu": "1999", "memory": "2147483648"}, 3),
+        ({"cpu": "2000"}, 2),
+    ],
+)
+def test_thousandths_of_cores_and_bytes_in_annotations_are_given_out_as_well(
+    annotations: dict[str, str], placed: int
+) -> None:
+    assert len(lent(**annotations).run(CONF).bound) == placed
+
+
+@pytest.mark.parametrize("text", ["much", "-1000", ""])
+def test_one_that_is_no_amount_counts_nothing_and_is_told_of(text: str) -> None:
+    world = lent(cpu=text, memory="2147483648").run(CONF)
+    assert len(world.bound) == 2
+    assert any(f"metadata.annotations[{OVERSUBSCRIPTION_CPU}]" in message for message in world.events("Malformed"))

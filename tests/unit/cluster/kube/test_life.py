@@ -1,0 +1,138 @@
+"""How a role leads: the lease is kept from the moment it is had, and let go of whatever happens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from scheduler.cluster.kube.client import ApiClient
+from scheduler.cluster.kube.fence import Fence
+from scheduler.cluster.kube.life import lead
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.test_lease import SETTINGS, leases
+
+Work = Callable[[bool, "asyncio.Task[str]"], Awaitable[None]]
+
+
+class Process:
+    def __init__(self, client: ApiClient) -> None:
+        self.stop = asyncio.Event()
+        self.fence = Fence()
+        self.metrics = Metrics()
+        self._client = client
+
+    def lead(self, work: Work) -> Awaitable[int]:
+        return lead(self._client, SETTINGS, self.fence, self.metrics, self.stop, work)
+
+    @property
+    def leading(self) -> float:
+        return self.metrics.registry.get_sample_value("volcano_py_leader") or 0.0
+
+
+def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> None:
+    async def story() -> None:
+        async with leases() as (server, client):
+            process = Process(client)
+
+            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+                await asyncio.sleep(2 * SETTINGS.duration)
+                assert process.fence.is_open and process.leading == 1 and not lost.done()
+
+            assert await process.lead(work) == 0
+            assert server.holder == "" and not process.fence.is_open and process.leading == 0
+
+    asyncio.run(story())
+
+
+def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
+    async def story() -> None:
+        async with leases() as (_, client):
+            first, second = Process(client), Process(client)
+            led: list[bool] = []
+
+            async def hold(waited: bool, lost: "asyncio.Task[str]") -> None:
+                await first.stop.wait()
+
+            async def note(waited: bool, lost: "asyncio.Task[str]") -> None:
+                led.append(waited)
+
+            holding = asyncio.ensure_future(first.lead(hold))
+            await asyncio.sleep(0.05)
+            standing_by = asyncio.ensure_future(second.lead(note))
+            await asyncio.sleep(0.05)
+            second.stop.set()
+            assert await standing_by == 0 and not led
+            first.stop.set()
+            assert await holding == 0
+
+    asyncio.run(story())
+
+
+def test_the_next_is_told_that_another_led() -> None:
+    async def story() -> None:
+        async with leases() as (_, client):
+            first, second = Process(client), Process(client)
+            led: list[bool] = []
+
+            async def hold(waited: bool, lost: "asyncio.Task[str]") -> None:
+                led.append(waited)
+                await first.stop.wait()
+
+            async def note(waited: bool, lost: "asyncio.Task[str]") -> None:
+                led.append(waited)
+
+            holding = asyncio.ensure_future(first.lead(hold))
+            await asyncio.sleep(0.05)
+            standing_by = asyncio.ensure_future(second.lead(note))
+            await asyncio.sleep(0.05)
+            first.stop.set()
+            assert await holding == 0
+            assert await asyncio.wait_for(standing_by, 5) == 0
+            assert led == [False, True]
+
+    asyncio.run(story())
+
+
+def test_leadership_that_is_lost_ends_in_failure() -> None:
+    async def story() -> None:
+        async with leases() as (server, client):
+
+            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+                server.down = True
+                await asyncio.wait((lost,))
+
+            process = Process(client)
+            assert await process.lead(work) == 1
+            assert not process.fence.is_open
+
+    asyncio.run(story())
+
+
+def test_the_lease_is_let_go_of_when_the_work_fails() -> None:
+    async def story() -> None:
+        async with leases() as (server, client):
+
+            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+                raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await Process(client).lead(work)
+            assert server.holder == ""
+
+    asyncio.run(story())
+
+
+def test_without_a_lease_one_leads_at_once() -> None:
+    async def story() -> None:
+        async with leases() as (server, client):
+            process = Process(client)
+            seen: list[bool] = []
+
+            async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
+                seen.append(waited or lost.done())
+                assert process.fence.is_open and process.leading == 1
+
+            assert await lead(client, None, process.fence, process.metrics, process.stop, work) == 0
+            assert seen == [False] and server.lease is None
+
+    asyncio.run(story())
