@@ -1,6 +1,7 @@
 """The default view of a simulation: what was bound where, what waits and why, how full queues and cards are."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -8,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
-from scheduler.api.quantity import format_milli
+from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
+from scheduler.api.resource import scale_of
 from scheduler.cluster.memory import Report
+from scheduler.explain.amounts import quantity
 from scheduler.framework.extension import QUEUE_USAGE
 from scheduler.framework.session import Session
 
@@ -127,9 +130,19 @@ def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
         names = [n for n in dict.fromkeys([*used, *limit]) if n in limit or used.get(n) not in (None, "0")] or [""]
         for i, name in enumerate(names):
             first = (queue["metadata"]["name"], str(queue["spec"].get("weight", 1)), queue["status"].get("state", ""))
-            _row(table, *(first if i == 0 else ("",) * 3), name, str(used.get(name, "")), str(limit.get(name, "")))
+            _row(table, *(first if i == 0 else ("",) * 3), name, _written(name, used), _written(name, limit))
     console.print(table)
     console.print()
+
+
+def _written(resource: str, amounts: Mapping[str, Any]) -> str:
+    """An amount of a queue, which may hold it in bytes; "" if there is none."""
+    if resource not in amounts:
+        return ""
+    try:
+        return quantity(resource, parse_quantity(amounts[resource], scale_of(resource)))
+    except QuantityError:
+        return str(amounts[resource])
 
 
 def _print_cards(console: Console, session: Session) -> None:

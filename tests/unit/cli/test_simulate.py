@@ -279,6 +279,15 @@ def test_a_table_shows_brackets_of_messages_as_they_are(conf: str, tmp_path: Pat
     assert "n[/bold]" in result.stdout and "p[x]" in result.stdout and "[red]a" in result.stdout
 
 
+def test_a_table_shows_memory_of_queues_as_people_write_it(conf: str, tmp_path: Path) -> None:
+    objects = [node("n1"), queue("q", capability="4194304Ki"), group("a", queue="q")]
+    path = written(tmp_path / "input.yaml", *objects, pod("p", "1c+1Gi", "a"))
+
+    lines = run("-f", path, "--scheduler-conf", conf).stdout.splitlines()
+
+    assert ["memory", "1Gi", "4Gi"] in [line.split() for line in lines]
+
+
 def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(conf: str, tmp_path: Path) -> None:
     objects = [
         node("n1"),
