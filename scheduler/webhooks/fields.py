@@ -60,10 +60,6 @@ def too_long(path: str, limit: int) -> str:
     return f"{path}: Too long: may not be more than {limit} bytes"
 
 
-def too_many(path: str, number: int, limit: int) -> str:
-    return f"{path}: Too many: {number}: must have at most {limit} items"
-
-
 def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
     listed = ", ".join(quote(each) for each in supported)
     return f"{path}: Unsupported value: {_show(value)}: supported values: {listed}"

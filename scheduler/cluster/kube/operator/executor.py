@@ -18,6 +18,7 @@ from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import Source, object_path
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
+from scheduler.controllers.store import controller_of
 
 _encode = msgspec.json.Encoder().encode
 _ALREADY_EXISTS = "AlreadyExists"
@@ -43,7 +44,9 @@ class _Kinded(msgspec.Struct):
     kind: str = ""
 
 
-class _Owned(msgspec.Struct):
+class _Described(KubeObject):
+    """What a server says of an object, which is no answer without metadata."""
+
     metadata: ObjectMeta
 
 
@@ -87,8 +90,8 @@ class Executor:
             return
         meta = effect.manifest["metadata"]
         there = await self._metadata(object_path(effect.kind, meta["namespace"], meta["name"]))
-        controller = next((each for each in there.owner_references or () if each.controller), None)
-        if there.deletion_timestamp is not None:
+        controller = controller_of(there)
+        if there.metadata.deletion_timestamp is not None:
             problem = "is being deleted"
         elif controller is not None and controller.uid != effect.owner:
             problem = f"belongs to {controller.kind} {controller.name} ({controller.uid})"
@@ -145,13 +148,13 @@ class Executor:
 
     async def _uid_if_owned(self, path: str, owner: str) -> str:
         """The uid of an object, or "" if it is controlled by nobody or by somebody else."""
-        meta = await self._metadata(path)
-        owned = any(each.controller and each.uid == owner for each in meta.owner_references or ())
-        return meta.uid if owned else ""
+        there = await self._metadata(path)
+        controller = controller_of(there)
+        return there.metadata.uid if controller is not None and controller.uid == owner else ""
 
-    async def _metadata(self, path: str) -> ObjectMeta:
+    async def _metadata(self, path: str) -> KubeObject:
         body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)
-        return msgspec.json.decode(body, type=_Owned).metadata
+        return msgspec.json.decode(body, type=_Described)
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = JSON) -> bytes:
         return await self._client.request(

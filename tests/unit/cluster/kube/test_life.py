@@ -44,26 +44,37 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
     asyncio.run(story())
 
 
+class Pair:
+    """Two processes: one leads until it is stopped, the other stands by."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.first, self.second = Process(client), Process(client)
+        self.led: list[bool] = []
+        """What each was told when it came to lead."""
+
+    async def start(self) -> None:
+        self.holding = asyncio.ensure_future(self.first.lead(self._hold))
+        await asyncio.sleep(0.05)
+        self.standing_by = asyncio.ensure_future(self.second.lead(self._note))
+        await asyncio.sleep(0.05)
+
+    async def _hold(self, waited: bool, lost: "asyncio.Task[str]") -> None:
+        self.led.append(waited)
+        await self.first.stop.wait()
+
+    async def _note(self, waited: bool, lost: "asyncio.Task[str]") -> None:
+        self.led.append(waited)
+
+
 def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
     async def story() -> None:
         async with leases() as (_, client):
-            first, second = Process(client), Process(client)
-            led: list[bool] = []
-
-            async def hold(waited: bool, lost: "asyncio.Task[str]") -> None:
-                await first.stop.wait()
-
-            async def note(waited: bool, lost: "asyncio.Task[str]") -> None:
-                led.append(waited)
-
-            holding = asyncio.ensure_future(first.lead(hold))
-            await asyncio.sleep(0.05)
-            standing_by = asyncio.ensure_future(second.lead(note))
-            await asyncio.sleep(0.05)
-            second.stop.set()
-            assert await standing_by == 0 and not led
-            first.stop.set()
-            assert await holding == 0
+            pair = Pair(client)
+            await pair.start()
+            pair.second.stop.set()
+            assert await pair.standing_by == 0 and pair.led == [False]
+            pair.first.stop.set()
+            assert await pair.holding == 0
 
     asyncio.run(story())
 
@@ -71,24 +82,12 @@ def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
 def test_the_next_is_told_that_another_led() -> None:
     async def story() -> None:
         async with leases() as (_, client):
-            first, second = Process(client), Process(client)
-            led: list[bool] = []
-
-            async def hold(waited: bool, lost: "asyncio.Task[str]") -> None:
-                led.append(waited)
-                await first.stop.wait()
-
-            async def note(waited: bool, lost: "asyncio.Task[str]") -> None:
-                led.append(waited)
-
-            holding = asyncio.ensure_future(first.lead(hold))
-            await asyncio.sleep(0.05)
-            standing_by = asyncio.ensure_future(second.lead(note))
-            await asyncio.sleep(0.05)
-            first.stop.set()
-            assert await holding == 0
-            assert await asyncio.wait_for(standing_by, 5) == 0
-            assert led == [False, True]
+            pair = Pair(client)
+            await pair.start()
+            pair.first.stop.set()
+            assert await pair.holding == 0
+            assert await asyncio.wait_for(pair.standing_by, 5) == 0
+            assert pair.led == [False, True]
 
     asyncio.run(story())
 
