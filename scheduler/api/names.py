@@ -83,6 +83,10 @@ RUN_LABEL: Final = "job.volcano.sh"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 # --- Simulations ---
+BINDING_RECORD: Final = "volcano-py/binding-record"
+"""Annotation of a Pod: what was decided with its binding, signed (``api/binding_record.py``)."""
+ADMISSION_RECORD: Final = "volcano-py/admission-record"
+"""Annotation of a PodGroup: what the scheduler admitted it with, signed."""
 WHAT_IF: Final = "volcano-py/what-if"
 """On an object of a what-if file: ``delete`` or ``merge``."""
 

@@ -1,0 +1,46 @@
+"""Only what the scheduler wrote for that very object is believed."""
+
+import pytest
+
+from scheduler.api.binding_record import BindingRecord, read_binding_record
+from scheduler.api.signing import SigningKey
+
+KEY = SigningKey(b"0123456789abcdef")
+RECORD = BindingRecord("n1", "research", {"huawei.com/Ascend910": "Ascend910-0,Ascend910-1"})
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    assert read_binding_record(RECORD.text("uid-1", KEY), "uid-1", KEY) == RECORD
+
+
+def test_a_record_copied_from_another_pod_is_not_believed() -> None:
+    assert read_binding_record(RECORD.text("uid-1", KEY), "uid-2", KEY) is None
+
+
+def test_a_record_signed_with_another_key_is_not_believed() -> None:
+    assert read_binding_record(RECORD.text("uid-1", SigningKey(b"another")), "uid-1", KEY) is None
+
+
+def test_a_changed_record_is_not_believed() -> None:
+    text = RECORD.text("uid-1", KEY)
+    assert read_binding_record(text.replace("research", "finance"), "uid-1", KEY) is None
+    assert read_binding_record(text.replace("Ascend910-1", "Ascend910-2"), "uid-1", KEY) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"signature":7}',
+        '{"signature":"ü"}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        KEY.sign("uid-1", {"node": 1, "queue": "q", "chips": {}}),
+        KEY.sign("uid-1", {"node": "n", "queue": "q", "chips": {"r": 1}}),
+    ],
+)
+def test_what_is_no_record_is_none(text: str) -> None:
+    assert read_binding_record(text, "uid-1", KEY) is None
