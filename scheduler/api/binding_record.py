@@ -7,6 +7,7 @@ that counts after a restart: which queue is charged for the Pod, and which chips
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scheduler.api.names import HAMI_ALLOCATED_SUFFIX, HAMI_PREFIX, TASK_ANNOTATIONS
 from scheduler.api.signing import SigningKey
 
 
@@ -18,7 +19,7 @@ class BindingRecord:
     queue: str
     """The queue that is charged."""
     chips: Mapping[str, str] = field(default_factory=dict)
-    """Resource -> the names of the chips, in the format of that resource's annotation."""
+    """Key -> value of the binding's annotations that say which devices the Pod was given (``device_annotations``)."""
 
     def text(self, uid: str, key: SigningKey) -> str:
         """The value of the annotation ``names.BINDING_RECORD`` of the Pod of that uid."""
@@ -36,3 +37,12 @@ def read_binding_record(text: str, uid: str, key: SigningKey) -> BindingRecord |
     if not all(isinstance(value, str) for value in chips.values()):
         return None
     return BindingRecord(node, queue, chips)
+
+
+def device_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations of a Pod that say which devices it has."""
+    return {
+        key: value
+        for key, value in annotations.items()
+        if key in TASK_ANNOTATIONS or (key.startswith(HAMI_PREFIX) and key.endswith(HAMI_ALLOCATED_SUFFIX))
+    }

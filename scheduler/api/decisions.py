@@ -5,6 +5,7 @@ evictions and gates, then PodGroup, Pod and Queue status, then Events.
 from collections import Counter
 from dataclasses import dataclass, field
 
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.job import Job
 from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.preparation import Preparation
@@ -24,6 +25,9 @@ class Bind:
     together: int = 0
     """Bindings of one ``Decisions`` with the same number other than 0 come about together or not at all, as far as
     preparations go: none is made before those of all are done."""
+    record: BindingRecord | None = None
+    """What is to be known of the binding whatever becomes of the annotations; None for Pods without extended resources.
+    A cluster writes it, signed, onto the Pod in the same call."""
 
 
 @dataclass(frozen=True, slots=True)

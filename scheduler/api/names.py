@@ -82,11 +82,15 @@ RUN_LABEL: Final = "job.volcano.sh"
 """On the Pods of a vcjob that was made on the command line; its value is the job's name."""
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
-# --- Simulations ---
+# --- What the scheduler signs ---
+SIGNING_KEY_SECRET: Final = "volcano-py-signing-key"
+"""Name of the Secret with the key, unless somebody says otherwise."""
 BINDING_RECORD: Final = "volcano-py/binding-record"
 """Annotation of a Pod: what was decided with its binding, signed (``api/binding_record.py``)."""
 ADMISSION_RECORD: Final = "volcano-py/admission-record"
 """Annotation of a PodGroup: what the scheduler admitted it with, signed."""
+
+# --- Simulations ---
 WHAT_IF: Final = "volcano-py/what-if"
 """On an object of a what-if file: ``delete`` or ``merge``."""
 

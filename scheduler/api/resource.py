@@ -56,6 +56,11 @@ class Dimensions:
         """The position of a resource already known, or None."""
         return self._index.get(name)
 
+    def has_extended(self, vector: Vector) -> bool:
+        """Whether a vector has any of an extended resource (cards and chips are counted by such)."""
+        names = self.names
+        return any("/" in names[position] for position in np.flatnonzero(vector[: len(names)]))
+
     def zeros(self) -> Vector:
         return np.zeros(self.width)
 

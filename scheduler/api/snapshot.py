@@ -1,5 +1,6 @@
 """The cluster at one moment, as a session reads it."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,6 +78,9 @@ class Snapshot:
     """Namespace -> whom its Services and workloads select; namespaces without any are left out."""
     preparing: Sequence[Bind] = ()
     """Bindings of sessions before that still wait for other objects; their tasks are Binding."""
+    signed_since: float = math.inf
+    """Unix time since which the scheduler records its bindings of Pods with extended resources (``Task.record``);
+    infinity: it does not, so what annotations say is believed."""
     usage: UsageColumns | None = None
     """How busy the nodes are; None: nobody was asked."""
     strangers: Collection[Task] = ()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, REVOCABLE_ZONE, TRUE
 from scheduler.api.objects import Affinity, PodSpec
 from scheduler.api.resource import Vector
@@ -162,6 +163,9 @@ class Task:
     """When its node took the Pod up (seconds since the epoch); 0 before, and where it is not told."""
     device_claims: Mapping[str, str | None] = field(default_factory=dict)
     """Entry of ``spec.resourceClaims`` -> the ResourceClaim made for it from a template; None: it needs none."""
+    record: BindingRecord | None = None
+    """What the scheduler decided when it bound the Pod: remembered, or read from a record that it signed. Nothing that
+    anybody writes onto the Pod changes it. None: not bound by it, without extended resources, or not provable."""
 
     @property
     def key(self) -> str:

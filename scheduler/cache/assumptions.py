@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from scheduler.api.binding_record import device_annotations
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
 from scheduler.api.task import TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.outstanding import Outstanding
 from scheduler.cache.pod_intake import PodIntake
-from scheduler.cache.pod_tasks import held_devices
 from scheduler.cache.queue_table import QueueTable
 from scheduler.cache.task_table import TaskTable
 
@@ -43,8 +43,9 @@ class Assumptions:
     def _bind(self, bind: Bind) -> None:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.PENDING:
-            held = held_devices(bind.annotations)
-            self._tasks.swap(task, replace(task, status=TaskStatus.BINDING, node=bind.node, annotations=held))
+            held = device_annotations(bind.annotations)
+            bound = replace(task, status=TaskStatus.BINDING, node=bind.node, annotations=held, record=bind.record)
+            self._tasks.swap(task, bound)
             if bind.preparations:
                 self._outstanding.prepare(bind)
 
@@ -59,7 +60,8 @@ class Assumptions:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
             cls = self._pods.class_by_claims(task)
-            self._tasks.swap(task, replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls))
+            freed = replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls, record=None)
+            self._tasks.swap(task, freed)
 
     def evict_failed(self, eviction: Evict) -> None:
         """An eviction did not come about: the task stays where it is."""
@@ -77,7 +79,7 @@ class Assumptions:
         """What is assumed at present, seen by the watch or not, as decisions that would bring it about."""
         tasks = self._tasks.values()
         return Decisions(
-            binds=[Bind(t, t.node, t.annotations) for t in tasks if t.status is TaskStatus.BINDING],
+            binds=[Bind(t, t.node, t.annotations, record=t.record) for t in tasks if t.status is TaskStatus.BINDING],
             evictions=[Evict(t, "") for t in tasks if self._outstanding.evicting(t.uid)],
             pod_groups=self._jobs.statuses(),
             pods=[PodUnschedulable(t, "", t.message, t.nominated) for t in tasks if t.message or t.nominated],

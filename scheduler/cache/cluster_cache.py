@@ -7,9 +7,11 @@ An object with a field that cannot be used is set aside: the last good version s
 Malformed tells of it, and everything else goes on.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
@@ -17,6 +19,7 @@ from scheduler.api.objects import KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode
+from scheduler.api.signing import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
@@ -53,6 +56,7 @@ class ClusterCache:
         node_selector: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._version = Version()
+        self._signed_since = math.inf
         self._dimensions = Dimensions()
         self._aside = SetAside()
         self._stores = ObjectStores()
@@ -214,6 +218,22 @@ class ClusterCache:
         self._pods.split_by(intake.pod_labels)
         self._originals.want(intake.originals)
 
+    # --- what the scheduler signs ---
+    def trust(self, key: SigningKey) -> None:
+        """Believe what was signed with a key; to be called before Pods are fed, and again with the same key once it is
+        known since when it is in use."""
+        self._pods.key = key
+        self.expect_records(key.created)
+
+    def expect_records(self, since: float) -> None:
+        """Every binding since a moment (Unix time) is recorded."""
+        self._signed_since = since
+        self._version.grow()
+
+    def remember(self, key: str, uid: str, record: BindingRecord) -> None:
+        """Take a record of a Pod's binding as proven; ``key``: ``namespace/name``."""
+        self._pods.remember(key, uid, record)
+
     # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:
         """The cluster at this moment. ``now``: seconds since the epoch."""
@@ -254,6 +274,7 @@ class ClusterCache:
             originals=self._originals.read(),
             strangers=[*self._tasks.strangers(), *orphans] if orphans else self._tasks.strangers(),
             preparing=self._outstanding.preparing(),
+            signed_since=self._signed_since,
             version=self.version,
         )
 
@@ -299,6 +320,10 @@ class ClusterCache:
     def task(self, key: str) -> Task | None:
         """The task of a Pod, by ``namespace/name``."""
         return self._tasks.get(key)
+
+    def tasks(self) -> list[Task]:
+        """The tasks of all Pods that matter."""
+        return self._tasks.values()
 
     def group_uid(self, key: str) -> str:
         """The uid of a PodGroup, by ``namespace/name``; "" if there is none."""

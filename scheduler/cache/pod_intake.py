@@ -4,9 +4,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from scheduler.api.names import TASK_PRIORITY
+from scheduler.api.binding_record import BindingRecord, read_binding_record
+from scheduler.api.names import BINDING_RECORD, TASK_PRIORITY
 from scheduler.api.objects import Pod
 from scheduler.api.quantity import QuantityError
+from scheduler.api.signing import SigningKey
 from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
 from scheduler.cache.classes import ClassTable
 from scheduler.cache.device_claims import DeviceClaims
@@ -40,6 +42,8 @@ class PodIntake:
         self._device_claims = device_claims
         self._outstanding = outstanding
         self._aside = aside
+        self.key: SigningKey | None = None
+        """By which records are verified; None: none is believed."""
         self._label_keys = len(classes.label_keys)
         """Number of label keys by which all tasks are sorted into classes."""
         self._most_classes = FEW_CLASSES
@@ -63,7 +67,8 @@ class PodIntake:
         except QuantityError as error:
             self._aside.add("spec.containers[].resources", str(error))
             return
-        task = task_of(pod, ours, cls, self._outstanding.place(pod, old), self._priority(pod))
+        place = self._outstanding.place(pod, old)
+        task = task_of(pod, ours, cls, place, self._priority(pod), self._record(pod, old, place.node))
         if old is not None and alike(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return
@@ -86,6 +91,24 @@ class PodIntake:
         except ValueError as error:
             self._aside.add(f"metadata.annotations[{TASK_PRIORITY}]", str(error))
             return pod_priority(pod)
+
+    def _record(self, pod: Pod, old: Task | None, node: str) -> BindingRecord | None:
+        """What was decided with the binding: what is remembered of it, else what the scheduler signed."""
+        if not node:
+            return None
+        if old is not None and old.record is not None and old.record.node == node:
+            return old.record
+        text = (pod.metadata.annotations or {}).get(BINDING_RECORD)
+        if text is None or self.key is None:
+            return None
+        record = read_binding_record(text, pod.metadata.uid, self.key)
+        return record if record is not None and record.node == node else None
+
+    def remember(self, key: str, uid: str, record: BindingRecord) -> None:
+        """What was decided with a binding is known although no signature is at hand, as in a replay."""
+        task = self._tasks.get(key)
+        if task is not None and task.uid == uid and task.record != record:
+            self._tasks.swap(task, replace(task, record=record))
 
     # --- classes anew ---
     def split_by(self, label_keys: Collection[str]) -> None:

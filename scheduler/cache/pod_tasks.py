@@ -5,12 +5,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from scheduler.api.binding_record import BindingRecord, device_annotations
 from scheduler.api.names import (
     GROUP_NAME,
-    HAMI_ALLOCATED_SUFFIX,
-    HAMI_PREFIX,
     PREEMPTABLE,
-    TASK_ANNOTATIONS,
     TASK_PRIORITY,
     TASK_SPEC,
     TRUE,
@@ -39,10 +37,12 @@ def place_of(pod: Pod) -> Place:
     """How far a Pod has come by its own word."""
     meta, node = pod.metadata, pod.spec.node_name
     status = pod_status(pod.status.phase, meta.deletion_timestamp is not None, node)
-    return Place(status, node, held_devices(meta.annotations or {}))
+    return Place(status, node, device_annotations(meta.annotations or {}))
 
 
-def task_of(pod: Pod, ours: bool, cls: TaskClass, place: Place, priority: int) -> Task:
+def task_of(
+    pod: Pod, ours: bool, cls: TaskClass, place: Place, priority: int, record: BindingRecord | None = None
+) -> Task:
     """The task of a Pod. ``ours``: whether it is for this scheduler to place."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations = meta.annotations or {}
@@ -74,6 +74,7 @@ def task_of(pod: Pod, ours: bool, cls: TaskClass, place: Place, priority: int) -
         else 0.0,
         started_at=seconds(status.start_time),
         device_claims=claims_made(pod),
+        record=record,
     )
 
 
@@ -100,15 +101,6 @@ def claims_made(pod: Pod) -> Mapping[str, str | None]:
     return {entry.name: entry.resource_claim_name for entry in claims} if claims else NO_CLAIMS
 
 
-def held_devices(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations of a Pod that say which devices it has."""
-    return {
-        key: value
-        for key, value in annotations.items()
-        if key in TASK_ANNOTATIONS or (key.startswith(HAMI_PREFIX) and key.endswith(HAMI_ALLOCATED_SUFFIX))
-    }
-
-
 def holds_node(task: Task) -> bool:
     """Whether a task takes its place on a node."""
     return bool(task.node) and task.status not in FINISHED_STATUSES
@@ -127,6 +119,7 @@ def alike(old: Task, new: Task) -> bool:
         and old.preemptable == new.preemptable
         and old.nominated == new.nominated
         and old.annotations == new.annotations
+        and old.record == new.record
         and old.ours == new.ours
         and old.labels == new.labels
         and old.scheduled_at == new.scheduled_at

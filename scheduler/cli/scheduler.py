@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import structlog
 
-from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME
+from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, SIGNING_KEY_SECRET
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
 from scheduler.cli.plugins import with_plugins
@@ -50,6 +50,12 @@ from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, s
 )
 @boolean("--csi-storage", default=True, help="Watch how much storage CSI drivers have left.")
 @click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings, and evictions, in flight.")
+@click.option(
+    "--signing-key-secret",
+    metavar="[NAMESPACE/]NAME",
+    default=SIGNING_KEY_SECRET,
+    help="Secret with the key that signs what is decided; without a namespace, in that of the Lease.",
+)
 @click.option("--record", metavar="DIR", default="", show_default="none", help="Record all sessions, for replay.")
 @click.option("--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed.")
 @feature_gates
@@ -81,6 +87,7 @@ def scheduler_command(
     csi_storage: bool,
     features: frozenset[str],
     bind_workers: int,
+    signing_key_secret: str,
     record: str,
     record_limit: int,
 ) -> None:
@@ -104,6 +111,7 @@ def scheduler_command(
     except ConfigurationError as error:
         click.echo(f"volcano-py scheduler: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
+    secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
     settings = Settings(
         scheduler_names=names,
         schedule_period=schedule_period,
@@ -115,6 +123,8 @@ def scheduler_command(
         percentage_nodes=percentage_nodes_to_find,
         minimum_nodes=minimum_feasible_nodes,
         csi_storage=csi_storage,
+        signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
+        signing_key_secret=secret_name,
         metrics_address=role.metrics_address,
         health_address=role.health_address,
     )

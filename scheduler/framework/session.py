@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
+from scheduler.api.binding_record import BindingRecord, device_annotations
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
 from scheduler.api.job import Job
@@ -254,6 +255,7 @@ class Session(Answers):
         for job, tasks, rows in placements:
             allocated = job.by_status[TaskStatus.ALLOCATED]
             binding = job.by_status.setdefault(TaskStatus.BINDING, {})
+            extended = self.dimensions.has_extended(tasks[0].cls.request)
             for task, row in zip(tasks, rows, strict=True):
                 annotations: dict[str, str] = {}
                 for annotate in annotators:
@@ -262,7 +264,9 @@ class Session(Answers):
                 prepared = prepared or bool(preparations)
                 del allocated[task.uid]
                 binding[task.uid] = task
-                binds.append(Bind(task, names[row], annotations, preparations))
+                devices = device_annotations(annotations) if annotations else annotations
+                record = BindingRecord(names[row], job.queue, devices) if extended or devices else None
+                binds.append(Bind(task, names[row], annotations, preparations, record=record))
             if not allocated:
                 del job.by_status[TaskStatus.ALLOCATED]
         if prepared:

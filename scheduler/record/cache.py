@@ -4,16 +4,19 @@ What it is told is kept encoded as well, so that a new file can begin with what 
 a session begins or ends.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from scheduler import __version__
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.api.objects import KubeObject
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
@@ -30,7 +33,9 @@ from scheduler.record.frames import (
     Failed,
     Opened,
     Original,
+    Proven,
     Put,
+    Since,
     Standing,
     Usage,
     packed,
@@ -59,16 +64,24 @@ class RecordedCache(ClusterCache):
         self._shown: dict[tuple[str, str, str], Original] = {}
         """The same of those that other programs are shown."""
         self._heard: dict[str, NodeUsage] = {}
+        self._since = math.inf
         self._frames: list[AnyFrame] = []
         self._answered = Answered()
         """What was replied in the session that runs."""
 
     # --- what it is told ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
-        frame = Put(kind, packed(obj))
-        self._objects[kind, obj.metadata.namespace, obj.metadata.name] = frame
+        frame, meta = Put(kind, packed(obj)), obj.metadata
+        self._objects[kind, meta.namespace, meta.name] = frame
         self._gather(frame)
+        if kind != POD.name:
+            super().upsert(kind, obj)
+            return
+        before = self.task(f"{meta.namespace}/{meta.name}")
         super().upsert(kind, obj)
+        after = self.task(f"{meta.namespace}/{meta.name}")
+        if after is not None and after.record is not None and (before is None or before.record != after.record):
+            self._gather(_proven(after, after.record))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
@@ -98,6 +111,11 @@ class RecordedCache(ClusterCache):
         self._heard.update(usages)
         self._gather(Usage(packed(usages)))
         super().take_usage(usages)
+
+    def expect_records(self, since: float) -> None:
+        self._since = since
+        self._gather(Since(since))
+        super().expect_records(since)
 
     def bind_failed(self, bind: Bind) -> None:
         self._gather(Failed(bind.task.key, bind.task.uid, bind.node))
@@ -150,8 +168,14 @@ class RecordedCache(ClusterCache):
 
     def _from_the_beginning(self) -> Iterable[AnyFrame]:
         yield self._begin
+        yield Since(self._since)
         yield from self._objects.values()
         yield from self._shown.values()
         if self._heard:
             yield Usage(packed(self._heard))
         yield Standing(verdict_of(self.standing()))
+        yield from (_proven(task, task.record) for task in self.tasks() if task.record is not None)
+
+
+def _proven(task: Task, record: BindingRecord) -> Proven:
+    return Proven(task.key, task.uid, record.node, record.queue, dict(record.chips))

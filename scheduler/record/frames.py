@@ -56,6 +56,22 @@ class Dropped(Frame):
     name: str
 
 
+class Proven(Frame):
+    """What was decided with the binding of a Pod, known by a signature; the key is in no recording."""
+
+    pod: str
+    uid: str
+    node: str
+    queue: str
+    chips: dict[str, str]
+
+
+class Since(Frame):
+    """Since when every binding is recorded, in Unix time."""
+
+    moment: float
+
+
 class Usage(Frame):
     """What was heard of the load of nodes."""
 
@@ -136,7 +152,20 @@ class Standing(Frame):
 
 
 AnyFrame = (
-    Begin | Put | Original | Confirmed | Dropped | Usage | Failed | Opened | Answered | Decided | Assumed | Standing
+    Begin
+    | Since
+    | Put
+    | Proven
+    | Original
+    | Confirmed
+    | Dropped
+    | Usage
+    | Failed
+    | Opened
+    | Answered
+    | Decided
+    | Assumed
+    | Standing
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
 from scheduler.api.kinds import SCHEDULED_FROM
 from scheduler.api.scheduling import PodGroupCondition
@@ -26,8 +27,10 @@ from scheduler.record.frames import (
     Failed,
     Opened,
     Original,
+    Proven,
     Put,
     RecordingError,
+    Since,
     Standing,
     Usage,
     Verdict,
@@ -113,6 +116,10 @@ class _Player:
                 obj = msgspec.msgpack.decode(data, type=_STRUCTS[kind])
                 with suppress(Exception):  # as an informer goes on when the cache cannot take an object in
                     cache.upsert(kind, obj)
+            case Since(moment):
+                cache.expect_records(moment)
+            case Proven(pod, uid, node, queue, chips):
+                cache.remember(pod, uid, BindingRecord(node, queue, chips))
             case Original(kind, namespace, name, json):
                 self._shown[kind, namespace, name] = json
             case Confirmed(kind, data):

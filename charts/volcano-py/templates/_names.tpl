@@ -19,6 +19,11 @@
 {{ include "volcano-py.fullname" . }}-webhooks-certificate
 {{- end -}}
 
+{{/* The Secret of the key by which the scheduler signs what it decides. */}}
+{{- define "volcano-py.signingKeySecret" -}}
+{{ include "volcano-py.fullname" . }}-signing-key
+{{- end -}}
+
 {{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" of what belongs to no role). */}}
 {{- define "volcano-py.labels" -}}
 {{ include "volcano-py.selector" . }}

@@ -10,20 +10,24 @@ import msgspec
 
 from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
 from scheduler.api.moment import format_moment
-from scheduler.api.names import POD_SCHEDULED, QUEUE_ALLOCATION_GATE
+from scheduler.api.names import BINDING_RECORD, POD_SCHEDULED, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
+from scheduler.api.signing import SigningKey
 from scheduler.cluster.words import conditions_of, evicted
 
 _encode = msgspec.json.Encoder().encode
 
 
-def binding(bind: Bind) -> bytes:
-    """A Binding: the API server copies its annotations onto the Pod as it sets the node."""
+def binding(bind: Bind, key: SigningKey) -> bytes:
+    """A Binding: the API server copies its annotations onto the Pod as it sets the node. ``key`` signs its record."""
     task = bind.task
     metadata: dict[str, Any] = {"name": task.name, "namespace": task.namespace, **_uid(task.uid)}
-    if bind.annotations:
-        metadata["annotations"] = bind.annotations
+    annotations = bind.annotations
+    if bind.record is not None:
+        annotations = {**annotations, BINDING_RECORD: bind.record.text(task.uid, key)}
+    if annotations:
+        metadata["annotations"] = annotations
     return _encode(
         {
             "apiVersion": "v1",

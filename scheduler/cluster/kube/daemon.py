@@ -17,8 +17,9 @@ import structlog
 
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, SHOWN
-from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
+from scheduler.api.signing import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.bootstrap import ensure_queues
@@ -36,6 +37,7 @@ from scheduler.cluster.kube.pace import Pace
 from scheduler.cluster.kube.placements import Cache as WriterCache
 from scheduler.cluster.kube.reload import ConfigurationFile
 from scheduler.cluster.kube.report import CycleReport
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.sources import Source, sources
 from scheduler.cluster.kube.watching import Watching, unless
 from scheduler.cluster.kube.writer import Writer
@@ -78,6 +80,8 @@ class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
 
     def attune(self, configuration: Configuration) -> None: ...
 
+    def trust(self, key: SigningKey) -> None: ...
+
 
 class Sessions(Protocol):
     """Whoever records sessions."""
@@ -106,6 +110,9 @@ class Settings:
     minimum_nodes: int = 100
     csi_storage: bool = True
     """Watch what CSI drivers say of the storage that is left."""
+    signing_key_namespace: str = SYSTEM_NAMESPACE
+    signing_key_secret: str = ""
+    """Name of the Secret with the key that signs what is decided; "": there is none."""
     metrics_address: str = ""
     health_address: str = ""
 
@@ -143,7 +150,10 @@ class Daemon:
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
         self._report = CycleReport(self._metrics, self._recorder)
-        self._writer = Writer(self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name)
+        self._signing = SharedKey(self._client, settings.signing_key_namespace, settings.signing_key_secret)
+        self._writer = Writer(
+            self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
+        )
         self._watching = Watching(
             [
                 Informer(self._client, source, cache, self._recorder.malformed, self._metrics, keeper=cache)
@@ -185,6 +195,8 @@ class Daemon:
         async with alive(self._client, self.server, self.stop, schedulers=", ".join(self._settings.scheduler_names)):
             try:
                 self._cache.attune(self._configuration.current)
+                await unless(self._stop, self._signing.load())
+                self._cache.trust(self._signing.key)
                 self._watching.start()
                 if not await self._watching.synced(self._stop):
                     return 0
@@ -208,6 +220,7 @@ class Daemon:
         preparations = (
             asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made)),
             asyncio.create_task(self._usage.first_answer()),
+            asyncio.create_task(self._sign()),
         )
         try:
             if waited and not await self._watching.catch_up((POD, POD_GROUP), self._stop):
@@ -221,6 +234,11 @@ class Daemon:
             for task in preparations:
                 task.cancel()
             await asyncio.gather(*preparations, return_exceptions=True)
+
+    async def _sign(self) -> None:
+        """Every binding is signed from now on."""
+        await self._signing.begin(self._fence)
+        self._cache.trust(self._signing.key)
 
     # --- cycles -------------------------------------------------------------------------------------------------------
     async def _schedule(self, lost: "asyncio.Task[str]") -> None:

@@ -32,6 +32,7 @@ from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.preparer import Preparer
 from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.sources import object_path
 from scheduler.cluster.kube.statuses import Statuses
 from scheduler.cluster.kube.underway import Objects, PreparationError, Underway
@@ -63,6 +64,7 @@ class Means:
     recorder: Recorder
     metrics: Metrics
     scheduler_name: str
+    signing: SharedKey
 
 
 class _Placement:
@@ -122,7 +124,7 @@ class Binding(_Placement):
                     return seconds
                 del self.left[0]
             started = time.perf_counter()
-            path, body = f"{self.path}/binding", bodies.binding(bind)
+            path, body = f"{self.path}/binding", bodies.binding(bind, means.signing.key)
             await means.client.request("POST", path, body=body, priority=Priority.WRITE, fence=means.fence)
             means.metrics.answered(time.perf_counter() - started)
             self._succeeded()

@@ -14,6 +14,7 @@ from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.lanes import URGENT, Lanes, Urgency
 from scheduler.cluster.kube.placements import Binding, Cache, Eviction, Means, not_prepared
 from scheduler.cluster.kube.preparer import Preparer
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.statuses import Statuses
 from scheduler.cluster.kube.underway import Underway
 from scheduler.observability.metrics import Metrics
@@ -34,12 +35,15 @@ class Writer:
         metrics: Metrics,
         fence: Fence,
         scheduler_name: str,
+        signing: SharedKey,
     ) -> None:
         self._lanes = lanes
         self._recorder = recorder
         self._statuses = Statuses(client, lanes, metrics, fence)
         self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
-        self._means = Means(client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name)
+        self._means = Means(
+            client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name, signing
+        )
 
     def submit(self, decisions: Decisions) -> None:
         """Queue everything. To be called before the cache assumes the same decisions: what a Pod's condition said until

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.api.binding_record import BindingRecord
 from scheduler.api.kinds import CLAIM, POD
+from scheduler.api.names import ASCEND_910, BINDING_RECORD
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
+from scheduler.api.signing import SigningKey
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster
@@ -15,7 +18,7 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.outside import NOBODY, Outside
 from scheduler.record.cache import RecordedCache
-from scheduler.record.frames import Begin, RecordingError, joined
+from scheduler.record.frames import Begin, Proven, RecordingError, Since, joined, read_frames
 from scheduler.record.journal import SUFFIX, Journal
 from scheduler.record.replay import Replayed, replay
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
@@ -239,3 +242,43 @@ def test_a_file_begins_with_the_version_that_the_watch_told_before_an_older_answ
     assert session.outcome is not None
     (claim,) = session.outcome.session.snapshot.claims.values()
     assert claim.metadata.resource_version == "5"
+
+
+# --- what the scheduler signs ---
+CHIPS = configuration(["priority", "gang"], ["predicates", "ascend"])
+KEY = SigningKey(b"k" * 32, 1000.0)
+
+
+def chip_pods() -> list[Raw]:
+    """A Pod with chips on n1 that carries a record."""
+    record = BindingRecord("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"})
+    there = pod("there", f"1c+{ASCEND_910}=2", "g", on="n1", phase="Running")
+    there["metadata"]["uid"] = "uid-there"
+    there["metadata"]["annotations"] |= {**record.chips, BINDING_RECORD: record.text("uid-there", KEY)}
+    return [node("n1", f"8c+{ASCEND_910}=8"), queue("q"), group("g", "q"), there]
+
+
+def test_records_that_were_verified_are_known_in_the_replay_which_has_no_key(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, plan=CHIPS)
+    recorded.cache.trust(KEY)
+    recorded.cluster.load(manifests(chip_pods()))
+    recorded.run()
+    recorded.cluster.load(manifests(group("h", "q"), pod("new", f"1c+{ASCEND_910}=4", "h")))
+    recorded.run(2)
+    recorded.cache._journal._size = 1 << 40  # the next file stands alone
+    recorded.cluster.load(manifests(group("i", "q"), pod("newer", f"1c+{ASCEND_910}=2", "i")))
+    sessions = recorded.run(2).replayed()
+    assert len(recorded.files) == 2
+    assert [session.differences for session in sessions] == [[]] * 5
+    bound = {pod: chips[ASCEND_910] for s in sessions if s.recorded for pod, (_, chips) in s.recorded.binds.items()}
+    assert bound == {
+        "default/new": "Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7",
+        "default/newer": "Ascend910-0,Ascend910-1",
+    }
+    for path in recorded.files:
+        assert b"k" * 32 not in path.read_bytes()
+        for frame in read_frames(path):
+            assert b"k" * 32 not in joined([frame])
+        records = {frame.pod: frame.chips for frame in read_frames(path) if isinstance(frame, Proven)}
+        assert records["default/there"] == {ASCEND_910: "Ascend910-2,Ascend910-3"}
+        assert any(frame.moment == 1000.0 for frame in read_frames(path) if isinstance(frame, Since))

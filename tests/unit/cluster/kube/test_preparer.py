@@ -20,6 +20,7 @@ from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.writer import Writer
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
@@ -88,7 +89,10 @@ class World:
         self.claims: dict[str, dict[str, Any]] = {}
         self.kept: dict[str, KubeObject] | None = None
         """What the cache holds; None: it does not keep claims."""
-        self.writer = Writer(client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py")
+        self.signing = SharedKey(client, "ns", "")
+        self.writer = Writer(
+            client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py", self.signing
+        )
         api.answer("POST", EVENTS, status=201)
         api.answer("POST", BINDING, status=201)
         api.answer("PATCH", f"{PODS}/[^/]+/status")

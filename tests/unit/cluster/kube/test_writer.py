@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from scheduler.api.binding_record import BindingRecord, read_binding_record
 from scheduler.api.decisions import (
     Bind,
     Decisions,
@@ -20,11 +21,13 @@ from scheduler.api.decisions import (
     Ungate,
 )
 from scheduler.api.kinds import Kind
+from scheduler.api.names import BINDING_RECORD
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, clock
 from scheduler.cluster.kube.lanes import make_lanes
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.writer import Writer
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
@@ -45,7 +48,10 @@ class World:
         self.recorder = Recorder(client, self.lanes, self.metrics, self.fence, "volcano-py", interval=0.2)
         self.failed: list[Bind] = []
         self.not_evicted: list[Evict] = []
-        self.writer = Writer(client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py")
+        self.signing = SharedKey(client, "ns", "")
+        self.writer = Writer(
+            client, self, self.lanes, self.recorder, self.metrics, self.fence, "volcano-py", self.signing
+        )
         api.answer("POST", EVENTS, status=201)
         api.answer("PATCH", f"{EVENTS}/.*")
 
@@ -111,6 +117,20 @@ def test_one_request_binds_and_annotates_and_then_an_event_tells_of_it() -> None
         assert event["message"] == "Successfully assigned ns/p to n1"
         assert (event["reason"], event["type"], event["reportingComponent"]) == ("Scheduled", "Normal", "volcano-py")
         assert not world.failed
+
+    run(scenario)
+
+
+def test_a_binding_with_a_record_carries_it_signed() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("POST", BINDING, status=201)
+        record = BindingRecord("n1", "q", {"chips": "0,1"})
+        world.writer.submit(Decisions(binds=[replace(world.bind(chips="0,1"), record=record)]))
+        assert await world.writer.flush(2)
+        (call,) = world.api.to("POST", BINDING)
+        annotations = call.body["metadata"]["annotations"]
+        assert annotations.keys() == {"chips", BINDING_RECORD}
+        assert read_binding_record(annotations[BINDING_RECORD], "uid-p", world.signing.key) == record
 
     run(scenario)
 

@@ -1,0 +1,103 @@
+"""What the scheduler decided about a Pod it knows as long as the Pod exists, whatever is written onto it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler.api.binding_record import BindingRecord
+from scheduler.api.decisions import Bind, Decisions
+from scheduler.api.names import ASCEND_910, BINDING_RECORD
+from scheduler.api.signing import SigningKey
+from scheduler.api.task import Task
+from scheduler.cache import ClusterCache
+from tests.builders import NAME, Raw, feed, group, node, pod
+
+KEY = SigningKey(b"k" * 32, 1000.0)
+RECORD = BindingRecord("n1", "q", {ASCEND_910: "Ascend910-0"})
+UID = "uid-of-p"
+
+
+def a_pod(on: str = "n1", annotations: Mapping[str, str] | None = None, uid: str = UID) -> Raw:
+    made: dict[str, Any] = pod("p", f"1c+{ASCEND_910}=1", "g", on=on, annotations=annotations or {})
+    made["metadata"]["uid"] = uid
+    return made
+
+
+def signed(record: BindingRecord = RECORD, uid: str = UID, key: SigningKey = KEY) -> dict[str, str]:
+    return {BINDING_RECORD: record.text(uid, key), **record.chips}
+
+
+def a_cache(*objects: Raw, key: SigningKey | None = KEY) -> ClusterCache:
+    cache = ClusterCache([NAME])
+    if key is not None:
+        cache.trust(key)
+    feed(cache, node("n1", f"8c+{ASCEND_910}=8"), group("g"), *objects)
+    return cache
+
+
+def task(cache: ClusterCache) -> Task:
+    found = cache.task("default/p")
+    assert found is not None
+    return found
+
+
+def test_a_signed_record_is_read_from_the_pod() -> None:
+    assert task(a_cache(a_pod(annotations=signed()))).record == RECORD
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {BINDING_RECORD: "{}"},
+        {BINDING_RECORD: "[" * 100_000},
+        signed(uid="uid of another"),
+        signed(key=SigningKey(b"x" * 32)),
+        signed(BindingRecord("n2", "q", {})),
+    ],
+    ids=["none", "empty", "deep", "of another Pod", "of another key", "for another node"],
+)
+def test_what_was_not_signed_for_this_pod_on_its_node_is_no_record(annotations: dict[str, str]) -> None:
+    assert task(a_cache(a_pod(annotations=annotations))).record is None
+
+
+def test_without_a_key_nothing_is_believed_and_nothing_demanded() -> None:
+    cache = a_cache(a_pod(annotations=signed()), key=None)
+    assert task(cache).record is None
+    assert cache.snapshot(0.0).signed_since == float("inf")
+    assert a_cache().snapshot(0.0).signed_since == 1000.0
+
+
+def test_a_record_once_known_is_remembered_when_it_is_removed_or_rewritten() -> None:
+    cache = a_cache(a_pod(annotations=signed()))
+    feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-7"}))
+    assert task(cache).record == RECORD
+    assert task(cache).annotations == {ASCEND_910: "Ascend910-7"}
+
+
+def test_a_namesake_does_not_inherit_it() -> None:
+    cache = a_cache(a_pod(annotations=signed()))
+    feed(cache, a_pod(uid="another", annotations=signed()))
+    assert task(cache).record is None
+
+
+def test_what_this_process_bound_it_remembers_without_any_record_on_the_pod() -> None:
+    cache = a_cache(a_pod(on=""))
+    bind = Bind(task(cache), "n1", dict(RECORD.chips), record=RECORD)
+    cache.assume(Decisions(binds=[bind]))
+    assert task(cache).record == RECORD
+    feed(cache, a_pod(on="n1", annotations={}))
+    assert task(cache).record == RECORD
+
+
+def test_a_binding_that_failed_leaves_no_record() -> None:
+    cache = a_cache(a_pod(on=""))
+    bind = Bind(task(cache), "n1", dict(RECORD.chips), record=RECORD)
+    cache.assume(Decisions(binds=[bind]))
+    cache.bind_failed(bind)
+    assert task(cache).record is None
+
+
+def test_a_pod_that_waits_has_none_although_it_carries_one() -> None:
+    assert task(a_cache(a_pod(on="", annotations=signed()))).record is None
