@@ -54,7 +54,8 @@ class MemoryServer:
         self._uids: dict[str, Key] = {}
         self._lives: dict[Key, int] = {}
         """How often an object of that name was created: a namesake gets another uid."""
-        self._owned: dict[str, list[Key]] = {}
+        self._owned: dict[str, dict[Key, None]] = {}
+        """Uid of an owner -> the keys of what it owns, the oldest first."""
         self._watchers: list[Watcher] = []
         self._created = start
         self._where: dict[Key, str] = {}
@@ -90,6 +91,11 @@ class MemoryServer:
     def structs(self, kind: Kind) -> list[KubeObject]:
         """The same, decoded."""
         return [self._decoded[key] for key in self._keys.get(kind, ())]
+
+    def owned(self, kind: Kind, uid: str) -> list[Json]:
+        """The objects of a kind that name the owner with that uid, the oldest first."""
+        entries = [self._objects[key] for key in self._owned.get(uid, ())]
+        return [raw for of, raw in entries if of is kind]
 
     def exists(self, uid: str) -> bool:
         return uid in self._uids
@@ -223,7 +229,9 @@ class MemoryServer:
         self._uids.pop(uid, None)
         if kind is not None:
             self._tell(kind, old, None)
-        for owned in self._owned.pop(uid, []):
+        for owner in _owner_uids(raw):
+            self._owned.get(owner, {}).pop(key, None)
+        for owned in self._owned.pop(uid, {}):
             entry = self._objects.get(owned)
             if entry is not None and entry[0] is not None:
                 self.delete(entry[0], owned[1], owned[2])
@@ -238,9 +246,8 @@ class MemoryServer:
         self._objects[key] = (kind, raw)
         self._keys.setdefault(kind, {})[key] = None
         self._uids[raw["metadata"]["uid"]] = key
-        for owner in raw["metadata"].get("ownerReferences") or ():
-            if isinstance(owner, dict):
-                self._owned.setdefault(str(owner.get("uid")), []).append(key)
+        for owner in _owner_uids(raw):
+            self._owned.setdefault(owner, {})[key] = None
 
     def _tell(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         for watcher in self._watchers:
@@ -269,6 +276,10 @@ def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
         spec.setdefault("weight", 1)
         spec.setdefault("reclaimable", True)
         raw.setdefault("status", {}).setdefault("state", "Open")
+
+
+def _owner_uids(raw: Json) -> list[str]:
+    return [str(owner.get("uid")) for owner in raw["metadata"].get("ownerReferences") or () if isinstance(owner, dict)]
 
 
 def _priority_class(server: MemoryServer, name: str) -> Json:

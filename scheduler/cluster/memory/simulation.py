@@ -12,12 +12,13 @@ from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
 from scheduler.cluster.memory.fork import fork
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import count_usage
 from scheduler.cluster.memory.resource_claims import keep_claims
 from scheduler.cluster.memory.what_if import apply_changes
-from scheduler.cluster.memory.workloads import make_pods
+from scheduler.cluster.memory.workloads import Workloads
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
@@ -75,15 +76,18 @@ class Simulation:
         self.evictions: list[Evict] = []
         """All there were, the first first."""
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
+        self._workloads = Workloads(self.cluster.server)
+        self._budgets = DisruptionBudgets(self.cluster.server)
         self._kubelet = kubelet
         self.cluster.cache.attune(configuration)
         self.cluster.load(manifests, lenient=lenient)
 
     def prepare(self) -> bool:
         """Let everybody but the scheduler do what they have to do; whether anything changed."""
-        changed = make_pods(self.cluster.server)
+        changed = self._workloads.run()
         changed |= self._operator.run()
         changed |= keep_claims(self.cluster.server)
+        changed |= self._budgets.run()
         return count_usage(self.cluster.server) or changed
 
     def cycle(self, session: Callable[..., Session] = Session) -> bool:
@@ -115,7 +119,7 @@ class Simulation:
                 progress(done)
             if cycles is None and not changed:
                 break
-        make_pods(self.cluster.server)
+        self._workloads.run()
         self._operator.run()
         return Report(self.cluster, self.last, self.cycles)
 

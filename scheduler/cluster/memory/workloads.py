@@ -1,104 +1,264 @@
 """What kube-controller-manager makes of Deployments, ReplicaSets, StatefulSets and batch/v1 Jobs, for a simulation.
 
-Their Pods are made, with names and owners; rollouts, updates and completions are not simulated.
+Each workload gets the Pods it lacks and loses those it has too many of; Pods are counted by their controller, so what
+was read from a cluster is not created a second time. A Deployment that has ReplicaSets keeps them: rollouts are not
+simulated, nor do Pods complete.
 """
 
 import copy
 import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
+from scheduler.cluster.memory.server import Json, Key, MemoryServer, key_of
 
-MOST_PODS = 100_000
+MOST_PODS: Final = 100_000
 """Of one workload; more is taken for a slip of the keyboard."""
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""The characters of generated names."""
+_LONGEST_PREFIX: Final = 58
+"""Characters of a name before its generated part."""
+_TEMPLATE_HASH: Final = "pod-template-hash"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
-def make_pods(server: MemoryServer) -> bool:
-    """Create the ReplicaSets and Pods that are missing; whether there were any."""
-    made = False
-    for raw in server.of(DEPLOYMENT):
-        made |= _make_replica_set(server, raw)
-    for kind, ordinal, field in (
-        (REPLICA_SET, False, "replicas"),
-        (STATEFUL_SET, True, "replicas"),
-        (BATCH_JOB, False, "parallelism"),
-    ):
-        for raw in server.of(kind):
-            made |= _make_pods(server, kind, raw, ordinal, field)
-    return made
+class Workloads:
+    """The controllers of workloads; only workloads that changed, or whose Pods did, are looked at."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+        self._changed: dict[Kind, dict[Key, None]] = {}
+        self._syncs: dict[Kind, Callable[[Json], bool]] = {
+            DEPLOYMENT: self._sync_deployment,
+            REPLICA_SET: self._sync_replica_set,
+            STATEFUL_SET: self._sync_stateful_set,
+            BATCH_JOB: self._sync_job,
+        }
+        self._kinds = {f"{kind.group}/{kind.name}": kind for kind in self._syncs}
+        server.watch(self._observe)
+
+    def run(self) -> bool:
+        """Create and delete ReplicaSets and Pods until every workload has its number; whether there was anything."""
+        changed = False
+        while self._changed:
+            kind = next(kind for kind in self._syncs if kind in self._changed)
+            for key in self._changed.pop(kind):
+                raw = self._server.find(kind, key[1], key[2])
+                if raw is None or raw["metadata"].get("deletionTimestamp"):
+                    continue
+                if isinstance((raw.get("spec") or {}).get("template"), dict):
+                    changed |= self._syncs[kind](raw)
+        return changed
+
+    def _observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        if kind is POD:
+            if old is not None and new is not None and _stage(old) == _stage(new):
+                return
+        elif kind not in self._syncs:
+            return
+        elif new is not None:
+            self._changed.setdefault(kind, {})[key_of(kind, obj.metadata.namespace, obj.metadata.name)] = None
+        for owner in obj.metadata.owner_references or ():
+            above = self._kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
+            if owner.controller and above is not None:
+                self._changed.setdefault(above, {})[key_of(above, obj.metadata.namespace, owner.name)] = None
+
+    # --- one workload -------------------------------------------------------------------------------------------------
+    def _sync_deployment(self, deployment: Json) -> bool:
+        spec = deployment.get("spec") or {}
+        own = list(self._controlled(REPLICA_SET, deployment))
+        if not own:
+            return not spec.get("paused") and self._server.create(REPLICA_SET, _replica_set(deployment))
+        active = [raw for raw in own if _count(raw.get("spec") or {}, "replicas")]
+        if len(active) > 1:
+            return False  # in the middle of a rollout, which stays as it is
+        scaled = active[0] if active else max(own, key=lambda raw: str(raw["metadata"].get("creationTimestamp", "")))
+        number, meta = _count(spec, "replicas"), scaled["metadata"]
+        if _count(scaled.get("spec") or {}, "replicas") == number:
+            return False
+        return self._server.patch(REPLICA_SET, meta["namespace"], meta["name"], {"spec": {"replicas": number}})
+
+    def _sync_replica_set(self, replica_set: Json) -> bool:
+        wanted = _count(replica_set.get("spec") or {}, "replicas")
+        return self._replace(REPLICA_SET, replica_set, wanted)
+
+    def _sync_job(self, job: Json) -> bool:
+        spec, status = job.get("spec") or {}, job.get("status") or {}
+        over = any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in _conditions(status))
+        if over or spec.get("suspend") or spec.get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER:
+            return False
+        pods = list(self._controlled(POD, job))
+        done = max(int(status.get("succeeded") or 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
+        wanted = _count(spec, "parallelism")
+        if spec.get("completions") is not None:
+            wanted = min(wanted, max(_count(spec, "completions") - done, 0))
+        elif done:
+            return False  # without a number of completions no Pod follows the first that has succeeded
+        indices = self._free_indices(job, pods) if spec.get("completionMode") == "Indexed" else None
+        return self._replace(BATCH_JOB, job, wanted, indices)
+
+    def _sync_stateful_set(self, stateful_set: Json) -> bool:
+        meta, spec = stateful_set["metadata"], stateful_set.get("spec") or {}
+        first = _count(spec.get("ordinals") or {}, "start", 0)
+        last = first + _count(spec, "replicas")
+        # The API server fills in the policy; a manifest without it gets all its Pods at once.
+        in_turn = spec.get("podManagementPolicy") == "OrderedReady"
+        changed = False
+        for ordinal in range(first, last):
+            name = f"{meta['name']}-{ordinal}"
+            pod = self._server.find(POD, meta["namespace"], name)
+            if pod is None:
+                changed |= self._server.create(POD, self._numbered(stateful_set, ordinal, name))
+            elif pod["status"].get("phase") in ENDED_PHASES and not pod["metadata"].get("deletionTimestamp"):
+                changed |= self._server.delete(POD, meta["namespace"], name)
+            if in_turn and (pod is None or pod["status"].get("phase") != "Running"):
+                break
+        for pod in list(self._controlled(POD, stateful_set)):
+            number = pod["metadata"]["name"].rpartition("-")[2]
+            if number.isdecimal() and not first <= int(number) < last and not pod["metadata"].get("deletionTimestamp"):
+                changed |= self._server.delete(POD, meta["namespace"], pod["metadata"]["name"])
+        return changed
+
+    # --- Pods ---------------------------------------------------------------------------------------------------------
+    def _controlled(self, kind: Kind, workload: Json) -> Iterator[Json]:
+        """The objects of a kind whose controller the workload is."""
+        uid = workload["metadata"]["uid"]
+        for raw in self._server.owned(kind, uid):
+            if any(o.get("controller") and o.get("uid") == uid for o in raw["metadata"]["ownerReferences"]):
+                yield raw
+
+    def _replace(self, kind: Kind, workload: Json, wanted: int, indices: Iterator[int] | None = None) -> bool:
+        """Create the Pods that are missing, or delete the surplus: Pods without a node first, then the youngest."""
+        active = [pod for pod in self._controlled(POD, workload) if _is_active(pod)]
+        namespace, changed = workload["metadata"]["namespace"], False
+        for pod in _least_needed(active)[: max(len(active) - wanted, 0)]:
+            changed |= self._server.delete(POD, namespace, pod["metadata"]["name"])
+        if len(active) >= wanted:
+            return changed
+        names = self._free_names(workload, indices)
+        for _ in range(wanted - len(active)):
+            name, index = next(names, ("", None))
+            if not name or not self._server.create(POD, _pod(kind, workload, name, _job_labels(kind, workload, index))):
+                break
+            changed = True
+        return changed
+
+    def _free_names(self, workload: Json, indices: Iterator[int] | None) -> Iterator[tuple[str, int | None]]:
+        """Names for further Pods, the same in every simulation; of an indexed Job each with its index."""
+        meta, number = workload["metadata"], 0
+        while True:
+            index = None if indices is None else next(indices, None)
+            if indices is not None and index is None:
+                return
+            prefix = f"{meta['name']}-" if index is None else f"{meta['name']}-{index}-"
+            while self._server.find(POD, meta["namespace"], _generated(prefix, meta["uid"], number)) is not None:
+                number += 1
+            yield _generated(prefix, meta["uid"], number), index
+            number += 1
+
+    def _free_indices(self, job: Json, pods: list[Json]) -> Iterator[int]:
+        """The completion indices that have neither a Pod at work nor one that has succeeded."""
+        taken = _completed((job.get("status") or {}).get("completedIndexes"))
+        for pod in pods:
+            index = (pod["metadata"].get("annotations") or {}).get(_INDEX, "")
+            if index.isdecimal() and (_is_active(pod) or pod["status"].get("phase") == "Succeeded"):
+                taken.append((int(index), int(index)))
+        for index in range(_count(job.get("spec") or {}, "completions")):
+            if not any(low <= index <= high for low, high in taken):
+                yield index
+
+    def _numbered(self, stateful_set: Json, ordinal: int, name: str) -> Json:
+        """A Pod of a StatefulSet with the claims of its own, which are made, and stay when the Pod goes."""
+        labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
+        pod, mounted = _pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
+        meta = stateful_set["metadata"]
+        for template in (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ():
+            if not isinstance(template, dict):
+                continue
+            own = template.get("metadata") or {}
+            claim = f"{own.get('name', '')}-{meta['name']}-{ordinal}"
+            manifest = {
+                "apiVersion": CLAIM.api_version,
+                "kind": CLAIM.name,
+                "metadata": {
+                    **{k: copy.deepcopy(own[k]) for k in ("labels", "annotations") if own.get(k)},
+                    "name": claim,
+                    "namespace": meta["namespace"],
+                },
+                "spec": template.get("spec") or {},
+            }
+            self._server.create(CLAIM, manifest)
+            mounted.append({"name": own.get("name", ""), "persistentVolumeClaim": {"claimName": claim}})
+        names = {volume["name"] for volume in mounted}
+        spec = pod["spec"]
+        others = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
+        return {**pod, "spec": {**spec, "volumes": [*others, *mounted]} if mounted else spec}
 
 
-def _make_replica_set(server: MemoryServer, deployment: Json) -> bool:
+# --- manifests ---
+def _replica_set(deployment: Json) -> Json:
+    """The ReplicaSet of a Deployment's template, which the selector of its own tells from those of other templates."""
     meta, spec = deployment["metadata"], deployment.get("spec") or {}
-    digest = _suffix(f"{meta['namespace']}/{meta['name']}", 10)
-    name = f"{meta['name']}-{digest}"
-    if server.find(REPLICA_SET, meta["namespace"], name) is not None:
-        return False
-    template = copy.deepcopy(spec.get("template") or {})
+    template = copy.deepcopy(spec["template"])
+    digest = _encoded(f"{meta['namespace']}/{meta['name']}", 10)
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    labels["pod-template-hash"] = digest
-    manifest = {
+    selector = spec.get("selector") or {"matchLabels": dict(labels)}
+    labels[_TEMPLATE_HASH] = digest
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (_LAST_APPLIED, _REVISION)}
+    return {
         "apiVersion": REPLICA_SET.api_version,
         "kind": REPLICA_SET.name,
         "metadata": {
-            "name": name,
+            "name": f"{meta['name']}-{digest}",
             "namespace": meta["namespace"],
             "labels": dict(labels),
-            **({"annotations": dict(meta["annotations"])} if meta.get("annotations") else {}),
+            **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [_owner(DEPLOYMENT, deployment)],
         },
-        "spec": {"replicas": _count(spec, "replicas"), "template": template},
+        "spec": {
+            "replicas": _count(spec, "replicas"),
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), _TEMPLATE_HASH: digest}},
+            "template": template,
+        },
     }
-    return server.create(REPLICA_SET, manifest)
 
 
-def _make_pods(server: MemoryServer, kind: Kind, workload: Json, ordinal: bool, field: str) -> bool:
-    meta, spec = workload["metadata"], workload.get("spec") or {}
-    template = spec.get("template")
-    if not isinstance(template, dict):
-        return False
-    made = False
-    pod = template.get("spec") or {}
-    for i in range(_count(spec, field)):
-        suffix = str(i) if ordinal else _suffix(f"{meta['uid']}/{i}", 5)
-        own = template.get("metadata") or {}
-        manifest = {
-            "apiVersion": POD.api_version,
-            "kind": POD.name,
-            "metadata": {
-                **{k: copy.deepcopy(own[k]) for k in ("labels", "annotations") if own.get(k)},
-                "name": f"{meta['name']}-{suffix}",
-                "namespace": meta["namespace"],
-                "ownerReferences": [_owner(kind, workload)],
-            },
-            "spec": _with_claims(server, workload, i, pod) if ordinal else pod,
-        }
-        made |= server.create(POD, manifest)
-    return made
+def _pod(kind: Kind, workload: Json, name: str, more: dict[str, dict[str, str]]) -> Json:
+    """A Pod of a workload's template; ``more``: labels and annotations besides."""
+    meta, template = workload["metadata"], workload["spec"]["template"]
+    own = template.get("metadata") or {}
+    written = {key: {**copy.deepcopy(own.get(key) or {}), **more.get(key, {})} for key in ("labels", "annotations")}
+    return {
+        "apiVersion": POD.api_version,
+        "kind": POD.name,
+        "metadata": {
+            **{key: value for key, value in written.items() if value},
+            "name": name,
+            "namespace": meta["namespace"],
+            "ownerReferences": [_owner(kind, workload)],
+        },
+        "spec": template.get("spec") or {},
+    }
 
 
-def _with_claims(server: MemoryServer, stateful_set: Json, number: int, pod: Json) -> Json:
-    """The spec of a StatefulSet's Pod with the claims of its own, which are made, and stay when the Pod goes."""
-    meta, mounted = stateful_set["metadata"], []
-    for template in (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ():
-        if not isinstance(template, dict):
-            continue
-        own = template.get("metadata") or {}
-        name = f"{own.get('name', '')}-{meta['name']}-{number}"
-        claim = {
-            "apiVersion": CLAIM.api_version,
-            "kind": CLAIM.name,
-            "metadata": {
-                **{k: copy.deepcopy(own[k]) for k in ("labels", "annotations") if own.get(k)},
-                "name": name,
-                "namespace": meta["namespace"],
-            },
-            "spec": template.get("spec") or {},
-        }
-        server.create(CLAIM, claim)
-        mounted.append({"name": own.get("name", ""), "persistentVolumeClaim": {"claimName": name}})
-    names = {volume["name"] for volume in mounted}
-    return {**pod, "volumes": [*(v for v in pod.get("volumes") or () if v.get("name") not in names), *mounted]}
+def _job_labels(kind: Kind, workload: Json, index: int | None) -> dict[str, dict[str, str]]:
+    """The labels and annotations that the Job controller adds to a Pod; none of a ReplicaSet's."""
+    if kind is not BATCH_JOB:
+        return {}
+    meta, prefix = workload["metadata"], "batch.kubernetes.io/"
+    names = {"controller-uid": meta["uid"], "job-name": meta["name"]}
+    labels = {**names, **{f"{prefix}{key}": value for key, value in names.items()}}
+    if index is None:
+        return {"labels": labels}
+    return {"labels": {**labels, _INDEX: str(index)}, "annotations": {_INDEX: str(index)}}
 
 
 def _owner(kind: Kind, raw: Json) -> Json:
@@ -112,11 +272,50 @@ def _owner(kind: Kind, raw: Json) -> Json:
     }
 
 
-def _count(spec: Json, field: str) -> int:
-    value = spec.get(field, 1)
-    return min(max(value, 0), MOST_PODS) if isinstance(value, int) else 1
+# --- counts and names ---
+def _stage(pod: KubeObject) -> tuple[object, ...]:
+    """What a workload sees of its Pod."""
+    assert isinstance(pod, Pod)
+    return (pod.status.phase, bool(pod.metadata.deletion_timestamp))
 
 
-def _suffix(text: str, length: int) -> str:
-    """As the random part of a generated name, but the same every time."""
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+def _is_active(pod: Json) -> bool:
+    """Whether a Pod counts as one of its workload's: one that ended or terminates is replaced."""
+    return pod["status"].get("phase") not in ENDED_PHASES and not pod["metadata"].get("deletionTimestamp")
+
+
+def _least_needed(pods: list[Json]) -> list[Json]:
+    """Pods without a node first, then those that do not run yet, then the youngest."""
+    youngest = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
+    return sorted(
+        youngest, key=lambda pod: (bool(pod["spec"].get("nodeName")), pod["status"].get("phase") == "Running")
+    )
+
+
+def _conditions(status: Json) -> list[Json]:
+    return [condition for condition in status.get("conditions") or () if isinstance(condition, dict)]
+
+
+def _completed(text: Any) -> list[tuple[int, int]]:
+    """The spans in a Job's ``completedIndexes``, such as ``1,3-5``."""
+    spans = []
+    for part in str(text or "").split(","):
+        low, _, high = part.partition("-")
+        if low.isdecimal() and (high or low).isdecimal():
+            spans.append((int(low), int(high or low)))
+    return spans
+
+
+def _count(spec: Json, field: str, default: int = 1) -> int:
+    value = spec.get(field, default)
+    return min(max(value, 0), MOST_PODS) if isinstance(value, int) else default
+
+
+def _generated(prefix: str, uid: str, number: int) -> str:
+    """A name as the API server generates it, but the same in every simulation."""
+    return prefix[:_LONGEST_PREFIX] + _encoded(f"{uid}/{number}", 5)
+
+
+def _encoded(text: str, length: int) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:length])

@@ -1,80 +1,286 @@
 """Workloads of a simulation get the Pods that Kubernetes' own controllers would make, under the same owners."""
 
+import copy
 from typing import Any
 
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
-from scheduler.cluster.memory.server import MemoryServer
-from scheduler.cluster.memory.workloads import make_pods
+from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.workloads import Workloads
 
 TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, "spec": {"containers": [{"name": "c"}]}}
 
 
-def with_workload(kind: Kind, **spec: Any) -> MemoryServer:
-    server = MemoryServer()
-    metadata = {"name": "w", "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
+def the(kind: Kind, name: str = "w", *, owner: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
+    """A workload, or with ``owner`` one that another controls."""
+    metadata = {"name": name, "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
+    if owner is not None:
+        metadata["ownerReferences"] = [controlled_by(owner)]
     body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
-    server.create(kind, {**body, "spec": {"template": TEMPLATE, **spec}})
-    return server
+    return {**body, "spec": {"template": copy.deepcopy(TEMPLATE), **spec}, **({"status": status} if status else {})}
 
 
-def pod_names(server: MemoryServer) -> list[str]:
-    return [pod["metadata"]["name"] for pod in server.of(POD)]
+def controlled_by(owner: Json) -> Json:
+    meta = owner["metadata"]
+    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
+            "controller": True}  # fmt: skip
 
 
-def test_a_deployment_gets_a_replica_set_with_its_annotations_and_that_one_the_pods():
-    server = with_workload(DEPLOYMENT, replicas=2)
+def the_pod(name: str, owner: Json, phase: str = "Running", **metadata: Any) -> Json:
+    """A Pod that was made elsewhere, as on a cluster."""
+    meta = {"name": name, "namespace": "ns", "ownerReferences": [controlled_by(owner)], **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": phase}}
 
-    assert make_pods(server)
 
-    (replica_set,) = server.of(REPLICA_SET)
+class Cluster:
+    """A server with the controllers of workloads, and one workload."""
+
+    def __init__(self, kind: Kind, **spec: Any) -> None:
+        self.server = MemoryServer()
+        self.workloads = Workloads(self.server)
+        self.workload = self.has(the(kind, **spec), kind)
+
+    def has(self, raw: Json, kind: Kind) -> Json:
+        self.server.create(kind, raw)
+        found = self.server.find(kind, "ns", raw["metadata"]["name"])
+        assert found is not None
+        return found
+
+    def has_pods(self, owner: Json, *names: str, phase: str = "Running", **metadata: Any) -> None:
+        for name in names:
+            self.has(the_pod(name, owner, phase, **metadata), POD)
+
+    def pods(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.server.of(POD)]
+
+
+def test_a_deployment_gets_a_replica_set_with_its_annotations_and_that_one_the_pods() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=2)
+
+    assert cluster.workloads.run()
+
+    (replica_set,) = cluster.server.of(REPLICA_SET)
     assert replica_set["metadata"]["annotations"] == {"volcano.sh/preemptable": "true"}
-    assert [pod["metadata"]["ownerReferences"][0]["uid"] for pod in server.of(POD)] == [
+    assert [pod["metadata"]["ownerReferences"][0]["uid"] for pod in cluster.server.of(POD)] == [
         replica_set["metadata"]["uid"]
     ] * 2
-    assert server.of(POD)[0]["metadata"]["annotations"] == {"note": "x"}
+    assert cluster.server.of(POD)[0]["metadata"]["annotations"] == {"note": "x"}
 
 
-def test_pods_that_are_there_are_not_made_again():
-    server = with_workload(DEPLOYMENT, replicas=2)
-    make_pods(server)
-    before = pod_names(server)
+def test_pods_that_are_there_are_not_made_again() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=2)
+    cluster.workloads.run()
+    before = cluster.pods()
 
-    assert not make_pods(server)
-    assert pod_names(server) == before
-
-
-def test_a_stateful_set_numbers_its_pods():
-    server = with_workload(STATEFUL_SET, replicas=3)
-
-    make_pods(server)
-
-    assert pod_names(server) == ["w-0", "w-1", "w-2"]
+    assert not cluster.workloads.run()
+    assert cluster.pods() == before
 
 
-def test_each_pod_of_a_stateful_set_gets_claims_of_its_own_that_stay_when_it_goes():
+def test_a_stateful_set_numbers_its_pods() -> None:
+    cluster = Cluster(STATEFUL_SET, replicas=3)
+
+    cluster.workloads.run()
+
+    assert cluster.pods() == ["w-0", "w-1", "w-2"]
+
+
+def test_each_pod_of_a_stateful_set_gets_claims_of_its_own_that_stay_when_it_goes() -> None:
     template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    server = with_workload(STATEFUL_SET, replicas=2, volumeClaimTemplates=[template, "odd"])
+    cluster = Cluster(STATEFUL_SET, replicas=2, volumeClaimTemplates=[template, "odd"])
 
-    make_pods(server)
-    make_pods(server)
-    server.delete(POD, "ns", "w-0")
+    cluster.workloads.run()
+    cluster.workloads.run()
+    cluster.server.delete(POD, "ns", "w-0")
 
-    assert [claim["metadata"]["name"] for claim in server.of(CLAIM)] == ["data-w-0", "data-w-1"]
-    (pod,) = server.of(POD)
+    assert [claim["metadata"]["name"] for claim in cluster.server.of(CLAIM)] == ["data-w-0", "data-w-1"]
+    (pod,) = cluster.server.of(POD)
     assert pod["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-1"}}]
 
 
-def test_a_job_has_as_many_pods_as_run_at_once():
-    server = with_workload(BATCH_JOB, parallelism=2, completions=10)
+def test_a_job_has_as_many_pods_as_run_at_once() -> None:
+    cluster = Cluster(BATCH_JOB, parallelism=2, completions=10)
 
-    make_pods(server)
+    cluster.workloads.run()
 
-    assert len(pod_names(server)) == 2
+    assert len(cluster.pods()) == 2
 
 
-def test_a_workload_that_says_no_number_has_one_pod():
-    server = with_workload(BATCH_JOB)
+def test_a_workload_that_says_no_number_has_one_pod() -> None:
+    cluster = Cluster(BATCH_JOB)
 
-    make_pods(server)
+    cluster.workloads.run()
 
-    assert len(pod_names(server)) == 1
+    assert len(cluster.pods()) == 1
+
+
+# --- what was read from a cluster -------------------------------------------------------------------------------------
+def test_pods_that_have_generated_names_are_not_made_a_second_time() -> None:
+    cluster = Cluster(REPLICA_SET, replicas=3)
+    cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb", "w-zzzzz")
+
+    assert not cluster.workloads.run()
+    assert len(cluster.pods()) == 3
+
+
+def test_only_the_pods_that_are_missing_are_made() -> None:
+    cluster = Cluster(REPLICA_SET, replicas=3)
+    cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb")
+
+    assert cluster.workloads.run()
+    assert len(cluster.pods()) == 3
+
+
+def test_the_replica_set_that_a_deployment_has_is_its_own_whatever_its_name() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=3)
+    replica_set = cluster.has(the(REPLICA_SET, "w-6d4f9c8b7", owner=cluster.workload, replicas=3), REPLICA_SET)
+    cluster.has_pods(replica_set, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", "w-6d4f9c8b7-ccccc")
+
+    assert not cluster.workloads.run()
+    assert (len(cluster.server.of(REPLICA_SET)), len(cluster.pods())) == (1, 3)
+
+
+def test_two_replica_sets_of_a_rollout_keep_the_replicas_they_have() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=3)
+    old = cluster.has(the(REPLICA_SET, "w-old", owner=cluster.workload, replicas=2), REPLICA_SET)
+    new = cluster.has(the(REPLICA_SET, "w-new", owner=cluster.workload, replicas=2), REPLICA_SET)
+    cluster.has_pods(old, "w-old-1", "w-old-2")
+    cluster.has_pods(new, "w-new-1")
+
+    cluster.workloads.run()
+
+    assert sorted(name[:5] for name in cluster.pods()) == ["w-new", "w-new", "w-old", "w-old"]
+
+
+def test_a_replica_set_that_was_scaled_to_zero_stays_there() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=1)
+    cluster.has(the(REPLICA_SET, "w-old", owner=cluster.workload, replicas=0), REPLICA_SET)
+    new = cluster.has(the(REPLICA_SET, "w-new", owner=cluster.workload, replicas=1), REPLICA_SET)
+    cluster.has_pods(new, "w-new-1")
+
+    assert not cluster.workloads.run()
+
+
+def test_a_paused_deployment_makes_no_replica_set_and_keeps_the_one_it_has() -> None:
+    paused = Cluster(DEPLOYMENT, replicas=2, paused=True)
+    assert not paused.workloads.run()
+
+    replica_set = paused.has(the(REPLICA_SET, "w-1", owner=paused.workload, replicas=2), REPLICA_SET)
+    paused.has_pods(replica_set, "w-1-a", "w-1-b")
+    assert not paused.workloads.run()
+
+
+def test_a_deployment_that_is_scaled_scales_its_replica_set() -> None:
+    cluster = Cluster(DEPLOYMENT, replicas=1)
+    cluster.workloads.run()
+    for replicas in (3, 2):
+        cluster.server.patch(DEPLOYMENT, "ns", "w", {"spec": {"replicas": replicas}})
+        assert cluster.workloads.run()
+        assert len(cluster.pods()) == replicas
+
+
+def test_pods_without_a_node_go_first_when_there_are_too_many() -> None:
+    cluster = Cluster(REPLICA_SET, replicas=2)
+    cluster.workloads.run()
+    (first, _) = cluster.pods()
+    cluster.server.patch(POD, "ns", first, {"spec": {"nodeName": "n"}})
+    cluster.server.patch(REPLICA_SET, "ns", "w", {"spec": {"replicas": 1}})
+
+    cluster.workloads.run()
+
+    assert cluster.pods() == [first]
+
+
+def test_a_pod_that_failed_or_terminates_is_replaced() -> None:
+    cluster = Cluster(REPLICA_SET, replicas=2)
+    cluster.has_pods(cluster.workload, "w-failed", phase="Failed")
+    cluster.has_pods(cluster.workload, "w-leaving", deletionTimestamp="2020-01-01T00:00:00Z")
+
+    cluster.workloads.run()
+    assert len(cluster.pods()) == 4
+    assert not cluster.workloads.run()
+
+
+def test_pods_of_somebody_else_with_a_like_name_do_not_count() -> None:
+    cluster = Cluster(REPLICA_SET, replicas=1)
+    other = cluster.has(the(REPLICA_SET, "v", replicas=0), REPLICA_SET)
+    cluster.has_pods(other, "w-4x2zt", deletionTimestamp="2020-01-01T00:00:00Z")
+
+    cluster.workloads.run()
+
+    assert len(cluster.pods()) == 2
+
+
+def test_a_stateful_set_whose_pod_ended_gets_it_back_under_its_name() -> None:
+    cluster = Cluster(STATEFUL_SET, replicas=2)
+    cluster.has_pods(cluster.workload, "w-0")
+    cluster.has({**the_pod("w-1", cluster.workload, "Failed"), "spec": {}}, POD)
+
+    cluster.workloads.run()
+
+    phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in cluster.server.of(POD)}
+    assert phases == {"w-0": "Running", "w-1": "Pending"}
+
+
+def test_a_stateful_set_that_goes_in_turn_makes_no_pod_after_one_that_waits() -> None:
+    cluster = Cluster(STATEFUL_SET, replicas=3, podManagementPolicy="OrderedReady")
+    cluster.has_pods(cluster.workload, "w-0")
+    cluster.has({**the_pod("w-1", cluster.workload, "Pending"), "spec": {}}, POD)
+
+    assert not cluster.workloads.run()
+
+
+def test_the_ordinals_of_a_stateful_set_begin_where_it_says_and_end_with_its_replicas() -> None:
+    cluster = Cluster(STATEFUL_SET, replicas=2, ordinals={"start": 5})
+    cluster.workloads.run()
+    assert cluster.pods() == ["w-5", "w-6"]
+
+    cluster.server.patch(STATEFUL_SET, "ns", "w", {"spec": {"replicas": 1}})
+    cluster.workloads.run()
+    assert cluster.pods() == ["w-5"]
+
+
+def test_a_job_makes_no_pod_for_what_has_succeeded() -> None:
+    cluster = Cluster(BATCH_JOB, parallelism=3, completions=4)
+    cluster.has_pods(cluster.workload, "w-a", "w-b", phase="Succeeded")
+    cluster.has_pods(cluster.workload, "w-c")
+
+    cluster.workloads.run()
+
+    assert len(cluster.pods()) == 4
+
+
+def test_a_job_that_is_over_or_suspended_makes_no_pods() -> None:
+    over = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    assert not Cluster(BATCH_JOB, status=over, completions=2).workloads.run()
+    assert not Cluster(BATCH_JOB, suspend=True).workloads.run()
+    assert not Cluster(BATCH_JOB, managedBy="example.com/queue").workloads.run()
+
+
+def test_an_indexed_job_makes_the_pods_of_the_indices_that_are_free() -> None:
+    index = "batch.kubernetes.io/job-completion-index"
+    status = {"succeeded": 2, "completedIndexes": "0,2"}
+    cluster = Cluster(BATCH_JOB, status=status, parallelism=3, completions=5, completionMode="Indexed")
+    cluster.has_pods(cluster.workload, "w-1-abcde", annotations={index: "1"})
+
+    cluster.workloads.run()
+
+    assert [pod["metadata"]["annotations"][index] for pod in cluster.server.of(POD)] == ["1", "3", "4"]
+
+
+# --- what selectors find ----------------------------------------------------------------------------------------------
+def test_a_replica_set_selects_the_pods_of_its_template_and_no_others() -> None:
+    cluster = Cluster(DEPLOYMENT, selector={"matchLabels": {"app": "a"}})
+    cluster.workloads.run()
+
+    (replica_set,) = cluster.server.of(REPLICA_SET)
+    (pod,) = cluster.server.of(POD)
+    assert replica_set["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert set(pod["metadata"]["labels"]) == {"app", "pod-template-hash"}
+
+
+def test_pods_of_jobs_and_stateful_sets_have_the_labels_of_their_controllers() -> None:
+    job, stateful_set = Cluster(BATCH_JOB), Cluster(STATEFUL_SET)
+    job.workloads.run()
+    stateful_set.workloads.run()
+
+    assert job.server.of(POD)[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
+    assert stateful_set.server.of(POD)[0]["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "0"
