@@ -1,11 +1,15 @@
 """Workloads of a simulation get the Pods that Kubernetes' own controllers would make, under the same owners."""
 
 import copy
+from collections import Counter
 from typing import Any
 
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
+from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.cluster.memory.workloads import Workloads
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from tests.builders import NAME, manifests, node
 
 TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, "spec": {"containers": [{"name": "c"}]}}
 
@@ -284,3 +288,18 @@ def test_pods_of_jobs_and_stateful_sets_have_the_labels_of_their_controllers() -
 
     assert job.server.of(POD)[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
     assert stateful_set.server.of(POD)[0]["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "0"
+
+
+def test_the_pods_of_a_deployment_are_spread_over_nodes_of_unequal_size() -> None:
+    deployment = the(DEPLOYMENT, replicas=9, selector={"matchLabels": {"app": "a"}})
+    deployment["metadata"]["namespace"] = "default"
+    resources = {"requests": {"cpu": "500m"}}
+    deployment["spec"]["template"]["spec"] = {
+        "schedulerName": NAME, "containers": [{"name": "c", "resources": resources}]}  # fmt: skip
+    nodes = [node(f"n{number}", f"{cpu}c+64Gi") for number, cpu in enumerate([32, 8, 8])]
+    simulation = Simulation(manifests(*nodes, deployment), parse_configuration(DEFAULT_CONFIGURATION), [NAME])
+
+    simulation.run()
+
+    placed = Counter(pod["spec"]["nodeName"] for pod in simulation.cluster.server.of(POD))
+    assert placed == {"n0": 3, "n1": 3, "n2": 3}

@@ -1,0 +1,176 @@
+"""``explain`` and ``simulate`` beside a real cluster: kube-controller-manager and our controllers make the Pods, our
+scheduler places them."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from controlplane.run import ControlPlane
+from scheduler.api.names import GROUP_NAME
+from scheduler.cli.main import main
+from tests.integration.stage import Namespace, a_control_plane, emptied, running, wait
+
+pytestmark = pytest.mark.controlplane
+
+APPS, JOBS = "/apis/apps/v1", "/apis/batch/v1"
+BATCH = "/apis/batch.volcano.sh/v1alpha1"
+BUDGETS = "/apis/policy/v1"
+DEPLOYMENTS = f"{APPS}/namespaces/{{}}/deployments"
+STATEFUL_SETS = f"{APPS}/namespaces/{{}}/statefulsets"
+BATCH_JOBS = f"{JOBS}/namespaces/{{}}/jobs"
+VCJOBS = f"{BATCH}/namespaces/{{}}/jobs"
+WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, BATCH_JOBS, VCJOBS)
+GENERATED = "[bcdfghjklmnpqrstvwxz2456789]"
+Raw = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with all that makes, places and runs Pods."""
+    logs = tmp_path_factory.mktemp("logs")
+    with a_control_plane() as started:
+        started.start_kwok()
+        started.start_controller_manager()
+        options = ("--leader-elect=false",)
+        with (
+            running("controllers", started.kubeconfig, logs, *options),
+            running("scheduler", started.kubeconfig, logs, "--schedule-period=200ms", *options),
+        ):
+            yield started
+
+
+@pytest.fixture
+def place(plane: ControlPlane) -> Iterator[Namespace]:
+    emptied(plane)
+    made = Namespace(plane)
+    yield made
+    for path in WORKLOADS:
+        made.api.delete(f"{path.format(made.name)}?propagationPolicy=Background")
+    wait(lambda: not made.pods())
+
+
+def template(place: Namespace, cpu: str = "1", labels: Raw | None = None) -> Raw:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "volcano-py", "nodeSelector": {"pool": place.name}, "containers": [container]}
+    return {"metadata": {"labels": labels or {"app": "web"}}, "spec": spec}
+
+
+def deployment(place: Namespace, replicas: int, cpu: str = "1") -> Raw:
+    selector = {"matchLabels": {"app": "web"}}
+    spec = {"replicas": replicas, "selector": selector, "template": template(place, cpu)}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def stateful_set(place: Namespace) -> Raw:
+    spec = {**deployment(place, 3)["spec"], "serviceName": "web"}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"}, "spec": spec}
+
+
+def job(place: Namespace) -> Raw:
+    made = template(place)
+    made["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": 3, "completions": 5, "template": made}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec}
+
+
+def vcjob(place: Namespace) -> Raw:
+    made = template(place)
+    made["spec"]["restartPolicy"] = "Never"
+    tasks = [{"name": "w", "replicas": 3, "template": made}]
+    spec = {"schedulerName": "volcano-py", "minAvailable": 1, "tasks": tasks}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec}
+
+
+def explained(place: Namespace, kind: str, name: str, *options: str) -> Raw:
+    line = ["explain", kind, name, "--kubeconfig", str(place.plane.kubeconfig), "-n", place.name, "-o", "json"]
+    result = CliRunner().invoke(main, [*line, *options], prog_name="volcano-py")
+    assert result.exit_code == 0, result.output
+    document: Raw = json.loads(result.stdout)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "workload"),
+    [
+        (DEPLOYMENTS, lambda place: deployment(place, 3)),
+        (STATEFUL_SETS, stateful_set),
+        (BATCH_JOBS, job),
+        (VCJOBS, vcjob),
+    ],
+    ids=["deployment", "stateful set", "batch job", "vcjob"],
+)
+def test_the_pods_that_a_workload_has_are_explained_and_no_others(
+    place: Namespace, path: str, workload: Callable[[Namespace], Raw]
+) -> None:
+    place.node("n1", cpu="2")
+    place.api.create(path.format(place.name), workload(place))
+
+    place.wait(lambda: len(place.pods()) == 3 and len(place.bound()) == 2)
+
+    waiting = next(pod["metadata"] for pod in place.pods() if not pod["spec"].get("nodeName"))
+    found = explained(place, "pod", waiting["name"])
+    assert (found["pods"]["all"], found["pods"]["placed"]) == (3, 2)
+    assert "cpu: asked 1, used 2" in json.dumps(found["heldBy"])
+
+
+def test_a_budget_is_obeyed_as_the_disruption_controller_reads_it(place: Namespace) -> None:
+    place.node("n1", cpu="3")
+    place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 3))
+    budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
+    place.api.create(f"{BUDGETS}/namespaces/{place.name}/poddisruptionbudgets", budget)
+
+    def settled() -> Raw | None:
+        status = place.api.get(f"{BUDGETS}/namespaces/{place.name}/poddisruptionbudgets/web").get("status") or {}
+        return status if status.get("currentHealthy") == 3 else None
+
+    real = place.wait(settled)
+    assert simulated(place, "PodDisruptionBudget")[0]["status"] == {
+        key: real[key] for key in ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
+    }
+
+
+def simulated(place: Namespace, kind: str) -> list[Raw]:
+    """The objects of a kind in a simulation of what somebody wrote into this namespace: no ReplicaSets, no Pods."""
+    listed = []
+    for path in (
+        "/api/v1/nodes",
+        DEPLOYMENTS.format(place.name),
+        f"{BUDGETS}/namespaces/{place.name}/poddisruptionbudgets",
+    ):
+        found = place.api.get(path)
+        for item in found["items"]:
+            kept = {key: value for key, value in item["metadata"].items() if key in ("name", "namespace", "labels")}
+            raw = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List"), **item}
+            listed.append({**raw, "metadata": kept, **({} if raw["kind"] == "Node" else {"status": {}})})
+    result = CliRunner().invoke(main, ["simulate", "-f", "-", "-o", "json"], input=yaml.safe_dump_all(listed))
+    assert result.exit_code == 0, result.output
+    return [raw for raw in json.loads(result.stdout)["items"] if raw["kind"] == kind]
+
+
+def test_the_pods_of_a_simulated_deployment_are_those_of_the_real_one(place: Namespace) -> None:
+    for number, cpu in enumerate(["32", "8", "8"]):  # with room for most on one node, and a wish to spread
+        place.node(f"n{number}", cpu=cpu)
+    place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 9, "500m"))
+    place.wait(lambda: len(place.bound()) == 9)
+
+    pods = simulated(place, "Pod")
+
+    assert Counter(pod["spec"].get("nodeName") for pod in pods) == Counter(place.bound().values())
+    real, ours = place.pods()[0], pods[0]
+    assert set(ours["metadata"]["labels"]) == set(real["metadata"]["labels"])
+    assert set(ours["metadata"]["annotations"]) >= {GROUP_NAME}
+    for pod in (real, ours):
+        assert re.fullmatch(f"web-{GENERATED}{{8,10}}-{GENERATED}{{5}}", pod["metadata"]["name"])
+    sets = place.api.get(f"{APPS}/namespaces/{place.name}/replicasets")["items"]
+    (replica_set,) = simulated(place, "ReplicaSet")
+    assert set(replica_set["spec"]["selector"]["matchLabels"]) == set(sets[0]["spec"]["selector"]["matchLabels"])
+    (group,) = simulated(place, "PodGroup")
+    assert (
+        group["spec"]["minMember"] == place.get_group(real["metadata"]["annotations"][GROUP_NAME])["spec"]["minMember"]
+    )
