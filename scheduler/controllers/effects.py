@@ -77,6 +77,11 @@ class Plan:
     problem: str = ""
     """Why nothing can be done now (a queue that is not there ...): look again with growing pauses."""
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether it has an effect that only informs."""
+        return any(isinstance(effect, Patch) and effect.relaxed for stage in self.stages for effect in stage)
+
     def then(self, *effects: Effect) -> "Plan":
         """Append a stage, unless it is empty."""
         if effects:

@@ -20,7 +20,9 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at an object about which something keeps failing."""
 UNHURRIED_PAUSE = 5.0
-"""Seconds until another look at an object about which something that only informs could not be written."""
+LONGEST_UNHURRIED_PAUSE = 300.0
+"""Seconds until another look at an object about which something that only informs could not be written: the first time,
+and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Worklist:
         """A heap; entries that ``_due`` does not confirm are void."""
         self._numbers = count()
         self._failures: dict[Item, int] = {}
+        self._unwritten: dict[Item, int] = {}
+        """How often in a row something that only informs could not be written."""
 
     def fork(self, copied: Callable[[Controller], Controller]) -> "Worklist":
         """An independent list of the same objects, for copies of the controllers. Not while any is looked at."""
@@ -62,6 +66,7 @@ class Worklist:
         other._timers = [(due, number, moved(item)) for due, number, item in self._timers]
         other._numbers = count(next(self._numbers))
         other._failures = {moved(item): number for item, number in self._failures.items()}
+        other._unwritten = {moved(item): number for item, number in self._unwritten.items()}
         return other
 
     def __len__(self) -> int:
@@ -109,6 +114,8 @@ class Worklist:
             self._pause(item, now)
         else:
             self._failures.pop(item, None)
+        if item in self._unwritten and not plan.relaxed:
+            del self._unwritten[item]
         if plan.after is not None:
             self._later(item, now + plan.after)
         self._release(item)
@@ -124,7 +131,9 @@ class Worklist:
     def retry(self, item: Item, effect: Effect, error: str, now: float) -> None:
         """An effect that its plan did not wait for failed. The object may be looked at meanwhile."""
         item.controller.failed(item.key, effect, error, now)
-        self._later(item, now + UNHURRIED_PAUSE)
+        failures = self._unwritten.get(item, 0)
+        self._unwritten[item] = failures + 1
+        self._later(item, now + min(LONGEST_UNHURRIED_PAUSE, UNHURRIED_PAUSE * 2.0 ** min(failures, 16)))
 
     def _release(self, item: Item) -> None:
         self._busy.discard(item)

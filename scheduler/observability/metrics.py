@@ -98,7 +98,10 @@ class Metrics(RoleMetrics):
         registry.register(self.devices)
 
         self.status_failures = Counter(
-            "volcano_py_status_write_failures_total", "Status updates given up", ["kind"], registry=registry
+            "volcano_py_status_write_failures_total",
+            "Status updates that were refused or given up",
+            ["kind"],
+            registry=registry,
         )
         self.cycle_errors = Counter("volcano_py_cycle_errors_total", "Cycles that raised", registry=registry)
         self.cycles_skipped = Counter(

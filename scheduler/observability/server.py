@@ -86,4 +86,4 @@ class Server:
 
 
 def _well(problem: str) -> web.Response:
-    return web.Response(text=problem or "ok", status=500 if problem else 200)
+    return web.Response(text=problem or "ok", status=503 if problem else 200)

@@ -319,6 +319,31 @@ def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster)
         cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
 
 
+def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: Cluster) -> None:
+    namespace = cluster.namespace("usurped")
+    options = ("--leader-elect-resource-namespace=default", "--leader-elect-resource-name=usurped")
+    options += ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s")
+    options += ("--leader-elect-retry-period=500ms",)
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/usurped"
+
+    def holder() -> str:
+        return str(cluster.api.get(lease)["spec"]["holderIdentity"])
+
+    with cluster.running("controllers", *options) as first:
+        cluster.job(namespace, "before", 1)
+        cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
+        leader = holder()
+        with cluster.running("controllers", *options):
+            time.sleep(2)
+            cluster.api.patch(lease, {"spec": {"holderIdentity": "usurper"}})
+
+            assert first.process.wait(20) == 1
+            assert "leadership lost" in first.log.read_text(encoding="utf-8")
+            cluster.wait(lambda: holder() not in (leader, "usurper"))
+            cluster.job(namespace, "after", 1)
+            cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
+
+
 def test_twenty_kills_at_work_leave_no_duplicate_no_orphan_and_nothing_stuck(cluster: Cluster) -> None:
     namespace = cluster.namespace("kills")
     chance = random.Random(20261121)

@@ -91,6 +91,7 @@ def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Gang]":
 
 async def _live(cluster: Cluster, view: "View[Gang]") -> None:
     import asyncio
+    import contextlib
 
     from rich.console import Console
     from rich.live import Live
@@ -104,10 +105,9 @@ async def _live(cluster: Cluster, view: "View[Gang]") -> None:
                 mirror.changed.clear()
                 live.update(drawn(view, view.rows(mirror.objects(view.sources))), refresh=True)
                 await asyncio.sleep(_BETWEEN_FRAMES)
-                try:
-                    await asyncio.wait_for(mirror.changed.wait(), _UNCHANGED)
-                except TimeoutError:
-                    continue
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_UNCHANGED):
+                        await mirror.changed.wait()
 
 
 def drawn(view: "View[Gang]", rows: "list[Gang]") -> "Table":

@@ -32,6 +32,7 @@ from scheduler.cluster.kube.informer import Informer, Keeper, Sink
 from scheduler.cluster.kube.lanes import make_lanes
 from scheduler.cluster.kube.lease import LeaseSettings
 from scheduler.cluster.kube.life import alive, lead
+from scheduler.cluster.kube.liveness import Liveness, Phase
 from scheduler.cluster.kube.pace import Nodes as PaceNodes
 from scheduler.cluster.kube.pace import Pace
 from scheduler.cluster.kube.placements import Cache as WriterCache
@@ -52,8 +53,6 @@ from scheduler.observability.server import Server
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
-STUCK = 120.0
-"""Seconds without a turn of the loop after which the process calls itself unwell."""
 FLUSH = 10.0
 """Seconds given to writes in flight when stopping."""
 PREPARATION = 3.0
@@ -145,6 +144,7 @@ class Daemon:
         self._cache = cache
         self._metrics = metrics or Metrics()
         self._fence = Fence()
+        self._liveness = Liveness(self._fence)
         self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
         self._lanes = make_lanes(settings.bind_workers)
         name = settings.scheduler_names[0]
@@ -171,23 +171,18 @@ class Daemon:
         self._stop = asyncio.Event()
         self._pace = Pace(settings.schedule_period, cache)
         self._last = _Last()
-        self._turn: float | None = None
-        """When the last cycle ended; None before the first, which a process that stands by may never come to."""
         self._damper = Damper()
         self.server = Server(
             self._metrics,
-            self._health,
+            self._liveness.problem,
             metrics_address=settings.metrics_address,
             health_address=settings.health_address,
         )
 
     def stop(self) -> None:
         """Begin to stop: no new cycle, finish what is in flight, release the lease."""
+        self._liveness.enter(Phase.STOPPING)
         self._stop.set()
-
-    def _health(self) -> str:
-        silent = 0.0 if self._turn is None else time.monotonic() - self._turn
-        return f"no scheduling cycle has ended for {silent:.0f} s" if silent > STUCK else ""
 
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
@@ -198,10 +193,12 @@ class Daemon:
                 await unless(self._stop, self._signing.load())
                 self._cache.trust(self._signing.key)
                 self._watching.start()
-                if not await self._watching.synced(self._stop):
+                if not await self._watching.synced(self._stop, self._liveness.progress):
                     return 0
                 lease = self._settings.lease
-                return await lead(self._client, lease, self._fence, self._metrics, self._stop, self._work)
+                return await lead(
+                    self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._work
+                )
             finally:
                 for listing in self._listing:
                     listing.cancel()
@@ -248,7 +245,7 @@ class Daemon:
             log.info("Open Session: the first of this process")
             while not (self._stop.is_set() or lost.done()):
                 await self._turn_once()
-                self._turn = time.monotonic()
+                self._liveness.progress()
                 await self._pace.rest((stopping, lost))
         finally:
             stopping.cancel()

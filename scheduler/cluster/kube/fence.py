@@ -41,6 +41,10 @@ class Fence:
     def is_open(self) -> bool:
         return clock() < self._send_until
 
+    def expired(self) -> float:
+        """Seconds since the fence closed because nobody extended it; 0 while it is open."""
+        return max(0.0, clock() - self._send_until)
+
     def check(self) -> float:
         """Seconds within which a request sent now has to be answered. Raises Fenced if none may be sent."""
         now = clock()

@@ -7,6 +7,7 @@ on one object never overlaps, and the newest replaces what still waits. What the
 """
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from enum import IntEnum
@@ -60,6 +61,12 @@ class _Lane:
             return True
         return False
 
+    def goes_on_until(self, end: float) -> bool:
+        """Whether something is done, or tried again, before a time of the loop's clock."""
+        return bool(self.waiting or self.running or self.after) or any(
+            timer.when() <= end for timer in self.delayed.values()
+        )
+
     @property
     def size(self) -> int:
         return len(self.waiting) + len(self.running) + len(self.after) + len(self.delayed)
@@ -110,15 +117,16 @@ class Lanes:
         return self._lanes[urgency].size
 
     async def drain(self, urgencies: Collection[Urgency], timeout: float) -> bool:
-        """Wait until nothing of these classes is left, at most ``timeout`` seconds; whether that came about."""
-        try:
-            async with asyncio.timeout(timeout):
-                while any(self.backlog(urgency) for urgency in urgencies):
+        """Wait until nothing of these classes is left, at most ``timeout`` seconds; whether that came about. What is
+        tried again later than that is not waited for."""
+        lanes = [self._lanes[urgency] for urgency in urgencies]
+        end = asyncio.get_running_loop().time() + timeout
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(end):
+                while any(lane.goes_on_until(end) for lane in lanes):
                     self._changed.clear()
                     await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        return not any(lane.size for lane in lanes)
 
     async def close(self) -> None:
         """Drop what waits, cancel what runs."""

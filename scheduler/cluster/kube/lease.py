@@ -2,6 +2,10 @@
 
 The lease is renewed every retry period; if that does not succeed within the renew deadline, leadership is given up
 before the lease runs out for others. ``fence`` is what keeps requests from leaving after that moment.
+
+A standby counts the lease's duration by its own clock, from the moment at which it saw the last renewal. So it looks
+several times per retry period, and wakes up when the lease runs out: a leader that was killed is followed after at most
+the duration plus the pause between two looks.
 """
 
 import asyncio
@@ -20,6 +24,8 @@ from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.fence import Fence, clock
 from scheduler.cluster.kube.ratelimit import Priority
 
+LOOKS = 4
+"""Looks of a standby at the lease per retry period."""
 log = structlog.get_logger(__name__)
 
 
@@ -32,6 +38,16 @@ class LeaseSettings:
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+    @property
+    def look_period(self) -> float:
+        """Seconds between two looks at a lease that another holds."""
+        return self.retry_period / LOOKS
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one look at it: a connection that answers no more must not cost a whole lease."""
+        return min(self.renew_deadline, max(1.0, self.retry_period))
 
 
 class _Spec(Wire):
@@ -63,15 +79,20 @@ class LeaderElector:
         identity: str,
         *,
         on_change: Callable[[bool], None] = lambda leading: None,
+        on_attempt: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_change``: called with whether we lead; ``on_attempt``: after each attempt to lead that failed."""
         self._client = client
         self._settings = settings
         self._fence = fence
         self._identity = identity
         self._on_change = on_change
+        self._on_attempt = on_attempt
         self._lease: _Lease | None = None
         self._seen: tuple[str, float] = ("", 0.0)
         """Resource version of another's lease, and when (by our clock) it was first seen."""
+        self._free_at = 0.0
+        """When that lease runs out."""
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
 
     async def acquire(self) -> bool:
@@ -80,20 +101,24 @@ class LeaderElector:
         told = ""
         while True:
             started = clock()
+            pause = self._settings.retry_period * random.uniform(1.0, 1.2)
             try:
-                if await self._try(started, self._settings.renew_deadline):
+                if await self._try(started, self._settings.patience):
                     log.info("leading", lease=self._settings.name, identity=self._identity)
                     self._on_change(True)
                     return waited
                 holder = (self._lease.spec.holder_identity if self._lease else None) or ""
                 text = f"held by {holder}"
+                look = self._settings.look_period * random.uniform(1.0, 1.2)
+                pause = min(look, max(0.0, self._free_at - clock())) or look
             except (ApiError, TransportError, msgspec.MsgspecError) as error:
                 text = str(error)
             waited = True
             if text != told:
                 log.info("standing by", lease=f"{self._settings.namespace}/{self._settings.name}", why=text)
                 told = text
-            await asyncio.sleep(self._settings.retry_period * random.uniform(1.0, 1.2))
+            self._on_attempt()
+            await asyncio.sleep(pause)
 
     async def hold(self) -> str:
         """Renew until that fails for too long or another holds the lease; says why leadership was lost."""
@@ -177,9 +202,8 @@ class LeaderElector:
         version = lease.metadata.resource_version
         if self._seen[0] != version:
             self._seen = (version, clock())
-            return False
-        duration = lease.spec.lease_duration_seconds or self._settings.duration
-        return clock() >= self._seen[1] + duration
+        self._free_at = self._seen[1] + (lease.spec.lease_duration_seconds or self._settings.duration)
+        return clock() >= self._free_at
 
     async def _get(self, seconds: float) -> _Lease:
         path = f"{self._path}/{self._settings.name}"

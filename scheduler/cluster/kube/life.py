@@ -12,6 +12,7 @@ import structlog
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.liveness import Liveness, Phase
 from scheduler.cluster.kube.watching import unless
 from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.observability.server import Server
@@ -19,6 +20,8 @@ from scheduler.observability.server import Server
 Work = Callable[[bool, "asyncio.Task[str]"], Awaitable[None]]
 """What a leader does until it is stopped, or until the task is done: leadership is lost then, and it says why. Told
 before whether another process led until now."""
+WIND_UP = 5.0
+"""Seconds given to the work to end when leadership is lost; then it is cancelled."""
 log = structlog.get_logger(__name__)
 
 
@@ -44,6 +47,7 @@ async def lead(
     lease: LeaseSettings | None,
     fence: Fence,
     metrics: RoleMetrics,
+    liveness: Liveness,
     stop: asyncio.Event,
     work: Work,
 ) -> int:
@@ -52,6 +56,7 @@ async def lead(
     if lease is None:
         fence.open_forever()
         metrics.leading.set(1)
+        liveness.enter(Phase.LEADING)
         lost = asyncio.create_task(_never())
         try:
             await work(False, lost)
@@ -61,21 +66,29 @@ async def lead(
 
     def tell(leading: bool) -> None:
         metrics.leading.set(int(leading))
+        liveness.enter(Phase.LEADING if leading else Phase.STOPPING)
 
-    elector = LeaderElector(client, lease, fence, new_identity(), on_change=tell)
+    liveness.enter(Phase.STANDING_BY)
+    elector = LeaderElector(client, lease, fence, new_identity(), on_change=tell, on_attempt=liveness.progress)
     waited = await unless(stop, elector.acquire())
     if waited is None:
         return 0
     lost = asyncio.create_task(elector.hold())
+    working = asyncio.ensure_future(work(waited, lost))
     try:
-        await work(waited, lost)
+        await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
         if lost.done():
-            log.error("leadership lost: exiting", why=lost.result())
+            await asyncio.wait((working,), timeout=WIND_UP)
+        if working.done():
+            working.result()
+        if lost.done():
+            log.error("leadership lost: exiting", why=lost.result(), work_ended=working.done())
             return 1
         return 0
     finally:
-        lost.cancel()
-        await asyncio.gather(lost, return_exceptions=True)
+        for task in (working, lost):
+            task.cancel()
+        await asyncio.gather(working, lost, return_exceptions=True)
         await elector.release()
 
 

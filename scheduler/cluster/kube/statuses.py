@@ -1,5 +1,8 @@
 """Statuses that sessions decide, and the scheduling gate of a Pod that is let in: patches that are tried for as long as
 no newer one on the same object comes, because sessions take them for written.
+
+A refusal is retried too, after longer pauses: rights are repaired, and a webhook that refuses is removed.
+Only a patch whose object is gone, or is another one by now, is given up.
 """
 
 import time
@@ -25,7 +28,19 @@ from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import object_path
 from scheduler.observability.metrics import Metrics
 
+REFUSED_FIRST = 20.0
+REFUSED_LONGEST = 300.0
+"""Seconds between two attempts at a patch that the API server refuses: at first, and at most. The first pause is long
+enough not to be waited for when the process stops."""
 log = structlog.get_logger(__name__)
+
+
+class _Attempts:
+    """At one patch: the pauses between them."""
+
+    def __init__(self) -> None:
+        self.failed = Backoff()
+        self.refused = Backoff(REFUSED_FIRST, REFUSED_LONGEST)
 
 
 class Statuses:
@@ -67,7 +82,7 @@ class Statuses:
         """What is allocated of a Queue."""
         path = f"{object_path(QUEUE, '', update.name)}/status"
         first = self._patch(QUEUE, path, bodies.queue_first_allocated(update), MERGE_PATCH)
-        backoff = Backoff()
+        attempts = _Attempts()
 
         async def work() -> float | None:
             try:
@@ -75,9 +90,9 @@ class Statuses:
             except ApiError as error:
                 if error.status == 422:  # there is no status to patch
                     return await first()
-                return self._again(QUEUE, path, error, backoff)
+                return self._again(QUEUE, path, error, attempts)
             except TransportError as error:
-                return self._again(QUEUE, path, error, backoff)
+                return self._again(QUEUE, path, error, attempts)
             except Fenced:
                 pass
             return None
@@ -91,13 +106,13 @@ class Statuses:
     def _patch(
         self, kind: Kind, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS
     ) -> Work:
-        backoff = Backoff()
+        attempts = _Attempts()
 
         async def work() -> float | None:
             try:
                 await self._send(path, body, content_type, priority)
             except (ApiError, TransportError) as error:
-                return self._again(kind, path, error, backoff)
+                return self._again(kind, path, error, attempts)
             except Fenced:
                 pass
             return None
@@ -109,15 +124,18 @@ class Statuses:
             "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
         )
 
-    def _again(self, kind: Kind, path: str, error: ApiError | TransportError, backoff: Backoff) -> float | None:
-        """Seconds until it is tried again; None if there is no point."""
-        if isinstance(error, TransportError) or error.transient:
-            return backoff.next(error.retry_after if isinstance(error, ApiError) else None)
-        namesake = error.status == 422 and "metadata.uid" in error.message
-        if error.status not in (404, 409) and not namesake:  # it is not that the object is gone or another
-            self._metrics.status_failures.labels(kind.name).inc()
-            log.error("a status could not be written", path=path, error=str(error))
-        return None
+    def _again(self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts) -> float | None:
+        """Seconds until it is tried again; None if the object is gone or is another one."""
+        if isinstance(error, TransportError):
+            return attempts.failed.next()
+        if error.transient:
+            return attempts.failed.next(error.retry_after)
+        if error.status in (404, 409) or (error.status == 422 and "metadata.uid" in error.message):
+            return None
+        self._metrics.status_failures.labels(kind.name).inc()
+        if not attempts.refused.failures:
+            log.error("a status is refused; it will be tried again", path=path, error=str(error))
+        return attempts.refused.next(error.retry_after)
 
 
 def _pod_key(task: Task) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 import structlog
@@ -33,6 +33,15 @@ async def unless(stop: asyncio.Event, awaitable: Awaitable[T], timeout: float | 
         await asyncio.gather(work, stopping, return_exceptions=True)
 
 
+async def patiently(stop: asyncio.Event, wait: Callable[[], Awaitable[T]], progress: Callable[[], None]) -> T | None:
+    """The result of ``wait``, or None if ``stop`` is set before. ``progress`` is called every ``PATIENCE`` seconds, and
+    the wait begins again after that."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            return await unless(stop, wait(), timeout=PATIENCE)
+        progress()
+
+
 class Watching:
     """For one event loop."""
 
@@ -53,16 +62,18 @@ class Watching:
     def _watch(self, informer: Informer) -> None:
         self._tasks[informer] = asyncio.create_task(informer.run())
 
-    async def synced(self, stop: asyncio.Event) -> bool:
-        """Wait until every first list is in; False if stopped before."""
-        waiting = list(self._informers)
-        while waiting:
-            with contextlib.suppress(TimeoutError):
-                if await unless(stop, self.listed(), timeout=PATIENCE) is None:
-                    return False
-            waiting = [informer for informer in waiting if not informer.synced.is_set()]
-            for informer in waiting:
-                log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
+    async def synced(self, stop: asyncio.Event, progress: Callable[[], None] = lambda: None) -> bool:
+        """Wait until every first list is in; False if stopped before. ``progress`` is called every ``PATIENCE`` seconds
+        meanwhile."""
+
+        def still_waiting() -> None:
+            progress()
+            for informer in self._informers:
+                if not informer.synced.is_set():
+                    log.warning("waiting for the first list", source=str(informer.source), problem=informer.problem)
+
+        if await patiently(stop, self.listed, still_waiting) is None:
+            return False
         log.info("synced")
         return True
 

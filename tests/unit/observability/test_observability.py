@@ -88,7 +88,7 @@ def test_health_and_metrics_are_served_on_one_address_or_two(separate: bool) -> 
                     assert (answer.status, await answer.text()) == (200, "ok")
                 problems[0] = "stuck"
                 async with session.get(url) as answer:
-                    assert (answer.status, await answer.text()) == (500, "stuck")
+                    assert (answer.status, await answer.text()) == (503, "stuck")
                 if separate:
                     async with session.get(f"http://127.0.0.1:{server.ports['/metrics']}/metrics") as answer:
                         assert answer.headers["Content-Type"].startswith("text/plain")

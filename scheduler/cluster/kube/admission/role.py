@@ -23,6 +23,7 @@ from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.credentials import Credentials
 from scheduler.cluster.kube.informer import Informer
 from scheduler.cluster.kube.life import alive
+from scheduler.cluster.kube.liveness import STOPPING, Liveness, Phase
 from scheduler.cluster.kube.reload import ReloadedFile
 from scheduler.cluster.kube.sources import Source
 from scheduler.cluster.kube.watching import Watching, unless
@@ -103,9 +104,10 @@ class Admission:
         bundles = BundleKeeper(client, settings.routes, settings.url, settings.namespace, metrics)
         self._keeper = CertificateKeeper(self._source(), bundles, self._tls, metrics)
         self._stop = asyncio.Event()
+        self._liveness = Liveness(stopping=settings.graceful_shutdown + STOPPING)
         self._health = Server(
             metrics,
-            lambda: "",
+            self._liveness.problem,
             self._unready,
             metrics_address=settings.health_address,
             health_address=settings.health_address,
@@ -135,6 +137,7 @@ class Admission:
     # --- running ------------------------------------------------------------------------------------------------------
     def stop(self) -> None:
         """Begin to stop: say so, go on for a little while, let requests in flight finish."""
+        self._liveness.enter(Phase.STOPPING)
         self._stop.set()
 
     async def run(self) -> int:
@@ -143,8 +146,10 @@ class Admission:
             keeping: asyncio.Task[None] | None = None
             try:
                 self._watching.start()
-                if await self._watching.synced(self._stop) and await unless(self._stop, self._certified()):
+                synced = await self._watching.synced(self._stop, self._liveness.progress)
+                if synced and await unless(self._stop, self._certified()):
                     await self._server.start(self._tls.tls)
+                    self._liveness.enter(Phase.SERVING)
                     keeping = asyncio.create_task(self._keep())
                     await self._stop.wait()
                     log.info("stopping")
@@ -161,6 +166,7 @@ class Admission:
         """Wait for the first certificate."""
         backoff = Backoff(0.5, LOOK)
         while not await self._keeper.load():
+            self._liveness.progress()
             await asyncio.sleep(backoff.next())
         return True
 
@@ -168,6 +174,7 @@ class Admission:
         """Look again and again whether something has changed or was changed."""
         backoff = Backoff(0.5, LOOK)
         while True:
+            self._liveness.progress()
             try:
                 if self._groups.poll(self._metrics):
                     self._rules = replace(self._rules, resource_groups=self._groups.current)

@@ -1,7 +1,9 @@
 """Takes objects off the worklist, has their controllers plan, and has the plans carried out, many at once."""
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -24,11 +26,17 @@ class Looks:
     """For one event loop. ``run`` until cancelled."""
 
     def __init__(
-        self, worklist: Worklist, intake: Intake, executor: Executor, metrics: ControllerMetrics, *, writes: int
+        self,
+        worklist: Worklist,
+        intake: Intake,
+        executor: Executor,
+        metrics: ControllerMetrics,
+        *,
+        writes: int,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """``writes``: effects in flight."""
-        self.turned = time.monotonic()
-        """When the loop last came round; for the health check."""
+        """``writes``: effects in flight; ``progress``: called in every turn of the loop."""
+        self._progress = progress
         self._worklist = worklist
         self._intake = intake
         self._executor = executor
@@ -39,7 +47,7 @@ class Looks:
 
     async def run(self) -> None:
         while True:
-            self.turned = time.monotonic()
+            self._progress()
             self._metrics.waiting.set(len(self._worklist))
             self._intake.changed.clear()
             for _ in range(AT_A_STRETCH):
@@ -52,10 +60,10 @@ class Looks:
                 continue
             due = self._worklist.next_due()
             pause = 30.0 if due is None else min(30.0, max(0.0, due - time.time()))
-            try:
-                await asyncio.wait_for(self._intake.changed.wait(), pause)
-            except TimeoutError:
-                continue
+            # Not asyncio.wait_for: before Python 3.12 it swallows a cancellation that coincides with the event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._intake.changed.wait()
 
     async def drain(self, seconds: float) -> bool:
         """Wait for the plans in flight; whether all came to an end in time."""

@@ -1,7 +1,6 @@
 """The controllers as a long-running process: watches, leader election, looks, in good order."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +15,13 @@ from scheduler.cluster.kube.informer import Informer
 from scheduler.cluster.kube.lanes import make_lanes
 from scheduler.cluster.kube.lease import LeaseSettings
 from scheduler.cluster.kube.life import alive, lead
+from scheduler.cluster.kube.liveness import Liveness, Phase
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
 from scheduler.cluster.kube.sources import Source
-from scheduler.cluster.kube.watching import Watching, unless
+from scheduler.cluster.kube.watching import Watching, patiently
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
@@ -31,8 +31,6 @@ from scheduler.observability.server import Server
 COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
 """Kinds that change at the pace of people; kopf watches them."""
-STUCK = 120.0
-"""Seconds without a turn of the loop after which the process calls itself unwell."""
 FLUSH = 10.0
 """Seconds given to plans in flight when stopping."""
 log = structlog.get_logger(__name__)
@@ -61,6 +59,7 @@ class Operator:
         self._settings = settings
         self._metrics = ControllerMetrics()
         self._fence = Fence()
+        self._liveness = Liveness(self._fence)
         self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
         self._lanes = make_lanes(settings.writes)
         store = Store()
@@ -69,7 +68,14 @@ class Operator:
         self._intake = Intake(store, self._worklist)
         recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
         executor = Executor(self._client, self._fence, recorder, self._intake)
-        self._looks = Looks(self._worklist, self._intake, executor, self._metrics, writes=settings.writes)
+        self._looks = Looks(
+            self._worklist,
+            self._intake,
+            executor,
+            self._metrics,
+            writes=settings.writes,
+            progress=self._liveness.progress,
+        )
         wanted = sorted({kind for controller in controllers for kind in controller.kinds}, key=_first_others)
         self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
         self._watching = Watching(
@@ -82,21 +88,17 @@ class Operator:
         self._handlers = Handlers(by_hand, self._client, credentials, self._intake, recorder.malformed)
         self._names = ", ".join(controller.name for controller in controllers)
         self._stop = asyncio.Event()
-        self._leading = False
         self.server = Server(
             self._metrics,
-            self._health,
+            self._liveness.problem,
             metrics_address=settings.metrics_address,
             health_address=settings.health_address,
         )
 
     def stop(self) -> None:
         """Begin to stop: no new look, finish the plans in flight, release the lease."""
+        self._liveness.enter(Phase.STOPPING)
         self._stop.set()
-
-    def _health(self) -> str:
-        silent = time.monotonic() - self._looks.turned if self._leading else 0.0
-        return f"no turn of the worklist has ended for {silent:.0f} s" if silent > STUCK else ""
 
     async def run(self) -> int:
         """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
@@ -107,7 +109,9 @@ class Operator:
                 if not await self._synced():
                     return 0
                 lease = self._settings.lease
-                return await lead(self._client, lease, self._fence, self._metrics, self._stop, self._control)
+                return await lead(
+                    self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._control
+                )
             finally:
                 handling.cancel()
                 await asyncio.gather(handling, return_exceptions=True)
@@ -116,16 +120,16 @@ class Operator:
                 await self._lanes.close()
 
     async def _synced(self) -> bool:
-        if not await self._watching.synced(self._stop):
+        progress = self._liveness.progress
+        if not await self._watching.synced(self._stop, progress):
             return False
-        return await unless(self._stop, self._handlers.synced.wait()) is not None
+        return await patiently(self._stop, self._handlers.synced.wait, progress) is not None
 
     async def _control(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         """Control as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
         if waited and not await self._watching.catch_up(self._busy_kinds, self._stop):
             return
         self._intake.lead()
-        self._leading = True
         looking, stopping = asyncio.create_task(self._looks.run()), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((looking, stopping, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 
 from scheduler.api.objects import PodSpec
@@ -16,6 +17,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.credentials import Access
 from scheduler.observability.metrics import Metrics
+from scheduler.observability.server import Server
 
 PODS = "/api/v1/namespaces/ns/pods"
 
@@ -127,6 +129,13 @@ async def serving(**options: Any) -> AsyncIterator[tuple[FakeApi, ApiClient]]:
     finally:
         await client.close()
         await runner.cleanup()
+
+
+async def healthz(server: Server) -> tuple[int, str]:
+    """What a role answers to its liveness probe."""
+    url = f"http://127.0.0.1:{server.ports['/healthz']}/healthz"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text()
 
 
 async def until(condition: Callable[[], object], timeout: float = 5.0) -> None:

@@ -1,6 +1,7 @@
 """The scheduler as a process: it takes over without reading everything again, and goes on whatever a plugin does."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube import daemon as daemons
+from scheduler.cluster.kube import liveness
 from scheduler.cluster.kube.daemon import Daemon, Settings
 from scheduler.cluster.kube.reload import ConfigurationFile
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION
 from scheduler.observability.metrics import Metrics
-from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, serving, until
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.test_lease import SETTINGS, Leases
 
 PODS = "/api/v1/pods"
@@ -98,6 +100,32 @@ def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert w.lists(PODS) == ["objects"]
+            w.daemon.stop()
+            assert await running == 0
+
+    asyncio.run(story())
+
+
+def test_health_fails_when_sessions_no_longer_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def never_ends(*_: Any, **__: Any) -> None:
+        begun.set()
+        free.wait(10)
+        raise TimeoutError
+
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf", lease=SETTINGS, health_address="127.0.0.1:0") as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            assert await healthz(w.daemon.server) == (200, "ok")
+            monkeypatch.setattr(daemons, "run_cycle", never_ends)
+            w.daemon._last.version = -1
+            await until(begun.is_set)
+            monkeypatch.setattr(liveness, "STUCK", 0.0)
+            status, text = await healthz(w.daemon.server)
+            assert status == 503 and text.startswith("leading: no progress for ")
+            free.set()
             w.daemon.stop()
             assert await running == 0
 

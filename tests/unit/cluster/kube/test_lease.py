@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import math
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from scheduler.cluster.kube import lease as leases_module
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.lease import LeaderElector, LeaseSettings
@@ -144,3 +148,45 @@ def test_a_lease_taken_by_another_ends_leadership_at_once() -> None:
             assert not fence.is_open
 
     asyncio.run(scenario())
+
+
+class Simulated:
+    """An API server with a lease that is renewed every 2 s until its holder is killed, with its clock."""
+
+    def __init__(self, killed: float, phase: float) -> None:
+        self.now = 100.0
+        self.killed = killed
+        self._phase = phase
+        self.taken_at = math.inf
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        self.now += 0.01
+        if method == "PUT":
+            self.taken_at = self.now
+            return bytes(options["body"])
+        renewals = math.floor((min(self.now, self.killed) - self._phase) / 2.0)
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
+        return json.dumps({"metadata": {"name": "l", "resourceVersion": str(renewals)}, "spec": spec}).encode()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_killed_leader_is_followed_within_the_duration_and_two_seconds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    world = Simulated(killed=130.0 + chance.uniform(0.0, 2.0), phase=chance.uniform(0.0, 2.0))
+    monkeypatch.setattr(leases_module, "clock", world.clock)
+    monkeypatch.setattr(leases_module.asyncio, "sleep", world.sleep)
+    monkeypatch.setattr(leases_module.random, "uniform", chance.uniform)
+    settings = LeaseSettings("volcano-system", "l", duration=15.0, renew_deadline=10.0, retry_period=2.0)
+
+    asyncio.run(LeaderElector(world, settings, Fence(), "standby").acquire())  # type: ignore[arg-type]
+
+    last_renewal = world.killed - (world.killed - world._phase) % 2.0
+    assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1.0

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from aiohttp import web
 
 from scheduler.api.binding_record import BindingRecord, read_binding_record
@@ -23,6 +24,7 @@ from scheduler.api.decisions import (
 from scheduler.api.kinds import Kind
 from scheduler.api.names import BINDING_RECORD
 from scheduler.api.objects import KubeObject
+from scheduler.cluster.kube import statuses
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
 from scheduler.cluster.kube.fence import Fence, clock
@@ -30,7 +32,7 @@ from scheduler.cluster.kube.lanes import make_lanes
 from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.writer import Writer
 from scheduler.observability.metrics import Metrics
-from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, a_task, refusal, serving, until
+from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, FakeApi, Handler, a_task, refusal, serving, until
 
 EVENTS = "/api/v1/namespaces/[^/]+/events"
 BINDING = f"{PODS}/[^/]+/binding"
@@ -494,10 +496,51 @@ def test_a_status_that_is_refused_is_counted_by_kind() -> None:
                 pod_groups=[PodGroupStatusUpdate("ns", "g", "uid-g", "Pending", (), 0, 0, 0)],
             )
         )
-        assert await world.writer.flush(2)
+        assert not await world.writer.flush(2), "they will be tried again"
         value = world.metrics.registry.get_sample_value
         for kind in ("Pod", "PodGroup", "Queue"):
             assert value("volcano_py_status_write_failures_total", {"kind": kind}) == 1
+
+    run(scenario)
+
+
+def test_a_status_that_is_refused_is_tried_again_until_the_refusal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses, "REFUSED_FIRST", 0.05)
+
+    async def scenario(world: World) -> None:
+        refusals = {"Pod": 403, "Queue": 403, "PodGroup": 400}  # of the authorizer, and of a webhook
+
+        def refused_twice(status: int) -> Handler:
+            left = [status, status]
+
+            async def answer(call: Call, request: web.Request) -> Answer:
+                return refusal(left.pop(), "Forbidden", "admission webhook denied the request") if left else {}
+
+            return answer
+
+        paths = {"Pod": f"{PODS}/[^/]+/status", "Queue": QUEUE_STATUS, "PodGroup": GROUP}
+        for kind, path in paths.items():
+            world.api.on("PATCH", path, refused_twice(refusals[kind]))
+        world.writer.submit(
+            Decisions(
+                pods=[PodUnschedulable(a_task(), "Unschedulable", "no room")],
+                queues=[QueueAllocated("q", {})],
+                pod_groups=[PodGroupStatusUpdate("ns", "g", "uid-g", "Pending", (), 0, 0, 0)],
+            )
+        )
+        assert await world.writer.flush(5)
+        for path in paths.values():
+            assert len(world.api.to("PATCH", path)) == 3
+
+    run(scenario)
+
+
+def test_a_stop_does_not_wait_for_a_status_that_is_refused() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", QUEUE_STATUS, status=403)
+        world.writer.submit(Decisions(queues=[QueueAllocated("q", {})]))
+        async with asyncio.timeout(8):
+            assert not await world.writer.flush(10)
 
     run(scenario)
 

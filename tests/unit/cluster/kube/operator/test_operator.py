@@ -74,7 +74,12 @@ class World:
         worklist = Worklist([self.toy])
         self.intake = Intake(self.store, worklist)
         self.executor = Executor(client, self.fence, self, self.intake)
-        self.looks = Looks(worklist, self.intake, self.executor, self.metrics, writes=writes)
+        self.progress = 0
+        """Turns of the loop."""
+        self.looks = Looks(worklist, self.intake, self.executor, self.metrics, writes=writes, progress=self._turned)
+
+    def _turned(self) -> None:
+        self.progress += 1
 
     def post(self, event: EventPost) -> None:
         self.posted.append(event)
@@ -476,6 +481,40 @@ def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
     asyncio.run(story())
 
 
+def test_a_cancellation_that_coincides_with_a_change_ends_the_loop():
+    async def story() -> None:
+        async with world() as w:
+            looking = asyncio.create_task(w.looks.run())
+            await asyncio.sleep(0.05)
+
+            w.intake.changed.set()
+            looking.cancel()
+            await asyncio.wait((looking,), timeout=2)
+
+            assert looking.cancelled()
+
+    asyncio.run(story())
+
+
+def test_a_status_that_is_refused_is_tried_again():
+    async def story() -> None:
+        async with world() as w:
+            answers = [(403, "Forbidden"), (403, "Forbidden")]
+
+            async def refuse_twice(call: Call, request: web.Request) -> Answer:
+                return refusal(*answers.pop()) if answers else {"metadata": {"name": "q"}}
+
+            w.api.on("PATCH", f"{QUEUES}/.*", refuse_twice)
+            plan = Plan().then(Patch(QUEUE, "", "q", {"status": {"running": 1}}, subresource="status"))
+            w.queue("q", plan, plan, plan)
+            await until(lambda: w.toy.finished)
+
+            assert len(w.api.to("PATCH", f"{QUEUES}/.*")) == 3
+            assert len(w.toy.failures) == 2
+
+    asyncio.run(story())
+
+
 def test_nothing_is_written_once_the_lease_is_lost():
     async def story() -> None:
         async with world() as w:
@@ -536,18 +575,11 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers():
 def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck():
     async def story() -> None:
         async with world() as w:
-            turns: set[float] = set()
-
-            def plan(key: Key, now: float) -> Plan:
-                turns.add(w.looks.turned)
-                w.toy.looks.append(key[1])
-                return Plan()
-
-            w.toy.plan = plan  # type: ignore[method-assign]
+            turned = w.progress
             for i in range(1000):
                 w.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
             await until(lambda: len(w.toy.looks) == 1000)
-            assert len(turns) > 10
+            assert w.progress - turned > 10
 
     asyncio.run(story())
 

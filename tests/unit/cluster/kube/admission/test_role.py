@@ -1,0 +1,48 @@
+"""The admission server as a process: what it answers to its liveness probe."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from scheduler.cluster.kube import liveness
+from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, RoleSettings
+from scheduler.cluster.kube.credentials import Credentials
+from scheduler.cluster.kube.reload import ReloadedFile
+from scheduler.webhooks.contract import Settings
+from scheduler.webhooks.resource_groups import parse_resource_groups
+from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
+
+
+def test_health_fails_when_certificates_are_no_longer_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving() as (api, _):
+            api.answer("GET", "/api.*", {"metadata": {"resourceVersion": "1"}, "items": []})
+            settings = RoleSettings((), CertificateFiles("no/such", "file", ""), "ns", health_address="127.0.0.1:0")
+            role = Admission(
+                settings,
+                Settings(),
+                ReloadedFile("", parse_resource_groups),
+                cast("Credentials", StaticCredentials(api.url)),
+            )
+            attempts, hung = 0, asyncio.Event()
+
+            async def loads_once_and_hangs() -> bool:
+                nonlocal attempts
+                attempts += 1
+                if attempts == 2:
+                    hung.set()
+                    await asyncio.Event().wait()
+                return False
+
+            monkeypatch.setattr(role._keeper, "load", loads_once_and_hangs)
+            running = asyncio.create_task(role.run())
+            await until(hung.is_set)
+            assert await healthz(role._health) == (200, "ok")
+            monkeypatch.setattr(liveness, "STUCK", 0.0)
+            status, text = await healthz(role._health)
+            assert status == 503 and text.startswith("starting: no progress for ")
+            role.stop()
+            assert await running == 0
+
+    asyncio.run(story())
