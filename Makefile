@@ -40,11 +40,18 @@ venv: $(READY) ## Set up .venv from the lock file
 run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
 	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
+# One process per core; tests that share a control plane stay together.
+PYTEST := $(PY) -m pytest --numprocesses auto --dist loadgroup
+
 .PHONY: test
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
 	$(MAKE) lint
 	$(MAKE) controlplane
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+.PHONY: test-python
+test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
+	$(PYTEST) tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check formatting, style, types and the direction of imports
@@ -128,5 +135,5 @@ image: ## Build the container image (IMAGE=name:tag)
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
+	rm -rf .venv .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -187,6 +187,7 @@ class Cluster:
         from scheduler.cluster.faults import UNREADABLE
         from scheduler.cluster.kube.client import JSON, MERGE_PATCH, ApiError, TransportError
         from scheduler.cluster.kube.ratelimit import Priority
+        from scheduler.cluster.nesting import decode
 
         try:
             received = await self.client.request(
@@ -197,7 +198,7 @@ class Cluster:
                 params=params,
                 content_type=MERGE_PATCH if method == "PATCH" else JSON,
             )
-            return msgspec.json.decode(received, type=answer)
+            return decode(msgspec.json.Decoder(answer), received)
         except (ApiError, TransportError) as error:
             raise self._failed(asked, kind, error) from None
         except UNREADABLE as error:

@@ -96,7 +96,6 @@ def scheduler_command(
     Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad configuration.
     """
     from scheduler.cache import ClusterCache
-    from scheduler.cluster.faults import DEEPEST
     from scheduler.cluster.kube.daemon import Daemon, Settings
     from scheduler.cluster.kube.reload import ConfigurationFile
     from scheduler.framework.configuration import ConfigurationError
@@ -133,7 +132,6 @@ def scheduler_command(
         structlog.get_logger(__name__).error("the recording has ended", why=why)
 
     async def main() -> int:
-        sys.setrecursionlimit(DEEPEST + 1000)  # parameters in ResourceClaims may be anything, and are read by the list
         if not record:
             cache = ClusterCache(names, default_queue=default_queue, node_selector=node_selector)
             return await Daemon(settings, configuration, cache, role.credentials()).run()

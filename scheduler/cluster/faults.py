@@ -4,8 +4,6 @@ from typing import Final
 
 import msgspec
 
-DEEPEST: Final = 10_000
-"""Levels of nesting that API servers take. Python gives up at a thousand, and with it on the whole list."""
 UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 

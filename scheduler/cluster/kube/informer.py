@@ -24,6 +24,7 @@ from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.pages import GoneError, pages_of_heads, pages_of_objects
 from scheduler.cluster.kube.sources import Source
+from scheduler.cluster.nesting import decode
 from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
@@ -68,6 +69,9 @@ class _Status(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     metadata: dict[str, Any] = {}
+
+
+_named = msgspec.json.Decoder(_Named)
 
 
 class Informer:
@@ -205,7 +209,7 @@ class Informer:
     def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
         """An object and its key; None in place of one that cannot be read."""
         try:
-            obj: KubeObject = self._decoder.decode(raw)
+            obj: KubeObject = decode(self._decoder, raw)
         except UNREADABLE as error:
             return self._set_aside(raw, error), None
         return (obj.metadata.namespace, obj.metadata.name), obj
@@ -242,7 +246,7 @@ class Informer:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = self._events.decode(line)
+            event = decode(self._events, line)
         except UNREADABLE:
             self._odd_event(line)
             return
@@ -252,7 +256,7 @@ class Informer:
         if event.type in ("ADDED", "MODIFIED"):
             self._upsert(key, obj)
             if self._keeping:
-                self._keep(key, self._raw_events.decode(line).object)
+                self._keep(key, decode(self._raw_events, line).object)
         elif event.type == "DELETED":
             self._delete(key)
         elif event.type == "ERROR":
@@ -260,7 +264,7 @@ class Informer:
 
     def _odd_event(self, line: bytes) -> None:
         """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
-        event = self._raw_events.decode(line)
+        event = decode(self._raw_events, line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=_Status)
             if status.code == 410:
@@ -274,7 +278,7 @@ class Informer:
             self._delete((_text(metadata, "namespace"), _text(metadata, "name")))
         elif event.type in ("ADDED", "MODIFIED"):
             try:
-                self._decoder.decode(event.object)
+                decode(self._decoder, event.object)
             except UNREADABLE as error:
                 self._set_aside(event.object, error)
 
@@ -333,7 +337,7 @@ class Informer:
 
 def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(raw, type=_Named).metadata
+        return decode(_named, raw).metadata
     except UNREADABLE:
         return {}
 

@@ -9,6 +9,7 @@ from scheduler.api.objects import Wire
 from scheduler.cluster.kube.client import JSON, ApiClient, ApiError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import Source
+from scheduler.cluster.nesting import decode
 
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 T = TypeVar("T")
@@ -66,7 +67,7 @@ async def _pages(
             if error.status == 410 and "continue" in params:  # it took longer than the server keeps old versions
                 raise GoneError(error.message) from None
             raise
-        page = decoder.decode(body)
+        page = decode(decoder, body)
         yield page
         if not page.metadata.continuation:
             return

@@ -1,7 +1,5 @@
 """The flags of ``volcano-py scheduler``: Volcano's names, Go's notations, and what is refused."""
 
-import gc
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
 from scheduler.cli.main import main
 from scheduler.cli.scheduler import scheduler_command
-from scheduler.cluster.faults import DEEPEST
 
 
 @pytest.mark.parametrize(
@@ -128,11 +125,3 @@ def test_a_feature_gate_is_on_or_off(text: str) -> None:
     result = CliRunner().invoke(click.command()(feature_gates(lambda features: None)), [f"--feature-gates={text}"])
     assert result.exit_code == 2
     assert f"'{text}' is not like SchedulingGatesQueueAdmission=true" in result.output
-
-
-def test_objects_are_read_that_are_nested_as_deep_as_api_servers_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[int] = []
-    monkeypatch.setattr(sys, "setrecursionlimit", limits.append)
-    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
-    CliRunner().invoke(main, ["scheduler", "--kubeconfig=/nowhere", "--enable-metrics=false", "--enable-healthz=false"])
-    assert limits[0] > DEEPEST

@@ -29,6 +29,7 @@ from scheduler.cluster.kube.credentials import Credentials
 from scheduler.cluster.kube.informer import Report
 from scheduler.cluster.kube.operator.intake import Intake
 from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.nesting import decode
 
 FIRST_RESYNC = 15.0
 RESYNC = 600.0
@@ -40,6 +41,9 @@ log = structlog.get_logger(__name__)
 
 class _Items(Wire):
     items: list[dict[str, Any]] | None = None
+
+
+_items = msgspec.json.Decoder(_Items)
 
 
 class Handlers:
@@ -143,7 +147,7 @@ class Handlers:
             known = set(self._keys[kind])
             try:
                 body = await self._client.request("GET", kind.path, priority=Priority.READ)
-                items = msgspec.json.decode(body, type=_Items).items or []
+                items = decode(_items, body).items or []
             except (ApiError, TransportError, *UNREADABLE) as error:
                 log.warning("cannot list", kind=str(kind), error=str(error))
                 if isinstance(error, ApiError) and error.status == 404:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,9 +80,9 @@ def refusal(status: int, reason: str, message: str = "", **headers: str) -> web.
 
 
 class WatchFeed:
-    """Events for one watch after the other: a list of lines per watch; the last one stays open."""
+    """Events for one watch after the other: a list per watch, as objects or as JSON; the last watch stays open."""
 
-    def __init__(self, *watches: list[dict[str, Any]]) -> None:
+    def __init__(self, *watches: Sequence[dict[str, Any] | str]) -> None:
         self.watches = list(watches)
         self.versions: list[str] = []
         """The resourceVersion each watch began at."""
@@ -93,7 +93,8 @@ class WatchFeed:
         response = web.StreamResponse()
         await response.prepare(request)
         for line in lines or ():
-            await response.write(json.dumps(line).encode() + b"\n")
+            text = line if isinstance(line, str) else json.dumps(line)
+            await response.write(text.encode() + b"\n")
         if not self.watches:
             await asyncio.sleep(60)
         return response
