@@ -40,8 +40,8 @@ venv: $(READY) ## Set up .venv from the lock file
 run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
 	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
-# One process per core; tests that share a control plane stay together.
-PYTEST := $(PY) -m pytest --numprocesses auto --dist loadgroup
+# One process per core. The tests of a file stay together: those of some share a control plane, and some build on others.
+PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile
 
 .PHONY: test
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
