@@ -26,6 +26,8 @@ RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 # --- Pods and PodGroups ---
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
+DEFAULT_TASK: Final = "default"
+"""The task of Pods of which the vcjob gives none a name."""
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"

@@ -38,7 +38,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
         return group
     namespace = cluster.namespace(request.namespace)
     queue = (namespace.metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) if namespace else None
-    return group if queue is None else {**group, "spec": {**spec, "queue": queue}}
+    return group if not queue else {**group, "spec": {**spec, "queue": queue}}
 
 
 @validator(_PodGroup)

@@ -159,6 +159,49 @@ def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Clust
     assert conditions == ["Pending", "Running", "Completed"]
 
 
+def test_whoever_scales_a_job_down_finds_the_list_of_hosts_changed_before_anything_else(controlled: Cluster) -> None:
+    namespace = controlled.namespace("scaled-down")
+    controlled.job(namespace, "train", 3, plugins={"svc": [], "ssh": ["--no-root"]})
+    controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
+
+    body = [
+        {"op": "replace", "path": "/spec/minAvailable", "value": 1},
+        {"op": "replace", "path": "/spec/tasks/0/replicas", "value": 1},
+    ]
+    controlled.api.patch(f"{BATCH}/namespaces/{namespace}/jobs/train", body, "json")
+    controlled.wait(lambda: len(controlled.listed(f"/api/v1/namespaces/{namespace}/pods")) == 1)
+
+    hosts = controlled.api.get(f"/api/v1/namespaces/{namespace}/configmaps/train-svc")
+    (group,) = controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+    written = [int(each["metadata"]["resourceVersion"]) for each in (hosts, group)]
+    assert hosts["data"]["w.host"] == "train-w-0.train"
+    assert group["spec"]["minMember"] == 1
+    assert written == sorted(written)
+
+
+def test_what_people_write_can_be_updated_with_the_version_that_its_creation_returned(controlled: Cluster) -> None:
+    namespace = controlled.namespace("updated-at-once")
+    flow = f"/apis/flow.volcano.sh/v1alpha1/namespaces/{namespace}"
+    created = {}
+    template = {"tasks": [{"name": "w", "replicas": 1, "template": {"spec": {"containers": []}}}]}
+    for path, kind, spec in (
+        (f"{flow}/jobtemplates", "JobTemplate", template),
+        (f"{flow}/jobflows", "JobFlow", {"jobRetainPolicy": "retain", "flows": [{"name": "missing"}]}),
+        (f"{BATCH}/namespaces/{namespace}/cronjobs", "CronJob", {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {}}}),
+    ):
+        version = "batch.volcano.sh/v1alpha1" if kind == "CronJob" else "flow.volcano.sh/v1alpha1"
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+        created[path] = controlled.api.create(path, body)
+    missing = 'jobtemplate.flow.volcano.sh "missing" not found'
+    controlled.wait(lambda: any(missing in text for *_, text in controlled.events(namespace)))  # it has been looked at
+
+    for path, body in created.items():
+        body["metadata"]["labels"] = {"changed": "at-once"}
+        controlled.api.request("PUT", f"{path}/x", body)
+
+    controlled.wait(lambda: controlled.api.get(f"{flow}/jobflows/x").get("status") == {"state": {"phase": "Pending"}})
+
+
 def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
     namespace = controlled.namespace("nothing-left")
     volumes = [

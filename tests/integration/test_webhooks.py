@@ -189,6 +189,11 @@ def test_a_queue_gets_its_defaults_and_a_bad_one_is_refused_with_volcanos_words(
         400,
         f'{DENIED}requestBody.spec.deserved.cpu: Invalid value: "9": deserved[cpu]=9 must be <= capability[cpu]=8',
     )
+    greedy = queue(f"{name}-greedy", capability={"cpu": "1"}, guarantee={"resource": {"cpu": "2"}})
+    assert refusal(lambda: api.create(QUEUES, greedy)) == (
+        400,
+        f'{DENIED}requestBody.spec.capability.cpu: Invalid value: "1": capability[cpu]=1 must be >= guarantee[cpu]=2',
+    )
     _tried(lambda: api.create(QUEUES, queue("default")))  # there may be one already
     assert refusal(lambda: api.delete(f"{QUEUES}/default")) == (400, f"{DENIED}`default` queue can not be deleted")
     body = queue(f"{name}-cards")
@@ -211,6 +216,16 @@ def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server:
         }
         stored = api.create(jobs, manifest)
         assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
+
+
+def test_a_vcjob_that_says_everything_is_stored_as_it_is(server: Process, api: Client) -> None:
+    task = {"name": "w", "replicas": 1, "minAvailable": 1, "maxRetry": 3, "template": TEMPLATE}
+    spec = {"queue": "default", "schedulerName": "volcano-py", "maxRetry": 3, "minAvailable": 1, "tasks": [task]}
+    manifest = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": spec}
+    _tried(lambda: api.create(QUEUES, queue("default")))  # there may be one already
+    name = {"metadata": {"name": f"{server.namespace}-whole"}}
+    stored = api.create("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs", {**manifest, **name})
+    assert stored["spec"] == spec
 
 
 def test_a_pod_group_is_refused_by_a_queue_that_is_not_there_or_has_children(server: Process, api: Client) -> None:

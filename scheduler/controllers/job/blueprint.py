@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.api import batch
-from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_TASK
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.hosts import pod_name
 from scheduler.controllers.job.policies import Policy, parse_policies
@@ -25,7 +25,7 @@ class Task:
 
     def __init__(self, spec: batch.TaskSpec) -> None:
         self.spec = spec
-        self.name = spec.name
+        self.name = spec.name or DEFAULT_TASK
         self.replicas = max(0, spec.replicas)
         self.min_available = spec.min_available
         self.minimum = self.replicas if spec.min_available is None else spec.min_available
@@ -76,7 +76,7 @@ class Blueprint:
         self.spec = spec
         self.queue = spec.queue or DEFAULT_QUEUE
         self.max_retries = spec.max_retry
-        self.tasks = {task.name: Task(task) for task in spec.tasks}
+        self.tasks = {task.name: task for task in map(Task, spec.tasks)}
         self.replicas = sum(task.replicas for task in self.tasks.values())
         self.minimum = sum(task.minimum for task in self.tasks.values())
         self.minimums = {task.name: task.min_available for task in self.tasks.values()}
@@ -101,7 +101,7 @@ class Blueprint:
 
     def _refuse(self) -> str:
         if len(self.tasks) < len(self.spec.tasks):
-            names = [task.name for task in self.spec.tasks]
+            names = [task.name or DEFAULT_TASK for task in self.spec.tasks]
             return f"two tasks are called {next(name for name in names if names.count(name) > 1)!r:.66}"
         if self.replicas > MOST_PODS:
             return f"{self.replicas} Pods are asked for, at most {MOST_PODS} are made for one job"

@@ -1,7 +1,7 @@
 """One look at a job: what its status is to say, and what is to be written so that it comes true.
 
-The status is written first. What is deleted or made then follows from the status, so a look that was cut short anywhere
-is completed by the next one, whoever takes it.
+The status is written first, after only what follows from the spec alone. What is deleted or made then follows from the
+status, so a look that was cut short anywhere is completed by the next one, whoever takes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -213,9 +213,9 @@ class Look:
             # What it needs could not be made: that it is pending is said all the same.
             plan.then(patch(self._job, status))
         wants = self._wants(status, any(not member.wanted for member in doomed))
-        plan.then(*wants.objects)
+        # The list of hosts follows the spec before all else: who has scaled a job may read it at once.
+        plan.then(*wants.objects, *wants.refresh)
         self._write(status, order, remarks, wants)
-        plan.then(*wants.refresh)
         plan.then(*wants.pods, *kill.delete_pods(doomed))
         if wants.objects or wants.refresh:
             memory.refreshed = True

@@ -52,7 +52,7 @@ def pod_manifest(
             JOB_NAME: job.metadata.name,
             QUEUE_NAME: blueprint.queue,
             JOB_VERSION: str(status.version),
-            TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+            TEMPLATE_UID: f"{job.metadata.name}-{task.spec.name}",
             JOB_RETRY_COUNT: str(status.retry_count),
         }
         | ({NUMA_TOPOLOGY_POLICY: task.spec.topology_policy} if task.spec.topology_policy else {})

@@ -7,9 +7,10 @@ from scheduler.api.batch import Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import EVENT_CREATED
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, diff
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff
 from scheduler.controllers.jobflow.status import (
     FAILED,
+    PENDING,
     SUCCEED,
     TERMINATING,
     FlowStatus,
@@ -23,6 +24,9 @@ from scheduler.controllers.posts import normal
 from scheduler.controllers.store import Key, Store
 
 _DELETE: Final = "delete"
+_SETTLES: Final = 2.0
+"""Seconds that a new JobFlow of which no job runs has no status: a client that creates it and updates it at once has the
+latest version, as with Volcano."""
 
 
 class JobFlowController:
@@ -36,6 +40,8 @@ class JobFlowController:
         self._jobs = OwnedJobs(JOB_FLOW)
         self._waiting: dict[Key, set[Key]] = {}
         """JobTemplates that are not there -> JobFlows that were told so."""
+        self._came: dict[Key, float] = {}
+        """When a JobFlow without a status was first seen."""
         self._begun: dict[Key, set[str]] = {}
         """Jobs that were to be made and were not seen since."""
         self._failures: dict[Key, Post] = {}
@@ -53,9 +59,12 @@ class JobFlowController:
             return [] if new is None else list(self._waiting.pop(key, ()))
         if new is None:
             self._forget(key)
+        elif old is None or old.metadata.uid != new.metadata.uid:
+            self._came[key] = now
         return [key]
 
     def _forget(self, key: Key) -> None:
+        self._came.pop(key, None)
         self._begun.pop(key, None)
         self._failures.pop(key, None)
         for flows in self._waiting.values():
@@ -82,8 +91,12 @@ class JobFlowController:
             partial(self._store.get, VCJOB, Job, key[0]),
             partial(self._store.get, JOB_TEMPLATE, JobTemplate, key[0]),
         )
-        change = diff(flow.status, make_status(status, jobs, job_names(flow), now))
-        if change:
+        made = make_status(status, jobs, job_names(flow), now)
+        change = diff(flow.status, made)
+        pause = self._settles_in(flow, made, now)
+        if pause > 0:
+            plan.after = pause
+        elif change:
             plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
         missing = [name for name in steps.missing if self._waits(key, name)]
         plan.then(*steps.foreign, *steps.news, *(template_missing(flow, name) for name in missing))
@@ -92,6 +105,13 @@ class JobFlowController:
         if steps.foreign:
             plan.problem = steps.foreign[0].event.message
         return plan
+
+    def _settles_in(self, flow: JobFlow, status: Json, now: float) -> float:
+        """Seconds until the first status is written; 0 if it is time."""
+        if flow.status or status["state"]["phase"] != PENDING:
+            return 0.0
+        came = self._came.get((flow.metadata.namespace, flow.metadata.name), now)
+        return max(0.0, came + _SETTLES - now)
 
     def _waits(self, flow: Key, template: str) -> bool:
         """Note that a JobFlow waits for a JobTemplate; False if that was noted before."""

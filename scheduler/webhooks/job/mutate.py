@@ -5,11 +5,10 @@ The object may be of any shape: a field that is not of its type counts as given,
 
 from typing import Any, Final
 
-from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME
+from scheduler.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER_NAME, DEFAULT_TASK
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
 
 _MAX_RETRY: Final = 3
-_TASK_PREFIX: Final = "default"
 _DNS_ON_HOST_NETWORK: Final = "ClusterFirstWithHostNet"
 _NEEDS_SERVICE: Final = frozenset(("tensorflow", "mpi", "pytorch", "ray"))
 """Plugins whose Pods find each other by the names that plugin svc sets up."""
@@ -38,7 +37,9 @@ def defaulted(job: Json, settings: Settings) -> Json:
     }
     tasks = spec.get("tasks")
     if isinstance(tasks, list):
-        spec["tasks"] = tasks = [_with_defaults(task, index) for index, task in enumerate(tasks)]
+        filled = [_with_defaults(task, index) for index, task in enumerate(tasks)]
+        if filled != tasks:
+            spec["tasks"] = tasks = [_whole(task) for task in filled]
         if not spec.get("minAvailable"):
             spec["minAvailable"] = sum(_count(task, "minAvailable") for task in tasks)
     plugins = spec.get("plugins")
@@ -52,21 +53,31 @@ def _with_defaults(task: Any, index: int) -> Any:
         return task
     task = {
         **task,
-        "name": task.get("name") or f"{_TASK_PREFIX}{index}",
+        "name": task.get("name") or f"{DEFAULT_TASK}{index}",
         "maxRetry": task.get("maxRetry") or _MAX_RETRY,
     }
     if task.get("minAvailable") is None:
         task["minAvailable"] = _min_available(task)
-    if task.get("replicas") == 0:
-        del task["replicas"]
-    if isinstance(task.get("template"), dict):
-        task["template"] = _whole(task["template"])
+    template = task.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
+        task["template"] = {**template, "spec": {**pod, "dnsPolicy": _DNS_ON_HOST_NETWORK}}
     return task
 
 
-def _whole(template: Json) -> Json:
-    """The template with the objects that Volcano stores even where they are empty: programs that read its jobs may
-    count on them."""
+def _whole(task: Any) -> Any:
+    """A task as Volcano writes it: where it fills in anything, it writes all tasks anew, with the objects that are
+    empty and without a zero. Programs that read its jobs may count on that; where nothing is filled in, nothing is
+    added either."""
+    if not isinstance(task, dict):
+        return task
+    task = {key: value for key, value in task.items() if key != "replicas" or value != 0}
+    if isinstance(task.get("template"), dict):
+        task["template"] = _whole_template(task["template"])
+    return task
+
+
+def _whole_template(template: Json) -> Json:
     pod = template.get("spec")
     if not isinstance(pod, dict):
         return {"metadata": {}, **template}
@@ -74,8 +85,6 @@ def _whole(template: Json) -> Json:
     for group in ("containers", "initContainers"):
         if isinstance(pod.get(group), list):
             pod[group] = [{**c, "resources": c.get("resources", {})} if isinstance(c, dict) else c for c in pod[group]]
-    if pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
-        pod["dnsPolicy"] = _DNS_ON_HOST_NETWORK
     return {"metadata": {}, **template, "spec": pod}
 
 

@@ -1,6 +1,7 @@
 """The amounts of one queue: quantities, and guarantee <= deserved <= capability.
 
-A queue that says nothing of what it deserves may have a guarantee all the same, as the card quota design has it.
+A queue that says nothing of what it deserves may have a guarantee all the same, as the card quota design has it; its
+capability is compared with the guarantee directly.
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,9 @@ def amount_problems(spec: QueueSpec, path: str) -> Iterator[str]:
             yield invalid(f"{path}.deserved.{name}", "<nil>", f"deserved[{name}] {bound}")
         elif name in deserved and deserved[name].nano < least.nano:
             yield invalid(f"{path}.deserved.{name}", str(deserved[name]), f"deserved[{name}]={deserved[name]} {bound}")
+        elif name in capability and capability[name].nano < least.nano:
+            amount = capability[name]
+            yield invalid(f"{path}.capability.{name}", str(amount), f"capability[{name}]={amount} {bound}")
     for name, amount in deserved.items():
         most = capability.get(name)
         if most is not None and amount.nano > most.nano:

@@ -10,6 +10,7 @@ from scheduler.webhooks.contract import Json
 from tests.unit.webhooks.clusters import Cluster, created, queue
 
 TEAM = {"metadata": {"name": "team", "annotations": {"scheduling.volcano.sh/queue-name": "research"}}}
+NAMELESS = {"metadata": {"name": "nameless", "annotations": {"scheduling.volcano.sh/queue-name": ""}}}
 CLUSTER = Cluster(
     queue("root"),
     queue("default", parent="root"),
@@ -20,7 +21,7 @@ CLUSTER = Cluster(
     queue("shut", parent="root", state="Closed"),
     queue("closing", parent="root", state="Closing"),
     queue("new", state=""),
-    namespaces=[TEAM],
+    namespaces=[TEAM, NAMELESS],
 )
 TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
 BOTH = {"highestTierAllowed": 1, "highestTierName": "rack"}
@@ -36,6 +37,7 @@ def group(annotations: dict[str, str] | None = None, **spec: Any) -> Json:
         ("team", "default", "research"),
         ("team", "a", "a"),
         ("default", "default", "default"),
+        ("nameless", "default", "default"),
     ],
 )
 def test_the_namespace_names_the_queue_of_those_that_name_none(namespace: str, asked: str, stored: str) -> None:

@@ -39,6 +39,8 @@ class Options:
     private_key: str = option("", "ssh-private-key")
     public_key: str = option("", "ssh-public-key")
     port: int = option(22, "ssh-port")
+    no_root: bool = False
+    """No effect. Older versions of Volcano had the flag, and manifests still set it."""
 
 
 class Ssh:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import CLAIM, CONFIG_MAP, POD, POD_GROUP, VCJOB
+from scheduler.controllers.effects import Create
 from scheduler.controllers.job.plugins import make_plugins
 from tests.unit.controllers.job.world import KilledError, Raw, World, job, running, task
 
@@ -218,6 +219,34 @@ def test_a_podgroup_of_an_older_volcano_is_taken_over() -> None:
     assert world.find(POD, "j-w-0")["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "j"
 
 
+def test_a_task_without_a_name_is_the_task_default() -> None:
+    raw = job(tasks=[task("", 2)], minimum=2)
+    world = running(raw)
+
+    meta = world.find(POD, "j--1")["metadata"]
+    assert meta["labels"]["volcano.sh/task-spec"] == meta["annotations"]["volcano.sh/task-spec"] == "default"
+    assert world.group()["spec"]["minTaskMember"] == {"default": 2}
+    assert world.status()["taskStatusCount"] == {"default": {"phase": {"Running": 2}}}
+
+
+def test_a_policy_of_a_task_without_a_name_holds() -> None:
+    policies = [{"event": "PodFailed", "action": "AbortJob"}]
+    world = running(job(tasks=[task("", 2, policies=policies)], minimum=1))
+
+    world.end_pod("j--0", "Failed", 1)
+    world.run(3)
+
+    assert world.phase() == "Aborted"
+
+
+def test_a_task_without_a_name_and_one_called_default_are_two_of_one_name() -> None:
+    world = World()
+    world.create(job(tasks=[task(""), task("default")]))
+    world.settle()
+
+    assert [text for *_, text in world.events] == ["spec.tasks: two tasks are called 'default'; ignored"]
+
+
 # --- what plugins brought ---
 def test_the_list_of_hosts_follows_the_job_before_new_pods_need_it() -> None:
     world = running(job(minimum=1, plugins={"svc": []}), make_plugins)
@@ -229,6 +258,19 @@ def test_the_list_of_hosts_follows_the_job_before_new_pods_need_it() -> None:
     assert world.find(CONFIG_MAP, "j-svc")["data"]["VC_W_NUM"] == "3"
     kinds = [write.kind for write in world.writes]
     assert kinds.index(CONFIG_MAP) < kinds.index(POD)
+
+
+def test_the_list_of_hosts_is_written_first_when_a_job_is_scaled_down() -> None:
+    world = running(job(minimum=1, plugins={"svc": []}), make_plugins)
+    world.writes.clear()
+
+    world.patch(VCJOB, "j", {"spec": {"tasks": [task(replicas=1)]}})
+    world.settle()
+
+    assert world.find(CONFIG_MAP, "j-svc")["data"]["VC_W_NUM"] == "1"
+    first, *others = [write.kind for write in world.writes if not isinstance(write, Create)]
+    assert first is CONFIG_MAP
+    assert {POD_GROUP, POD} <= set(others)
 
 
 def test_the_list_of_hosts_follows_the_job_although_the_process_was_killed() -> None:

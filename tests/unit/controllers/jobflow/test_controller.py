@@ -99,6 +99,7 @@ def test_a_job_is_made_when_all_its_targets_have_completed() -> None:
 
 def test_the_phase_goes_from_pending_over_running_to_succeed() -> None:
     cluster = controlled(*map(template, "ab"), flow(a=[], b=["a"]))
+    cluster.wait(2)
     assert phase(cluster) == "Pending"
     set_phase(cluster, "f-a", "Pending")
     assert phase(cluster) == "Pending"
@@ -124,7 +125,25 @@ def test_a_flow_fails_with_any_of_its_jobs_and_stays_so(end: str, before: list[s
 
 
 def test_a_flow_without_steps_is_pending() -> None:
-    assert phase(controlled(flow())) == "Pending"
+    cluster = controlled(flow())
+    cluster.wait(2)
+    assert phase(cluster) == "Pending"
+
+
+def test_the_first_status_leaves_whoever_made_the_flow_time_to_update_it() -> None:
+    cluster = controlled(flow(a=[]), template("a"), flow(name="g", uid="uid-g", a=[]))
+    assert jobs(cluster) == ["f-a", "g-a"]
+    cluster.wait(1)
+    assert status(cluster) == status(cluster, "g") == {}
+    cluster.wait(1)
+    assert phase(cluster) == "Pending"
+    assert status(cluster, "g")["unKnowJobs"] == ["g-a"]
+
+
+def test_a_flow_of_which_a_job_runs_has_its_status_at_once() -> None:
+    cluster = controlled(template("a"), flow(a=[]))
+    set_phase(cluster, "f-a", "Running")
+    assert phase(cluster) == "Running"
 
 
 def test_a_step_written_twice_is_done_once() -> None:
@@ -191,6 +210,7 @@ def test_a_name_too_long_for_a_label_is_in_the_annotations_alone() -> None:
 def test_a_template_that_is_not_there_is_told_of_once_and_holds_up_only_its_own_step() -> None:
     cluster = controlled(template("b"), flow(a=[], b=[], c=["a"]))
     assert jobs(cluster) == ["f-b"]
+    cluster.wait(2)
     assert phase(cluster) == "Pending"
     missing = (
         "Warning",
@@ -240,7 +260,7 @@ STRUCTS: dict[str, tuple[Kind, Any]] = {
 
 
 def look(*manifests: Raw) -> tuple[JobFlowController, Plan]:
-    """What a controller plans that has just come to lead."""
+    """What a controller plans that has come to lead a while ago."""
     store = Store()
     for raw in manifests:
         kind, struct = STRUCTS[raw["kind"]]
@@ -248,7 +268,7 @@ def look(*manifests: Raw) -> tuple[JobFlowController, Plan]:
     controller = JobFlowController(store)
     for kind, obj in store:
         controller.observe(kind, None, obj, 0)
-    return controller, controller.plan(("default", "f"), 0)
+    return controller, controller.plan(("default", "f"), 2)
 
 
 def written(plan: Plan) -> list[Effect]:

@@ -29,16 +29,16 @@ def test_what_is_empty_is_stored_as_volcano_stores_it() -> None:
     assert [container["resources"] for container in stored_task["template"]["spec"]["containers"]] == [{}]
 
 
-def test_what_is_given_stays() -> None:
-    whole = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "2"}}}
+def test_where_anything_is_filled_in_all_tasks_are_stored_as_volcano_stores_them() -> None:
+    whole, other = stored(vcjob(task("a", minAvailable=1, maxRetry=3), task("b", 0)))["spec"]["tasks"]
+    assert whole["template"]["metadata"] == other["template"]["metadata"] == {}
+    assert "replicas" not in other
+
+
+def test_what_is_given_stays_and_nothing_empty_is_added() -> None:
     job = vcjob(
-        task(
-            "w",
-            4,
-            {"metadata": {"labels": {"a": "b"}}, "spec": pod_spec(containers=[whole])},
-            minAvailable=0,
-            maxRetry=7,
-        ),
+        task("w", 4, minAvailable=0, maxRetry=7),
+        task("idle", 0, minAvailable=0, maxRetry=7),
         queue="q",
         schedulerName="mine",
         maxRetry=1,

@@ -37,6 +37,15 @@ TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
             f'{BODY}.deserved.cpu: Invalid value: "<nil>": deserved[cpu] must be >= guarantee[cpu]=1',
         ),
         (
+            {"capability": {"cpu": "1", "memory": "4Gi"}, "guarantee": {"resource": {"cpu": "2", "memory": "3Gi"}}},
+            f'{BODY}.capability.cpu: Invalid value: "1": capability[cpu]=1 must be >= guarantee[cpu]=2',
+        ),
+        (
+            {"capability": {"cpu": "1"}, "deserved": {"cpu": "2"}, "guarantee": {"resource": {"cpu": "2"}}},
+            f'[{BODY}.capability.cpu: Invalid value: "1": capability[cpu]=1 must be >= guarantee[cpu]=2, '
+            f'{BODY}.deserved.cpu: Invalid value: "2": deserved[cpu]=2 must be <= capability[cpu]=1]',
+        ),
+        (
             {"capability": {"cpu": "-1"}},
             f'{BODY}.capability.cpu: Invalid value: "-1": must be greater than or equal to 0',
         ),

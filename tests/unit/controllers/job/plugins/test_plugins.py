@@ -33,6 +33,34 @@ def test_a_plugin_named_without_arguments_has_its_defaults() -> None:
     assert ("ConfigMap", "train-svc") in objects(job)
 
 
+VOLCANO_FLAGS = {
+    "ssh": [
+        *("--ssh-key-file-path=/home/me/.ssh", "--ssh-private-key=k", "--ssh-public-key=k"),
+        *("--ssh-port=1", "--no-root"),
+    ],
+    "svc": ["--publish-not-ready-addresses=true", "--disable-network-policy=true", "--inject-hosts-env=false"],
+    "env": [],
+    "hcclrank": ["--master=a", "--worker=b"],
+    "mpi": ["--master=a", "--worker=b", "--port=1"],
+    "pytorch": [
+        *("--master=a", "--worker=b", "--port=1"),
+        *("--wait-master-enabled=true", "--wait-master-timeout=600", "--wait-master-image=busybox:latest"),
+    ],
+    "ray": [
+        *("--head=a", "--headContainer=main", "--worker=b", "--workerContainer=main", "--port=1"),
+        *("--dashboardPort=2", "--clientPort=3", "--clientServerPort=3"),
+    ],
+    "tensorflow": ["--ps=a", "--worker=b", "--chief=c", "--evaluator=d", "--port=1"],
+}
+"""Those of Volcano's program and of its documents."""
+
+
+@pytest.mark.parametrize("name", sorted(PLUGIN_NAMES))
+def test_every_argument_of_volcano_is_accepted(name: str) -> None:
+    job = vcjob("train", task("a"), task("b"), **{name: VOLCANO_FLAGS[name]})
+    assert list(make_plugins(job)) == [name]
+
+
 def test_an_unknown_plugin_is_refused_with_those_there_are() -> None:
     with pytest.raises(PluginError, match=r"^plugin 'mxnet' is unknown; there are env, hcclrank, mpi, .*tensorflow$"):
         make_plugins(vcjob("train", task("worker"), mxnet=[]))

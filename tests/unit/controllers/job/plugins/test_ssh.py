@@ -88,6 +88,14 @@ def test_another_user_can_read_the_keys_in_another_directory() -> None:
     assert made["containers"][0]["volumeMounts"][0]["mountPath"] == "/home/user/.ssh"
 
 
+def test_no_root_has_no_effect_as_in_volcano() -> None:
+    job = vcjob("train", task("worker"), ssh=["--no-root", "--ssh-port=2222"])
+    (volume,) = pod(job, "worker")["spec"]["volumes"]
+    (mount,) = pod(job, "worker")["spec"]["containers"][0]["volumeMounts"]
+    assert (volume["secret"]["defaultMode"], mount["mountPath"]) == (0o600, "/root/.ssh")
+    assert "  Port 2222\n" in secret(job)["config"]
+
+
 def test_given_keys_are_used_as_they_are() -> None:
     job = vcjob("train", task("worker"), ssh=["--ssh-private-key=mine\n", "--ssh-public-key=ssh-rsa AAAA me"])
     data = secret(job)
@@ -127,7 +135,7 @@ def test_the_secret_is_made_once_and_does_not_follow_the_job() -> None:
         (["--ssh-public-key=ssh-rsa A"], "--ssh-public-key needs the key that fits it: --ssh-private-key=..."),
         (["--ssh-private-key=x"], "--ssh-private-key must be a private key in PEM without a password"),
         (["--ssh-port=ssh"], "--ssh-port='ssh' must be a whole number from 1 to 65535"),
-        (["--no-root"], "'--no-root' is unknown; allowed are --ssh-key-file-path, --ssh-private-key"),
+        (["--no-rot"], "'--no-rot' is unknown; allowed are --ssh-key-file-path, --ssh-private-key"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_the_reason(arguments: list[str], message: str) -> None:
