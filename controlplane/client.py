@@ -7,6 +7,7 @@ connection open, so that a benchmark can create its thousands of nodes in reason
 
 import http.client
 import json
+import select
 import ssl
 import threading
 import time
@@ -20,6 +21,7 @@ _PATCH_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 
+_IDEMPOTENT = frozenset({"DELETE", "GET", "PUT"})
 _INITIALIZING = 30.0
 """Seconds given to the storage of a kind that was just defined."""
 
@@ -97,17 +99,40 @@ class Client:
             time.sleep(0.05)
 
     def _exchange(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        reused: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        connection = reused or http.client.HTTPSConnection(*self._address, context=self._tls, timeout=60)
+        """Send a request and read its answer.
+
+        A server closes a connection that is idle for long, and may do so at the moment of the next request. Such a
+        request is repeated once, on a new connection: whatever it asks for if it could not be sent whole, because then
+        the server has not carried it out; otherwise only if carrying it out twice does no harm.
+        """
+        connection = self._kept()
+        reused = connection is not None
+        if connection is None:
+            connection = http.client.HTTPSConnection(*self._address, context=self._tls, timeout=60)
         self._local.connection = connection
+        response = None
+        sent = False
         try:
             connection.request(method, path, data, headers)
+            sent = True
             response = connection.getresponse()
             return response.status, response.headers.get("Content-Type", ""), response.read()
         except BaseException as error:  # a connection whose answer did not come is of no use to the next request
             connection.close()
             self._local.connection = None
-            if reused is None or not isinstance(error, ConnectionError):
+            lost = response is None and isinstance(error, ConnectionError | ssl.SSLError)
+            if not (reused and lost and (not sent or method in _IDEMPOTENT)):
                 raise
-        # The server had closed the idle connection before the request reached it: once more on a fresh one.
         return self._exchange(method, path, data, headers)
+
+    def _kept(self) -> http.client.HTTPSConnection | None:
+        """The open connection of this thread; None if there is none or the server has closed it."""
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None or connection.sock is None:
+            return None
+        readable = select.poll()
+        readable.register(connection.sock, select.POLLIN)
+        if readable.poll(0):  # no answer is due, so this is the end of the connection
+            connection.close()
+            return None
+        return connection

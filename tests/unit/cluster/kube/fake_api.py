@@ -139,8 +139,8 @@ async def healthz(server: Server) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def until(condition: Callable[[], object], timeout: float = 5.0) -> None:
-    """Wait for a condition."""
+async def until(condition: Callable[[], object], timeout: float = 30.0) -> None:
+    """Wait for a condition; long, since many processes may share the machine."""
     async with asyncio.timeout(timeout):
         while not condition():
             await asyncio.sleep(0.005)

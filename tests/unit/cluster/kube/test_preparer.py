@@ -148,7 +148,11 @@ class World:
         return self.kept.get(name)
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
-        if self.kept is not None:
+        """An older version never replaces a newer one."""
+        if self.kept is None:
+            return
+        before, version = self.kept.get(obj.metadata.name), int(obj.metadata.resource_version)
+        if before is None or int(before.metadata.resource_version) < version:
             self.kept[obj.metadata.name] = obj
 
     def awaits(self, bind: Bind) -> bool:
@@ -180,7 +184,7 @@ class World:
 
 @asynccontextmanager
 async def preparing() -> AsyncIterator[World]:
-    async with serving(timeout=0.5) as (api, client):
+    async with serving() as (api, client):
         world = World(api, client)
         try:
             yield world
@@ -441,7 +445,7 @@ def test_waiting_for_hours_does_not_stop_the_scheduler_from_deciding() -> None:
             world.submit((f"p{number}", (marked("c", timeout=600),)))
         await until(lambda: world.marks() == {"c"})
         await asyncio.sleep(0.1)
-        assert await world.writer.flush(1)
+        assert await world.writer.flush(30)
         assert not world.writer.overloaded
 
     run(scenario)

@@ -34,7 +34,7 @@ def test_an_informer_that_is_added_lists_and_watches_its_object() -> None:
             watching = Watching([])
             source = Source(CONFIG_MAP, "devices", name="mine")
             watching.add(Informer(client, source, cache, lambda malformed, about: None, Metrics()))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await watching.listed()
             await watching.close()
             assert all(call.query["fieldSelector"] == "metadata.name=mine" for call in api.calls)
@@ -55,7 +55,7 @@ def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
             informer = Informer(client, Source(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
             watching, stop = Watching([informer]), asyncio.Event()
             watching.start()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await watching.synced(stop)
                 await asyncio.gather(*(watching.list_again((CONFIG_MAP,), stop) for _ in range(2)))
             running = [task for task in asyncio.all_tasks() if "Informer.run" in repr(task.get_coro())]
