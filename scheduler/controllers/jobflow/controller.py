@@ -25,8 +25,7 @@ from scheduler.controllers.store import Key, Store
 
 _DELETE: Final = "delete"
 _SETTLES: Final = 2.0
-"""Seconds that a new JobFlow of which no job runs has no status: a client that creates it and updates it at once has the
-latest version, as with Volcano."""
+"""Seconds that a new JobFlow of which no job runs has no status, so that its creator can update it at once."""
 
 
 class JobFlowController:
