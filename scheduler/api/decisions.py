@@ -5,6 +5,7 @@ evictions and gates, then PodGroup, Pod and Queue status, then Events.
 from collections import Counter
 from dataclasses import dataclass, field
 
+from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.binding_record import BindingRecord
 from scheduler.api.job import Job
 from scheduler.api.names import SCHEDULING_API_VERSION
@@ -59,6 +60,11 @@ class PodGroupStatusUpdate:
     failed: int
     admits: bool = False
     """The job may have its Pods from now on (enqueued): they are waiting for this, as for a binding."""
+    admission: AdmissionRecord | None = None
+    """What a job that is in its queue was admitted with; None for other phases, and for jobs that announce no need. A
+    cluster writes it, signed, onto the PodGroup in the same call."""
+    removes_record: bool = False
+    """The PodGroup carries a record of its admission that no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)

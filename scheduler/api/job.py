@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.names import CARD_REQUEST, PREEMPTABLE, TRUE
 from scheduler.api.objects import ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
@@ -16,7 +17,8 @@ from scheduler.api.scheduling import NetworkTopology, PodGroupCondition
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
 
-PENDING_PHASES = ("", "Pending")
+PENDING = "Pending"
+PENDING_PHASES = ("", PENDING)
 INQUEUE = "Inqueue"
 
 
@@ -48,7 +50,7 @@ class Job:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     phase: str
-    """PodGroup phase; enqueue and allocate change it within the session."""
+    """PodGroup phase, as far as the scheduler has set it; enqueue and allocate change it within the session."""
     conditions: tuple[PodGroupCondition, ...]
     counts: tuple[int, int, int]
     """status.running, succeeded, failed as the API server has them."""
@@ -79,6 +81,17 @@ class Job:
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
     new_conditions: list[Condition] = field(default_factory=list)
     """To be set on the PodGroup at the end of this session."""
+    most_reserved: Vector | None = None
+    """The most that it reserves as long as it is not admitted again: minResources, as far as it was admitted with them;
+    None when they are not given."""
+    admission: AdmissionRecord | None = None
+    """What it was admitted with; None: it is not admitted, or every phase is believed."""
+    claimed_phase: str = ""
+    """A phase other than Pending that the PodGroup carries and that does not count."""
+    recorded: bool = False
+    """The PodGroup carries a record of its admission."""
+    record_lost: bool = False
+    """Its record was changed or taken away, or was never written."""
     min_resource_list: ResourceList | None = None
     """spec.minResources as it was written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ uid of the object and the content, so that it can be neither changed nor copied 
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,6 +27,11 @@ class SigningKey:
         """``created``: Unix time since which the key is in use; what was written before cannot carry a signature."""
         self.created = created
         self._key = key
+
+    @property
+    def shared(self) -> bool:
+        """Whether it outlives this process, so that what it signs can be verified by another."""
+        return math.isfinite(self.created)
 
     def sign(self, uid: str, document: Mapping[str, object]) -> str:
         """The document as JSON, with its signature for the object of that uid."""

@@ -23,6 +23,7 @@ from scheduler.api.signing import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
+from scheduler.cache.admissions import Admitted
 from scheduler.cache.assumptions import Assumptions
 from scheduler.cache.classes import ClassTable
 from scheduler.cache.device_claims import DeviceClaims
@@ -233,6 +234,20 @@ class ClusterCache:
     def remember(self, key: str, uid: str, record: BindingRecord) -> None:
         """Take a record of a Pod's binding as proven; ``key``: ``namespace/name``."""
         self._pods.remember(key, uid, record)
+
+    # --- admissions ---
+    def guard(self, key: SigningKey, now: float) -> None:
+        """From now on, only those PodGroups are admitted that were signed with the key, and those that sessions admit.
+        To be called by the scheduler that begins to lead, with all PodGroups fed; without it every phase counts."""
+        self.guard_admissions(self._jobs.known_admissions(key, now))
+
+    def guard_admissions(self, admitted: Sequence[Admitted]) -> None:
+        """The same, of those that are known to be admitted."""
+        self._jobs.guard(admitted)
+
+    def admissions(self) -> list[Admitted] | None:
+        """The PodGroups that are known to be admitted; None: every phase counts."""
+        return self._jobs.admissions()
 
     # --- snapshots out ---
     def snapshot(self, now: float) -> Snapshot:

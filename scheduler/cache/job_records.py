@@ -1,19 +1,33 @@
 """The jobs' side of the cache: PodGroups, their tasks, and the Job views that snapshots hand out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
+from scheduler.cache.admissions import Admission, as_admitted
 from scheduler.cache.sub_groups import minimum_of, sub_jobs_of
 
 
 class JobRecord:
     """One PodGroup (or Pods that name one not seen yet) as the cache keeps it."""
 
-    __slots__ = ("conditions", "counts", "creation", "group", "key", "min_resources", "phase", "queue", "tasks", "view")
+    __slots__ = (
+        "admission",
+        "annotations",
+        "conditions",
+        "counts",
+        "creation",
+        "group",
+        "key",
+        "min_resources",
+        "phase",
+        "queue",
+        "tasks",
+        "view",
+    )
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -22,6 +36,9 @@ class JobRecord:
         self.creation = 0.0
         self.min_resources: Vector | None = None
         self.phase = ""
+        self.annotations: Mapping[str, str] = {}
+        """Without the record of its admission."""
+        self.admission = Admission()
         self.conditions: tuple[PodGroupCondition, ...] = ()
         self.counts = (0, 0, 0)
         self.tasks: dict[str, Task] = {}
@@ -45,10 +62,12 @@ def status_of(record: JobRecord) -> PodGroupStatusUpdate | None:
     )
 
 
-def view_of(record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int]) -> Job | None:
+def view_of(
+    record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int], *, guarded: bool = False
+) -> Job | None:
     """The Job of a record for a snapshot: the last one if it still holds, else a new one; None without a PodGroup.
 
-    ``priority`` gives the value of a priority class name.
+    ``priority`` gives the value of a priority class name; ``guarded``: only what the scheduler admitted is admitted.
     """
     group = record.group
     if group is None:
@@ -58,6 +77,8 @@ def view_of(record: JobRecord, dimensions: Dimensions, priority: Callable[[str],
         _clear(view)
         return view
     record.view = _build(record, group, dimensions, priority)
+    if guarded:
+        as_admitted(record.view, record.admission, dimensions)
     return record.view
 
 
@@ -103,7 +124,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         role_minimum=spec.min_task_member or {},
         min_resources=record.min_resources,
         labels=meta.labels or {},
-        annotations=meta.annotations or {},
+        annotations=record.annotations,
         phase=record.phase,
         conditions=record.conditions,
         counts=record.counts,
@@ -114,6 +135,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         pipelined=dimensions.zeros(),
         gated=gated,
         pending_best_effort=best_effort,
+        most_reserved=record.min_resources,
         min_resource_list=spec.min_resources,
         topology=spec.network_topology,
         sub_jobs=sub_jobs,

@@ -1,13 +1,15 @@
 """The jobs' side of the cache: PodGroups taken in, the tasks that belong to them, and Job views out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import PodGroup
+from scheduler.api.signing import SigningKey
 from scheduler.api.task import Task
+from scheduler.cache.admissions import Admission, Admitted, proven, without_record
 from scheduler.cache.job_records import JobRecord, status_of, view_of
 from scheduler.cache.metadata import seconds
 from scheduler.cache.pod_tasks import holds_node
@@ -33,6 +35,8 @@ class JobTable:
         self._aside = aside
         self._priority = priority
         self._default_queue = default_queue
+        self._guarded = False
+        """Only those PodGroups are admitted that are known to be."""
         self._records: dict[str, JobRecord] = {}
 
     # --- PodGroups ---
@@ -57,14 +61,20 @@ class JobTable:
         conditions = tuple(status.conditions or ())
         counts = (status.running, status.succeeded, status.failed)
         old = record.group
+        if old is not None and old.metadata.uid != meta.uid:
+            record.admission = Admission()
+        annotations, text = without_record(meta.annotations or {})
+        altered = record.admission.see(text)
         if (
             old is not None
-            and (old.spec, old.metadata.uid, old.metadata.labels, old.metadata.annotations)
-            == (spec, meta.uid, meta.labels, meta.annotations)
+            and not altered
+            and (old.spec, old.metadata.uid, old.metadata.labels, record.annotations)
+            == (spec, meta.uid, meta.labels, annotations)
             and (record.phase, record.conditions, record.counts) == (status.phase, conditions, counts)
         ):
             return
         record.group = group
+        record.annotations = annotations
         record.queue = spec.queue or self._default_queue
         record.creation = seconds(meta.creation_timestamp)
         record.min_resources = minimum
@@ -78,6 +88,7 @@ class JobTable:
         if record is None or record.group is None:
             return
         record.group = None
+        record.admission = Admission()
         record.phase, record.conditions, record.counts = "", (), (0, 0, 0)
         record.view = None
         if record.forgotten:
@@ -100,12 +111,36 @@ class JobTable:
         if record is not None and record.group is not None and record.group.metadata.uid == update.uid:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = (update.running, update.succeeded, update.failed)
+            record.admission.assume(update)
             record.view = None
             self._version.grow()
 
     def statuses(self) -> list[PodGroupStatusUpdate]:
         """The statuses of all PodGroups, as last written or heard."""
         return [status for r in self._records.values() if (status := status_of(r)) is not None]
+
+    # --- admissions ---
+    def known_admissions(self, key: SigningKey, now: float) -> list[Admitted]:
+        """Those that are proven by what PodGroups carry."""
+        groups = [(record.group, record) for record in self._records.values() if record.group is not None]
+        found = (proven(group, record.queue, record.admission.text, key, now) for group, record in groups)
+        return [admitted for admitted in found if admitted is not None]
+
+    def guard(self, admitted: Iterable[Admitted]) -> None:
+        """From now on only those PodGroups are admitted that were so, and those that sessions admit."""
+        self._guarded = True
+        for known in admitted:
+            record = self._records.get(known.key)
+            if record is not None and record.group is not None and record.group.metadata.uid == known.uid:
+                record.admission.take(known)
+        self.forget_views()
+
+    def admissions(self) -> list[Admitted] | None:
+        """All that are known; None: every phase counts."""
+        if not self._guarded:
+            return None
+        known = (r.admission.told(key, r.group.metadata.uid) for key, r in self._records.items() if r.group is not None)
+        return [admitted for admitted in known if admitted is not None]
 
     # --- tasks ---
     def join(self, task: Task) -> None:
@@ -147,7 +182,7 @@ class JobTable:
         jobs: dict[str, Job] = {}
         strangers: list[Task] = []
         for key, record in self._records.items():
-            view = view_of(record, self._dimensions, self._priority)
+            view = view_of(record, self._dimensions, self._priority, guarded=self._guarded)
             if view is not None:
                 jobs[key] = view
             else:

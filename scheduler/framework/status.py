@@ -5,13 +5,18 @@ unchanged cluster causes no writes. A gang that was placed is never called unsch
 of the same session carry the same numbers (docs/differences.md).
 """
 
+import numpy as np
+
+from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
-from scheduler.api.job import INQUEUE, Condition, Job
+from scheduler.api.job import INQUEUE, PENDING, Condition, Job
 from scheduler.api.moment import format_moment
 from scheduler.api.names import (
+    CARD_REQUEST,
     CONDITION_UNSCHEDULABLE,
     EVENT_FAILED_SCHEDULING,
     EVENT_NORMAL,
+    EVENT_NOT_ADMITTED,
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
@@ -27,7 +32,7 @@ from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, task_reason
 
-PENDING, RUNNING, UNKNOWN, COMPLETED = "Pending", "Running", "Unknown", "Completed"
+RUNNING, UNKNOWN, COMPLETED = "Running", "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 
 
@@ -68,7 +73,14 @@ def _close_job(session: Session, job: Job) -> None:
     conditions = _conditions(session, job)
     _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
-    if phase != job.stored_phase or counts != job.counts or conditions is not job.conditions:
+    inqueue = phase == INQUEUE
+    if (
+        phase != job.stored_phase
+        or counts != job.counts
+        or conditions is not job.conditions
+        or job.claimed_phase
+        or (job.record_lost if inqueue else job.recorded)
+    ):
         session.decisions.pod_groups.append(
             PodGroupStatusUpdate(
                 job.namespace,
@@ -77,11 +89,15 @@ def _close_job(session: Session, job: Job) -> None:
                 phase,
                 conditions,
                 *counts,
-                admits=phase == INQUEUE and job.stored_phase != INQUEUE,
+                admits=inqueue and (job.stored_phase != INQUEUE or bool(job.claimed_phase)),
+                admission=_admission(job) if inqueue else None,
+                removes_record=job.recorded and not inqueue,
             )
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
+    if job.claimed_phase:
+        session.event(group_ref(job), EVENT_WARNING, EVENT_NOT_ADMITTED, _not_admitted(session, job))
     for new in job.new_conditions:
         if new.type == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
             session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, new.message)
@@ -91,6 +107,26 @@ def _close_job(session: Session, job: Job) -> None:
         or TaskStatus.PIPELINED in job.by_status
     ):
         _explain_tasks(session, job)
+
+
+def _admission(job: Job) -> AdmissionRecord | None:
+    """What a job that is in its queue was admitted with, be it in this session."""
+    if job.admission is not None or not job.announces_need:
+        return job.admission
+    return AdmissionRecord.of(job.queue, job.min_member, job.min_resource_list, job.annotations.get(CARD_REQUEST, ""))
+
+
+def _not_admitted(session: Session, job: Job) -> str:
+    """Why the phase that the PodGroup carries does not count."""
+    dimensions, total = session.dimensions, session.total
+    asked = job.min_resources if job.min_resources is not None else dimensions.zeros()
+    amounts = [dimensions.numbers(int(i), asked=asked[i], cluster_has=total[i]) for i in np.flatnonzero(asked)]
+    if cards := job.annotations.get(CARD_REQUEST):
+        amounts.append(f"cards: asked {cards:.200}")
+    return (
+        f"phase {job.claimed_phase} was not set by this scheduler for queue {job.queue} and does not count: nothing is "
+        f"reserved for the group before it is admitted ({'; '.join(amounts)})"
+    )
 
 
 def _tell_refusals(session: Session, job: Job) -> None:

@@ -11,7 +11,7 @@ from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.queues import job_columns
-from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.columns import promised
 from scheduler.plugins.queues.refusals import not_let_in
 
 DEFAULT_FACTOR = 1.2
@@ -54,4 +54,4 @@ class Overcommit:
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
-            self._inqueue = self._inqueue + without_gated(job, job.min_resources)
+            self._inqueue = self._inqueue + promised(self._session, job, job.min_resources)

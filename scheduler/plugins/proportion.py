@@ -44,7 +44,7 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
 from scheduler.plugins.queues import job_columns
-from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.columns import promised
 from scheduler.plugins.queues.limits import flat_limits
 from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
 
@@ -235,7 +235,7 @@ class Proportion:
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
             book = self._books[job.queue]
-            book.inqueue = book.inqueue + without_gated(job, job.min_resources)
+            book.inqueue = book.inqueue + promised(self._session, job, job.min_resources)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

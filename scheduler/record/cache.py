@@ -19,6 +19,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
+from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.outside import Outside
 from scheduler.record.frames import (
@@ -31,6 +32,7 @@ from scheduler.record.frames import (
     Decided,
     Dropped,
     Failed,
+    Guarded,
     Opened,
     Original,
     Proven,
@@ -117,6 +119,10 @@ class RecordedCache(ClusterCache):
         self._gather(Since(since))
         super().expect_records(since)
 
+    def guard_admissions(self, admitted: Sequence[Admitted]) -> None:
+        self._gather(Guarded([*admitted]))
+        super().guard_admissions(admitted)
+
     def bind_failed(self, bind: Bind) -> None:
         self._gather(Failed(bind.task.key, bind.task.uid, bind.node))
         super().bind_failed(bind)
@@ -174,6 +180,8 @@ class RecordedCache(ClusterCache):
         if self._heard:
             yield Usage(packed(self._heard))
         yield Standing(verdict_of(self.standing()))
+        if (admitted := self.admissions()) is not None:
+            yield Guarded(admitted)
         yield from (_proven(task, task.record) for task in self.tasks() if task.record is not None)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 
 FORMAT: Final = 1
@@ -70,6 +71,12 @@ class Since(Frame):
     """Since when every binding is recorded, in Unix time."""
 
     moment: float
+
+
+class Guarded(Frame):
+    """From here on only those PodGroups are admitted that are named here, and those that sessions admit."""
+
+    admitted: list[Admitted]
 
 
 class Usage(Frame):
@@ -166,6 +173,7 @@ AnyFrame = (
     | Decided
     | Assumed
     | Standing
+    | Guarded
 )
 
 

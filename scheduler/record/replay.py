@@ -25,6 +25,7 @@ from scheduler.record.frames import (
     Decided,
     Dropped,
     Failed,
+    Guarded,
     Opened,
     Original,
     Proven,
@@ -132,6 +133,8 @@ class _Player:
                 cache.take_usage(msgspec.msgpack.decode(data, type=dict[str, NodeUsage]))
             case Failed():
                 self._fail(frame)
+            case Guarded(admitted):
+                cache.guard_admissions(admitted)
             case Standing(verdict):
                 cache.assume(self._rebuilt(verdict))
             case Opened():

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
 from scheduler.api.moment import format_moment
-from scheduler.api.names import BINDING_RECORD, POD_SCHEDULED, QUEUE_ALLOCATION_GATE
+from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, POD_SCHEDULED, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
 from scheduler.api.signing import SigningKey
@@ -90,9 +90,10 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
     return _encode({"metadata": _uid(update.task.uid), "status": status})
 
 
-def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
+def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None) -> bytes:
     """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole.
-    Counts of zero are taken out, as Volcano leaves them out."""
+    Counts of zero are taken out, as Volcano leaves them out. ``key``: for the record of its admission; None: none is
+    written."""
     status: dict[str, Any] = {
         "conditions": conditions_of(update),
         "running": update.running or None,
@@ -101,7 +102,12 @@ def pod_group_status(update: PodGroupStatusUpdate) -> bytes:
     }
     if update.phase:
         status["phase"] = update.phase
-    return _encode({"metadata": _uid(update.uid), "status": status})
+    metadata: dict[str, Any] = {**_uid(update.uid)}
+    if update.removes_record:
+        metadata["annotations"] = {ADMISSION_RECORD: None}
+    elif update.admission is not None and key is not None:
+        metadata["annotations"] = {ADMISSION_RECORD: update.admission.text(update.uid, key)}
+    return _encode({"metadata": metadata, "status": status})
 
 
 def queue_allocated(update: QueueAllocated) -> bytes:

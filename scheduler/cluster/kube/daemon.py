@@ -81,6 +81,8 @@ class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
 
     def trust(self, key: SigningKey) -> None: ...
 
+    def guard(self, key: SigningKey, now: float) -> None: ...
+
 
 class Sessions(Protocol):
     """Whoever records sessions."""
@@ -224,6 +226,7 @@ class Daemon:
                 return
             await asyncio.wait(preparations, timeout=PREPARATION)
             await self._watch_wanted()
+            self._cache.guard(self._signing.key, time.time())
             await self._schedule(lost)
             if not lost.done():
                 log.info("stopping", flushed=await self._writer.flush(FLUSH))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
-from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_UNSCHEDULABLE
+from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_NOT_ADMITTED, EVENT_UNSCHEDULABLE
 from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS = 30.0
@@ -38,10 +38,10 @@ class Damper:
                 held.add((update.task.uid, EVENT_FAILED_SCHEDULING))
         groups = []
         for group in decisions.pod_groups:
-            if self._new(group.uid, _saying(group), now):
+            if self._new(group.uid, _saying(group), now) or group.admits:
                 groups.append(group)
             else:
-                held.add((group.uid, EVENT_UNSCHEDULABLE))
+                held |= {(group.uid, EVENT_UNSCHEDULABLE), (group.uid, EVENT_NOT_ADMITTED)}
         if held:
             decisions.pods, decisions.pod_groups = pods, groups
             decisions.events = [e for e in decisions.events if (e.about.uid, e.reason) not in held]

@@ -25,6 +25,7 @@ from scheduler.cluster.kube.client import (
 from scheduler.cluster.kube.fence import Fence, Fenced
 from scheduler.cluster.kube.lanes import Lanes, Urgency, Work
 from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.sources import object_path
 from scheduler.observability.metrics import Metrics
 
@@ -46,11 +47,12 @@ class _Attempts:
 class Statuses:
     """For one event loop; everything is queued and returns at once."""
 
-    def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence) -> None:
+    def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, signing: SharedKey) -> None:
         self._client = client
         self._lanes = lanes
         self._metrics = metrics
         self._fence = fence
+        self._signing = signing
 
     def ungate(self, ungate: Ungate) -> None:
         """Take the gate off a Pod."""
@@ -71,12 +73,15 @@ class Statuses:
 
     def group(self, update: PodGroupStatusUpdate) -> None:
         """A PodGroup's status; what admits it is urgent."""
-        path, body = object_path(POD_GROUP, update.namespace, update.name), bodies.pod_group_status(update)
-        key = (POD_GROUP.name, update.namespace, update.name)
+        key = self._signing.key
+        path = object_path(POD_GROUP, update.namespace, update.name)
+        body = bodies.pod_group_status(update, key if key.shared else None)
+        about = (POD_GROUP.name, update.namespace, update.name)
         if update.admits:
-            self._lanes.submit(Urgency.ADMISSION, key, self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE))
+            work = self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE)
+            self._lanes.submit(Urgency.ADMISSION, about, work)
         else:
-            self._submit(key, self._patch(POD_GROUP, path, body, MERGE_PATCH))
+            self._submit(about, self._patch(POD_GROUP, path, body, MERGE_PATCH))
 
     def queue(self, update: QueueAllocated) -> None:
         """What is allocated of a Queue."""

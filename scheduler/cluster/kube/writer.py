@@ -39,7 +39,7 @@ class Writer:
     ) -> None:
         self._lanes = lanes
         self._recorder = recorder
-        self._statuses = Statuses(client, lanes, metrics, fence)
+        self._statuses = Statuses(client, lanes, metrics, fence, signing)
         self._preparer = Preparer(client, fence, cache, lanes.limit(Urgency.BINDING))
         self._means = Means(
             client, fence, cache, self._preparer, self._statuses, recorder, metrics, scheduler_name, signing

@@ -39,7 +39,7 @@ from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import Reclaim
 from scheduler.plugins.capacity.reservations import Reservations
 from scheduler.plugins.capacity.tree import QueueTree, queue_tree
-from scheduler.plugins.queues.columns import without_gated
+from scheduler.plugins.queues.columns import promised
 from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
 
 
@@ -181,7 +181,7 @@ class Capacity:
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
-            amount = without_gated(job, job.min_resources)
+            amount = promised(self._session, job, job.min_resources)
             for book in self._books[job.queue].path:
                 book.inqueue = book.inqueue + amount
 

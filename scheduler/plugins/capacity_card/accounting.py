@@ -125,7 +125,7 @@ class Accountant:
         return self._demands.canonical(names)
 
     def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool) -> Needs:
-        given = job.min_resources
+        given = job.most_reserved
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
         if complete(job) and on_cards:
@@ -172,7 +172,8 @@ def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
 
 def first_tasks(job: Job) -> list[Task]:
     """The Pods that make up a job's minimum: those that have nodes first, then pending ones in order; as many of each
-    role as spec.minTaskMember says, then any. Gated ones cannot use anything yet and do not count."""
+    role as spec.minTaskMember says, then any. Gated ones cannot use anything yet and do not count. Of a job that was
+    admitted, no more than it was admitted with."""
     ordered = [task for status in sorted(ALLOCATED_STATUSES, key=_value) for task in job.of(status).values()]
     ordered += sorted(
         (task for task in job.of(TaskStatus.PENDING).values() if not task.gated),
@@ -186,7 +187,8 @@ def first_tasks(job: Job) -> list[Task]:
             chosen.append(task)
         else:
             rest.append(task)
-    return chosen + rest[: max(job.min_member - len(chosen), 0)]
+    minimum = job.min_member if job.admission is None else min(job.min_member, job.admission.min_member)
+    return [*chosen, *rest][:minimum]
 
 
 def _value(status: TaskStatus) -> str:

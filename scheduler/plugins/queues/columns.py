@@ -23,9 +23,10 @@ class JobColumns:
     allocated: Column
     pending: Column
     minimum: Column
-    """minResources; zero where not given."""
+    """minResources, as far as the job was admitted with them; zero where not given."""
     reserved: Column
-    """What an Inqueue or a running job still lacks of its minResources: taken, though not yet allocated."""
+    """What an Inqueue or a running job still lacks of that: taken, though not yet allocated. Never more than the
+    cluster has."""
 
     def per_queue(self, column: Column) -> Column:
         """Sums of a job column per queue: shape (queues, resources)."""
@@ -51,10 +52,11 @@ def _columns(session: Session) -> JobColumns:
     jobs = [job for job in session.jobs.values() if job.queue in code]
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
-    minimum = _stack([zeros if job.min_resources is None else job.min_resources for job in jobs], width)
+    minimum = _stack([zeros if job.most_reserved is None else job.most_reserved for job in jobs], width)
     allocated = _stack([job.allocated for job in jobs], width)
     reserving = np.array([reserves(job) for job in jobs], dtype=bool)
     reserved = np.where(reserving[:, None], np.maximum(minimum - allocated, 0), 0.0) if jobs else allocated
+    reserved = np.minimum(reserved, session.total)
     for i, job in enumerate(jobs):
         if job.gated is not None:
             reserved[i] = without_gated(job, reserved[i])
@@ -76,6 +78,11 @@ def reserves(job: Job) -> bool:
     if job.phase == INQUEUE:
         return True
     return job.phase == "Running" and job.count(*ALLOCATED_STATUSES) >= job.min_member
+
+
+def promised(session: Session, job: Job, minimum: Vector) -> Vector:
+    """What a job that is let in reserves with its minResources: no more than the cluster has."""
+    return np.minimum(without_gated(job, minimum), session.total)
 
 
 def without_gated(job: Job, amount: Vector) -> Vector:
