@@ -38,7 +38,7 @@ class Damper:
                 held.add((update.task.uid, EVENT_FAILED_SCHEDULING))
         groups = []
         for group in decisions.pod_groups:
-            if self._new(group.uid, _saying(group), now) or group.admits:
+            if self._new(group.uid, _saying(group), now):
                 groups.append(group)
             else:
                 held |= {(group.uid, EVENT_UNSCHEDULABLE), (group.uid, EVENT_NOT_ADMITTED)}
@@ -60,7 +60,8 @@ class Damper:
 
 def _saying(group: PodGroupStatusUpdate) -> tuple[object, ...]:
     """A status without the numbers in its conditions, and without their times."""
-    return (group.phase, group.running, group.succeeded, group.failed, _conditions(group.conditions))
+    counts = (group.running, group.succeeded, group.failed)
+    return (group.phase, group.admission, counts, _conditions(group.conditions))
 
 
 def _conditions(conditions: Sequence[PodGroupCondition]) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.api.admission_record import AdmissionRecord, read_admission_record
 from scheduler.api.binding_record import BindingRecord, read_binding_record
 from scheduler.api.signing import SigningKey
 
@@ -44,3 +45,33 @@ def test_a_changed_record_is_not_believed() -> None:
 )
 def test_what_is_no_record_is_none(text: str) -> None:
     assert read_binding_record(text, "uid-1", KEY) is None
+
+
+# --- admissions ---
+ADMISSION = AdmissionRecord("research", 2, {"cpu": "4", "memory": "1Gi"}, '{"H200": 2}')
+
+
+@pytest.mark.parametrize("record", [ADMISSION, AdmissionRecord("q", 0, None), AdmissionRecord("q", 1, {})])
+def test_a_record_of_an_admission_is_read_as_it_was_written(record: AdmissionRecord) -> None:
+    assert read_admission_record(record.text("uid-1", KEY), "uid-1", KEY) == record
+
+
+def test_a_record_of_an_admission_that_was_copied_or_changed_is_not_believed() -> None:
+    text = ADMISSION.text("uid-1", KEY)
+    assert read_admission_record(text, "uid-2", KEY) is None
+    assert read_admission_record(text.replace('"4"', '"400"'), "uid-1", KEY) is None
+    assert read_admission_record(RECORD.text("uid-1", KEY), "uid-1", KEY) is None
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"queue": 1, "minMember": 1, "minResources": None, "cards": ""},
+        {"queue": "q", "minMember": "1", "minResources": None, "cards": ""},
+        {"queue": "q", "minMember": 1, "minResources": {"cpu": 1}, "cards": ""},
+        {"queue": "q", "minMember": 1, "minResources": [], "cards": ""},
+        {"queue": "q", "minMember": 1, "minResources": None},
+    ],
+)
+def test_a_signed_document_of_another_form_is_no_record_of_an_admission(document: dict[str, object]) -> None:
+    assert read_admission_record(KEY.sign("uid-1", document), "uid-1", KEY) is None

@@ -245,6 +245,29 @@ def test_a_file_begins_with_the_version_that_the_watch_told_before_an_older_answ
 
 
 # --- what the scheduler signs ---
+def test_who_was_admitted_is_known_in_the_replay_which_has_no_key(tmp_path: Path) -> None:
+    plan = configuration(["priority", "gang"], ["overcommit", "predicates", "proportion"])
+    recorded = Recorded(
+        tmp_path, [node("n1", "4c"), queue("q"), group("old", "q", asks="2c", phase="Inqueue")], plan=plan
+    )
+    recorded.cache.guard(KEY, 999.0)
+    recorded.run(1)
+    recorded.cluster.load(manifests(group("forged", "q", asks="99c", phase="Inqueue"), group("new", "q", asks="2c")))
+    recorded.run(2)
+    recorded.cache._journal._size = 1 << 40  # the next file stands alone
+    recorded.cluster.load(manifests(group("late", "q", asks="99c", phase="Running")))
+    sessions = recorded.run(2).replayed()
+    assert len(recorded.files) == 2
+    assert [session.differences for session in sessions] == [[]] * 5
+    phases = {name: group[0] for s in sessions if s.recorded for name, group in s.recorded.pod_groups.items()}
+    assert phases == {
+        "default/old": "Inqueue",
+        "default/forged": "Pending",
+        "default/new": "Inqueue",
+        "default/late": "Pending",
+    }
+
+
 CHIPS = configuration(["priority", "gang"], ["predicates", "ascend"])
 KEY = SigningKey(b"k" * 32, 1000.0)
 

@@ -54,6 +54,14 @@ def test_another_reason_is_written_at_once() -> None:
     assert "node(s) were unschedulable" in messages(decisions)[0]
 
 
+def test_an_admission_with_something_else_is_written_at_once() -> None:
+    damper = Damper(hold=30.0)
+    for moment, asks in ((0.0, "1c"), (1.0, "2c")):
+        decisions = World(node("n", "4c"), group("g", asks=asks)).run(CONF).decisions
+        damper.damp(decisions, moment)
+        assert [update.phase for update in decisions.pod_groups] == ["Inqueue"]
+
+
 def test_bindings_are_never_held_back() -> None:
     damper = Damper()
     for now in (0.0, 1.0):

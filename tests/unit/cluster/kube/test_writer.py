@@ -1,6 +1,7 @@
 """Decisions carried out: what is sent, how often, in which order, and what happens when an answer is lost or bad."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,6 +9,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
+from scheduler.api.admission_record import AdmissionRecord, read_admission_record
 from scheduler.api.binding_record import BindingRecord, read_binding_record
 from scheduler.api.decisions import (
     Bind,
@@ -21,8 +23,9 @@ from scheduler.api.decisions import (
     Ungate,
 )
 from scheduler.api.kinds import Kind
-from scheduler.api.names import BINDING_RECORD
+from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD
 from scheduler.api.objects import KubeObject
+from scheduler.api.signing import SigningKey
 from scheduler.cluster.kube import statuses
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.events import Recorder
@@ -339,6 +342,27 @@ def test_of_several_statuses_of_one_object_only_the_newest_is_sent_after_the_one
         assert await world.writer.flush(30)
         assert [c.body["status"]["running"] for c in world.api.to("PATCH", GROUP)] == [None, 5]
         assert world.api.to("PATCH", GROUP)[0].body["metadata"] == {"uid": "uid-g"}
+
+    run(scenario)
+
+
+def test_an_admission_carries_its_record_where_the_key_is_shared_and_the_record_goes_with_it() -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", GROUP)
+        record = AdmissionRecord("default", 2, {"cpu": "4"})
+        admits = replace(group_status("Inqueue"), admits=True, admission=record)
+        for update, created in (
+            (admits, math.inf),
+            (admits, 1000.0),
+            (replace(group_status("Running", 1), removes_record=True), 1000.0),
+        ):
+            world.signing.key = SigningKey(b"k" * 32, created)
+            world.writer.submit(Decisions(pod_groups=[update]))
+            assert await world.writer.flush(2)
+        alone, shared, gone = (call.body["metadata"] for call in world.api.to("PATCH", GROUP))
+        assert "annotations" not in alone
+        assert read_admission_record(shared["annotations"][ADMISSION_RECORD], "uid-g", world.signing.key) == record
+        assert gone["annotations"] == {ADMISSION_RECORD: None}
 
     run(scenario)
 

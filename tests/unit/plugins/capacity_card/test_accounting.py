@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Amounts, Needs, settle
+from scheduler.plugins.capacity_card.accounting import Amounts, Needs, first_tasks, settle
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
@@ -191,3 +192,12 @@ def test_no_cycle_gives_more_than_the_quota_and_the_next_session_finds_the_same_
     assert {k: v for k, v in after.items() if v} == {k: v for k, v in opened.items() if v}
     assert after.get(D4090, 0) <= first * 1000
     assert after.get(D4090D, 0) <= second * 1000
+
+
+def test_pods_beyond_the_minimum_that_was_admitted_are_promised_nothing() -> None:
+    waiting = [card_pod(f"p{i}", "g") for i in range(3)]
+    world = World(gpu_node("n1"), quota_queue("q", {H200: 8}), card_group("g", "q", 3), waiting)
+    job = world.session(CONFIGURATION).jobs["default/g"]
+    assert len(first_tasks(job)) == 3
+    job.admission = AdmissionRecord("q", 2, None)
+    assert len(first_tasks(job)) == 2

@@ -1,0 +1,336 @@
+"""A PodGroup is admitted only by the scheduler, whatever its user writes into its status, spec and annotations."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
+from scheduler.api.job import Job
+from scheduler.api.names import ADMISSION_RECORD, CARD_REQUEST
+from scheduler.api.signing import SigningKey
+from scheduler.cache import ClusterCache
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import run_cycle
+from scheduler.plugins.queues import job_columns
+from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
+
+PLAN = configuration(["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"])
+START = 1_000.0
+"""When the key came into use."""
+LATER = 2_000.0
+
+
+class Scheduler:
+    """A scheduler over a cluster whose API server does what is decided, and whose users may write PodGroups."""
+
+    def __init__(self, *objects: Raw, plan: Configuration = PLAN, created: float = START, now: float = LATER) -> None:
+        self.plan = plan
+        self.key = SigningKey(b"k" * 32, created)
+        self.objects: dict[tuple[str, str], Raw] = {}
+        for obj in (node("n1", "4c+16Gi"), queue("default"), queue("other"), *objects):
+            self.objects[obj["kind"], obj["metadata"]["name"]] = obj
+        self.decisions = Decisions()
+        self.start(now)
+
+    def start(self, now: float = LATER) -> None:
+        """Another process begins to lead."""
+        self.cache = ClusterCache([NAME])
+        self.cache.attune(self.plan)
+        feed(self.cache, *self.objects.values())
+        self.cache.guard(self.key, now)
+
+    def write(self, name: str, *, uid: str = "", phase: str | None = None, **spec: Any) -> None:
+        """A user edits a PodGroup (``annotations`` among the fields of its spec goes to the metadata)."""
+        found = self.objects["PodGroup", name]
+        metadata, status = {**found["metadata"]}, {**found.get("status", {})}
+        if "annotations" in spec:
+            metadata["annotations"] = spec.pop("annotations")
+        if uid:
+            metadata["uid"] = uid
+        if phase is not None:
+            status["phase"] = phase
+        self.create({**found, "metadata": metadata, "spec": {**found["spec"], **spec}, "status": status})
+
+    def create(self, obj: Raw) -> None:
+        self.objects[obj["kind"], obj["metadata"]["name"]] = obj
+        feed(self.cache, obj)
+
+    def run(self, cycles: int = 1) -> "Scheduler":
+        for _ in range(cycles):
+            self.decisions = run_cycle(self.cache.snapshot(LATER), self.plan).decisions
+            self.cache.assume(self.decisions)
+            for update in self.decisions.pod_groups:
+                self._carry_out(update)
+        return self
+
+    def _carry_out(self, update: PodGroupStatusUpdate) -> None:
+        annotations = {**self.objects["PodGroup", update.name]["metadata"].get("annotations", {})}
+        if update.removes_record:
+            annotations.pop(ADMISSION_RECORD, None)
+        elif update.admission is not None:
+            annotations[ADMISSION_RECORD] = update.admission.text(update.uid, self.key)
+        self.write(update.name, phase=update.phase, annotations=annotations)
+
+    def job(self, name: str) -> Job:
+        return self.cache.snapshot(LATER).jobs[f"default/{name}"]
+
+    def reserved(self, name: str) -> float:
+        """Thousandths of a cpu that a PodGroup reserves when a session opens."""
+        from scheduler.framework.session import Session
+
+        columns = job_columns(Session(self.cache.snapshot(LATER), self.plan))
+        return next(float(columns.reserved[i, 0]) for i, job in enumerate(columns.jobs) if job.name == name)
+
+    def phase(self, name: str) -> str:
+        return str(self.objects["PodGroup", name].get("status", {}).get("phase", ""))
+
+    def annotations(self, name: str) -> dict[str, str]:
+        return dict(self.objects["PodGroup", name]["metadata"].get("annotations", {}))
+
+    def events(self) -> list[str]:
+        return [event.message for event in self.decisions.events if event.reason == "NotAdmitted"]
+
+
+def no_pods(name: str, asks: str, phase: str = "", **more: Any) -> Raw:
+    return group(name, minimum=1, asks=asks, phase=phase, **more)
+
+
+# --- phases that others write ---
+@pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
+def test_a_phase_that_a_user_writes_reserves_nothing_and_others_are_admitted(phase: str) -> None:
+    world = Scheduler(no_pods("victim", "2c"))
+    world.create(no_pods("attacker", "1000000c", phase))
+    world.run()
+    assert world.phase("attacker") == "Pending"
+    assert world.phase("victim") == "Inqueue"
+
+
+def test_its_owner_is_told_once_with_the_numbers() -> None:
+    world = Scheduler(no_pods("a", "99c", "Inqueue")).run()
+    (message,) = world.events()
+    assert message == (
+        "phase Inqueue was not set by this scheduler for queue default and does not count: nothing is reserved for the "
+        "group before it is admitted (cpu: asked 99, cluster has 4)"
+    )
+    assert world.run().events() == []
+
+
+def test_a_group_whose_phase_does_not_count_is_admitted_in_order_like_any_other() -> None:
+    world = Scheduler(no_pods("a-claims", "3c", "Inqueue"), no_pods("honest", "3c"))
+    world.objects["PodGroup", "honest"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    world.objects["PodGroup", "a-claims"]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    world.start()
+    world.run()
+    assert (world.phase("honest"), world.phase("a-claims")) == ("Inqueue", "Pending")
+
+
+def test_pods_of_a_group_that_is_not_admitted_wait_also_those_that_ask_for_nothing() -> None:
+    pods = [pod("p-0", "1c", "a"), pod("p-1", "", "a")]
+    world = Scheduler(no_pods("a", "99c", "Inqueue"), *pods).run(2)
+    assert world.decisions.binds == []
+    assert world.phase("a") == "Pending"
+
+
+def test_running_counts_for_a_group_whose_pods_hold_nodes_and_reserves_no_more_than_they_hold() -> None:
+    world = Scheduler(group("a", minimum=1, asks="1000c", phase="Running"), pod("p", "1c", "a", on="n1"))
+    assert world.job("a").phase == "Running" and world.reserved("a") == 0
+    world.create(no_pods("victim", "2c"))
+    assert world.run().phase("victim") == "Inqueue"
+    assert world.phase("a") == "Running" and world.events() == []
+
+
+def test_a_pod_put_on_a_node_by_its_user_does_not_make_a_claim_count() -> None:
+    world = Scheduler(group("a", minimum=1, asks="1000c", phase="Inqueue"), pod("p", "", "a", on="n1", phase="Pending"))
+    world.create(no_pods("victim", "2c"))
+    assert world.run().phase("victim") == "Inqueue"
+    assert world.run().reserved("a") == 0
+
+
+def test_a_group_that_announces_no_need_reserves_nothing_and_keeps_its_phase() -> None:
+    world = Scheduler(group("a", minimum=1, phase="Inqueue"))
+    assert world.job("a").phase == "Inqueue"
+    assert world.run().events() == [] and ADMISSION_RECORD not in world.annotations("a")
+
+
+# --- after admission ---
+def admitted(asks: str = "1c", **more: Any) -> Scheduler:
+    world = Scheduler(no_pods("a", asks, **more)).run()
+    assert world.phase("a") == "Inqueue"
+    return world
+
+
+@pytest.mark.parametrize("phase", ["Inqueue", "Running", "Pending", "Completed", "Unknown"])
+def test_min_resources_raised_after_admission_reserve_what_was_admitted(phase: str) -> None:
+    world = admitted()
+    world.write("a", phase=phase, minResources={"cpu": "1000000", "memory": "1Pi", "example.com/x": "8"})
+    assert world.reserved("a") == 1000
+    world.create(no_pods("victim", "2c"))
+    assert world.run().phase("victim") == "Inqueue"
+    assert (world.phase("a"), world.reserved("a")) == ("Inqueue", 1000)
+
+
+def test_min_resources_lowered_after_admission_reserve_what_they_say() -> None:
+    world = admitted("2c")
+    world.write("a", minResources={"cpu": "1"})
+    assert world.reserved("a") == 1000
+
+
+def test_a_phase_set_back_to_pending_is_corrected_and_reserves_once() -> None:
+    world = admitted("2c")
+    world.write("a", phase="Pending")
+    assert world.reserved("a") == 2000
+    world.create(no_pods("victim", "2c"))
+    assert world.run().phase("a") == "Inqueue"
+    assert world.phase("victim") == "Inqueue" and world.reserved("a") == 2000
+
+
+def test_a_running_group_called_completed_is_corrected_and_loses_nothing() -> None:
+    world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
+    world.create(pod("p", "1c", "a", on="n1"))
+    assert world.run().phase("a") == "Running"
+    world.write("a", phase="Completed")
+    assert world.run().phase("a") == "Running"
+    assert world.decisions.evictions == []
+
+
+def test_a_group_moved_to_another_queue_has_to_be_admitted_there() -> None:
+    world = admitted("2c")
+    world.create({**queue("other", capability="1c")})
+    world.write("a", queue="other")
+    assert world.reserved("a") == 0
+    assert world.run().phase("a") == "Pending" and len(world.events()) == 1
+    world.write("a", queue="default")
+    assert world.run().phase("a") == "Inqueue"
+
+
+def test_a_namesake_made_anew_is_pending() -> None:
+    world = admitted("2c")
+    world.write("a", uid="another", minResources={"cpu": "1000"})
+    assert world.reserved("a") == 0
+    assert world.run().phase("a") == "Pending"
+
+
+def test_an_admission_ends_with_the_phase_pending() -> None:
+    world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
+    world.create(pod("p", "1c", "a", on="n1"))
+    assert world.run().phase("a") == "Running"
+    world.cache.delete("Pod", "default", "p")
+    world.write("a", minResources={"cpu": "1000"})
+    assert world.run(2).phase("a") == "Pending" and world.reserved("a") == 0
+
+
+def test_cards_announced_after_admission_do_not_count() -> None:
+    world = admitted("1c", annotations={CARD_REQUEST: '{"H200": 1}'})
+    world.write("a", annotations={**world.annotations("a"), CARD_REQUEST: '{"H200": 1000}'})
+    assert world.job("a").annotations[CARD_REQUEST] == '{"H200": 1}'
+
+
+def test_the_amounts_that_were_decided_on_count_not_those_written_meanwhile() -> None:
+    world = Scheduler(no_pods("a", "1c"))
+    decisions = run_cycle(world.cache.snapshot(LATER), PLAN).decisions
+    world.write("a", minResources={"cpu": "1000"})
+    world.cache.assume(decisions)
+    assert world.reserved("a") == 1000
+
+
+# --- amounts ---
+@pytest.mark.parametrize("amount", ["1e30", 10**30, "9999999E"])
+def test_absurd_amounts_are_not_admitted_and_reserve_nothing(amount: str | int) -> None:
+    world = Scheduler(group("a", phase="Inqueue"), no_pods("victim", "2c"))
+    world.write("a", phase="Inqueue", minResources={"cpu": amount, "no.node/has-it": amount})
+    world.run()
+    assert (world.phase("a"), world.phase("victim")) == ("Pending", "Inqueue")
+
+
+@pytest.mark.parametrize("amount", ["-1", "NaN", "inf", ""])
+def test_amounts_that_are_none_leave_the_last_good_version_in_force(amount: str) -> None:
+    world = admitted()
+    world.write("a", phase="Running", minResources={"cpu": amount})
+    (problem,) = world.cache.take_malformed()
+    assert problem.field == "spec.minResources"
+    assert world.reserved("a") == 1000
+
+
+def test_no_more_is_reserved_than_the_cluster_has_also_where_no_plugin_limits_it() -> None:
+    plan = configuration(["priority", "gang"], ["predicates"])
+    world = Scheduler(no_pods("a", "1000c"), plan=plan).run()
+    assert world.phase("a") == "Inqueue" and world.reserved("a") == 4000
+    world.plan = PLAN
+    world.create(group("b", asks="100c", minimum=1))
+    assert world.reserved("a") == 4000
+
+
+# --- restarts ---
+def test_after_a_restart_the_record_counts_with_the_amounts_of_then() -> None:
+    world = admitted("2c")
+    for phase in ("Inqueue", "Pending", "Running"):
+        world.write("a", phase=phase, minResources={"cpu": "1000"})
+        world.start()
+        assert (world.job("a").phase, world.reserved("a")) == ("Inqueue", 2000)
+    assert world.run().phase("a") == "Inqueue" and world.events() == []
+
+
+def test_after_a_restart_a_claim_counts_as_little_as_before() -> None:
+    world = Scheduler(no_pods("a", "1000c", "Inqueue"), no_pods("victim", "2c"))
+    world.start()
+    world.run()
+    assert (world.phase("a"), world.phase("victim")) == ("Pending", "Inqueue")
+
+
+def test_a_record_of_another_group_or_of_another_key_does_not_count() -> None:
+    world = admitted("2c")
+    text = world.annotations("a")[ADMISSION_RECORD]
+    forged = world.job("a").admission
+    assert forged is not None
+    other = forged.text("uid-PodGroup-c", SigningKey(b"x" * 32, START))
+    for name, record in (("b", text), ("c", other), ("d", "{"), ("e", "[" * 100_000)):
+        world.create(no_pods(name, "1000c", "Inqueue", annotations={ADMISSION_RECORD: record}))
+    world.start()
+    assert [world.reserved(name) for name in "abcde"] == [2000, 0, 0, 0, 0]
+
+
+def test_a_record_that_no_longer_counts_is_taken_away_also_when_a_user_puts_it_back() -> None:
+    world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
+    kept = world.annotations("a")
+    assert ADMISSION_RECORD in kept
+    world.create(pod("p", "1c", "a", on="n1"))
+    assert world.run().phase("a") == "Running" and ADMISSION_RECORD not in world.annotations("a")
+    world.write("a", annotations=kept)
+    assert ADMISSION_RECORD not in world.run().annotations("a")
+
+
+def test_a_record_that_is_changed_or_removed_is_written_again() -> None:
+    world = admitted("2c")
+    ours = world.annotations("a")[ADMISSION_RECORD]
+    for annotations in ({}, {ADMISSION_RECORD: "something"}):
+        world.write("a", annotations=annotations)
+        assert world.run().annotations("a") == {ADMISSION_RECORD: ours}
+    assert world.run().decisions.pod_groups == []
+
+
+def test_what_was_admitted_before_the_key_counts_and_gets_its_record() -> None:
+    world = Scheduler(no_pods("a", "99c", "Inqueue"), no_pods("victim", "2c"), now=START - 1)
+    assert (world.job("a").phase, world.reserved("a")) == ("Inqueue", 4000)
+    world.run()
+    assert (world.phase("a"), world.phase("victim")) == ("Inqueue", "Pending")
+    world.start()
+    assert world.reserved("a") == 4000
+    world.create(no_pods("late", "99c", "Inqueue"))
+    assert world.reserved("late") == 0
+
+
+def test_without_a_shared_key_phases_count_at_the_start_and_no_record_is_due() -> None:
+    world = Scheduler(no_pods("a", "2c", "Inqueue"), created=math.inf)
+    assert world.reserved("a") == 2000
+    assert world.run().decisions.pod_groups == []
+    world.create(no_pods("late", "99c", "Inqueue"))
+    assert world.reserved("late") == 0
+
+
+def test_without_guard_every_phase_counts() -> None:
+    cache = ClusterCache([NAME])
+    feed(cache, node("n1", "4c"), queue("default"), no_pods("a", "99c", "Inqueue"))
+    job = cache.snapshot(LATER).jobs["default/a"]
+    assert job.phase == "Inqueue" and job.most_reserved is not None and np.isclose(job.most_reserved[0], 99_000)
