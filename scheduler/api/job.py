@@ -87,7 +87,7 @@ class Job:
     admission: AdmissionRecord | None = None
     """What it was admitted with; None: it is not admitted, or every phase is believed."""
     claimed_phase: str = ""
-    """A phase other than Pending that the PodGroup carries and that does not count."""
+    """A phase other than Pending that the PodGroup carries, and that does not count: the scheduler has not set it."""
     recorded: bool = False
     """The PodGroup carries a record of its admission."""
     record_lost: bool = False

@@ -16,14 +16,13 @@ from scheduler.api.names import (
     CONDITION_UNSCHEDULABLE,
     EVENT_FAILED_SCHEDULING,
     EVENT_NORMAL,
-    EVENT_NOT_ADMITTED,
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.queue import ancestors
-from scheduler.api.reasons import Refusal
+from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Vector
 from scheduler.api.scheduling import PodGroupCondition
 from scheduler.api.task import TaskStatus
@@ -67,19 +66,22 @@ def _close_job(session: Session, job: Job) -> None:
         _refuse_queue(session, job)
         return
     phase = group_phase(job)
+    inqueue = phase == INQUEUE
+    if job.claimed_phase and phase == PENDING:
+        _set_aside(session, job)
+        if job.claimed_phase == INQUEUE and not job.by_status:
+            phase = INQUEUE  # another scheduler, whose Pods are not seen before they are bound, may have set it
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
     conditions = _conditions(session, job)
     _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
-    inqueue = phase == INQUEUE
     if (
         phase != job.stored_phase
         or counts != job.counts
         or conditions is not job.conditions
-        or job.claimed_phase
-        or (job.record_lost if inqueue else job.recorded)
+        or (job.record_lost or job.claimed_phase if inqueue else job.recorded)
     ):
         session.decisions.pod_groups.append(
             PodGroupStatusUpdate(
@@ -96,8 +98,6 @@ def _close_job(session: Session, job: Job) -> None:
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
-    if job.claimed_phase:
-        session.event(group_ref(job), EVENT_WARNING, EVENT_NOT_ADMITTED, _not_admitted(session, job))
     for new in job.new_conditions:
         if new.type == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
             session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, new.message)
@@ -116,17 +116,16 @@ def _admission(job: Job) -> AdmissionRecord | None:
     return AdmissionRecord.of(job.queue, job.min_member, job.min_resource_list, job.annotations.get(CARD_REQUEST, ""))
 
 
-def _not_admitted(session: Session, job: Job) -> str:
-    """Why the phase that the PodGroup carries does not count."""
+def _set_aside(session: Session, job: Job) -> None:
+    """Tell why the phase that the PodGroup carries does not count; once, as of all that is set aside."""
     dimensions, total = session.dimensions, session.total
     asked = job.min_resources if job.min_resources is not None else dimensions.zeros()
     amounts = [dimensions.numbers(int(i), asked=asked[i], cluster_has=total[i]) for i in np.flatnonzero(asked)]
     if cards := job.annotations.get(CARD_REQUEST):
         amounts.append(f"cards: asked {cards:.200}")
-    return (
-        f"phase {job.claimed_phase} was not set by this scheduler for queue {job.queue} and does not count: nothing is "
-        f"reserved for the group before it is admitted ({'; '.join(amounts)})"
-    )
+    problem = f"there is no record that {job.claimed_phase} was set for queue {job.queue} ({'; '.join(amounts)})"
+    consequence = "nothing is reserved for the group before it is admitted"
+    session.malformed_field(Malformed("PodGroup", job.namespace, job.name, "status.phase", problem, consequence))
 
 
 def _tell_refusals(session: Session, job: Job) -> None:

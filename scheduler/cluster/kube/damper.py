@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
-from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_NOT_ADMITTED, EVENT_UNSCHEDULABLE
+from scheduler.api.names import EVENT_FAILED_SCHEDULING, EVENT_UNSCHEDULABLE
 from scheduler.api.scheduling import PodGroupCondition
 
 HOLD_SECONDS = 30.0
@@ -41,7 +41,7 @@ class Damper:
             if self._new(group.uid, _saying(group), now):
                 groups.append(group)
             else:
-                held |= {(group.uid, EVENT_UNSCHEDULABLE), (group.uid, EVENT_NOT_ADMITTED)}
+                held.add((group.uid, EVENT_UNSCHEDULABLE))
         if held:
             decisions.pods, decisions.pod_groups = pods, groups
             decisions.events = [e for e in decisions.events if (e.about.uid, e.reason) not in held]

@@ -252,7 +252,8 @@ def test_who_was_admitted_is_known_in_the_replay_which_has_no_key(tmp_path: Path
     )
     recorded.cache.guard(KEY, 999.0)
     recorded.run(1)
-    recorded.cluster.load(manifests(group("forged", "q", asks="99c", phase="Inqueue"), group("new", "q", asks="2c")))
+    recorded.cluster.load(manifests(group("forged", "q", asks="99c", phase="Inqueue"), pod("forged", "1c", "forged")))
+    recorded.cluster.load(manifests(group("new", "q", asks="2c")))
     recorded.run(2)
     recorded.cache._journal._size = 1 << 40  # the next file stands alone
     recorded.cluster.load(manifests(group("late", "q", asks="99c", phase="Running")))
