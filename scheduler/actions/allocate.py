@@ -2,7 +2,8 @@
 
 The order of turns is Volcano's: the first queue's first job is placed until it is ready, then the queue goes back into
 the order; what a job has beyond its minimum is placed a task a turn, so that queues and jobs interleave fairly. How
-tasks are placed on nodes is told in ``placing``, how jobs find their part of the network in ``domains``.
+tasks are placed on nodes is told in ``placing``, how jobs find their part of the network in ``domains``, what is tried
+before a gang is given up in ``reordering``.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import ClassVar
 from scheduler.actions.domains import DomainSearch, Work
 from scheduler.actions.order import Worklist
 from scheduler.actions.placing import Ground, PendingTasks, Placer, gated_tasks, waiting_tasks
+from scheduler.actions.reordering import Reordering
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
@@ -35,6 +37,7 @@ class Allocate:
         self._work: dict[str, Work] = {}
         self._placer = Placer(session, remember_failures=self._remember_failures)
         self._domains = DomainSearch(session, self._placer)
+        self._reordering = Reordering(session, self._placer)
         worklist = Worklist(session, self._jobs(session))
         while (queue := worklist.next_queue()) is not None:
             refusal = session.overused(queue)
@@ -110,5 +113,11 @@ class Allocate:
         statement = session.statement()
         sub_job = job.sub_jobs.get(key)
         around = session.hyper_nodes.top if sub_job is not None else None
-        self._placer.place(Ground(queue, job, sub_job, around), pending, statement)
+        ground = Ground(queue, job, sub_job, around)
+        before = pending.copy() if session.job_missing(job) > 1 else None
+        failed = self._placer.place(ground, pending, statement)
+        if before and failed is not None and statement and not (session.job_ready(job) or session.job_pipelined(job)):
+            found = self._reordering.place(ground, before, statement)
+            if found is not None:
+                statement, work[key] = found
         return statement

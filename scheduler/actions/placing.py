@@ -96,9 +96,11 @@ class Placer:
         self._session = session
         self._remember_failures = remember_failures
 
-    def place(self, ground: Ground, pending: PendingTasks, statement: Statement) -> None:
-        """Place tasks until the job (the sub-job, if it is a sub-group) is ready, or cannot become so."""
+    def place(self, ground: Ground, pending: PendingTasks, statement: Statement) -> Task | None:
+        """Place tasks until the job (the sub-job, if it is a sub-group) is ready, or cannot become so. Returns the
+        first task that found no node."""
         session, job, sub_job = self._session, ground.job, ground.sub_job
+        failed: Task | None = None
         session.placing = sub_job
         within = ground.rows()
         while pending:
@@ -119,12 +121,14 @@ class Placer:
             placed = self._place_run(ground, run[:wanted], within, statement)
             pending.take(placed or len(run))  # where one of a run fits nowhere, none of it does
             if not placed:
+                failed = failed or task
                 pending.failed_roles.add(task.role)
                 if not _may_go_on(job, sub_job, pending):
                     break
             if session.sub_job_ready(job, sub_job) or self._promised_enough(job, sub_job):
                 break
         session.placing = None
+        return failed
 
     def _promised_enough(self, job: Job, sub_job: SubJob | None) -> bool:
         """Whether it waits for nothing but what terminates: what more it were promised others would miss, and it has to

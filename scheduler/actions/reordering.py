@@ -1,0 +1,118 @@
+"""Placing a gang whose tasks find no place in their own order.
+
+Tasks are placed one after the other, each on the node that scores best. So whether tasks of different sizes fit
+together depends on their order: 3, 3, 5 and 5 cores fill two nodes of eight cores, but not when both tasks of three go
+onto the first node. Before a gang is given up, its tasks are placed in a few other orders: the largest first, then
+each time those first that found no node (squeaky wheel optimization).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.actions.placing import Ground, PendingTasks, Placer
+from scheduler.api.job import Job
+from scheduler.api.resource import PODS_INDEX
+from scheduler.api.task import READY_STATUSES, Task, TaskClass
+from scheduler.framework.session import Session
+from scheduler.framework.statement import Statement
+
+ORDERS: Final = 4
+"""Orders tried besides the tasks' own."""
+
+
+class Reordering:
+    """Places gangs in one session."""
+
+    def __init__(self, session: Session, placer: Placer) -> None:
+        self._session = session
+        self._placer = placer
+
+    def place(
+        self, ground: Ground, pending: PendingTasks, statement: Statement
+    ) -> tuple[Statement, PendingTasks] | None:
+        """Discard a statement by which the gang does not become ready, and place its tasks in other orders.
+
+        ``pending``: its tasks as they were before. Returns the new statement and the tasks that are left, or None if no
+        order makes the gang ready; the job's reasons are then those of its own order.
+        """
+        session, job = self._session, ground.job
+        statement.discard()
+        tasks = pending.rest()
+        gang = _gang(job, tasks, session.job_missing(job))
+        if not self._may_fit(gang):
+            return None
+        members = {task.uid for task in gang}
+        rest = [task for task in tasks if task.uid not in members]
+        errors, transaction = dict(job.fit_errors), dict(job.transaction)
+        tried = {_shape(gang)}
+        order = self._largest_first(gang)
+        for _ in range(ORDERS):
+            if _shape(order) in tried:
+                break
+            tried.add(_shape(order))
+            job.fit_errors.clear()
+            left = PendingTasks([*order, *rest])
+            attempt = session.statement()
+            misfit = self._placer.place(ground, left, attempt)
+            if session.job_ready(job) or session.job_pipelined(job):
+                return attempt, left
+            attempt.discard()
+            if misfit is None:
+                break
+            order = [task for task in order if task.cls is misfit.cls] + [
+                task for task in order if task.cls is not misfit.cls
+            ]
+        job.fit_errors.clear()
+        job.fit_errors.update(errors)
+        job.transaction.clear()
+        job.transaction.update(transaction)
+        return None
+
+    def _may_fit(self, gang: Sequence[Task]) -> bool:
+        """Whether the tasks differ, and the idle amounts of all nodes together hold them."""
+        if len({task.cls.id for task in gang}) < 2:
+            return False
+        wanted = np.sum([task.cls.request for task in gang], axis=0)
+        idle = np.maximum(self._session.nodes.idle, 0).sum(axis=1)
+        short = wanted > idle
+        short[PODS_INDEX] = False
+        return not short.any()
+
+    def _largest_first(self, gang: Sequence[Task]) -> list[Task]:
+        """By the largest part of all nodes' amounts that a task asks for; equals in their own order."""
+        total = self._session.total
+
+        def size(cls: TaskClass) -> float:
+            return float(np.divide(cls.request, total, out=np.zeros_like(total), where=total > 0).max())
+
+        sizes = {task.cls.id: size(task.cls) for task in gang}
+        return sorted(gang, key=lambda task: -sizes[task.cls.id])
+
+
+def _gang(job: Job, tasks: Sequence[Task], missing: int) -> list[Task]:
+    """The first tasks that make the job ready: of each role as many as its minimum lacks, then any."""
+    lacking: dict[str, int] = {}
+    if job.roles_binding:
+        ready = job.role_counts(*READY_STATUSES)
+        lacking = {role: minimum - ready.get(role, 0) for role, minimum in job.role_minimum.items()}
+    room = max(missing, sum(number for number in lacking.values() if number > 0))
+    free = room - sum(number for number in lacking.values() if number > 0)
+    chosen = []
+    for task in tasks:
+        if task.gated:
+            continue
+        if lacking.get(task.role, 0) > 0:
+            lacking[task.role] -= 1
+        elif free > 0:
+            free -= 1
+        else:
+            continue
+        chosen.append(task)
+    return chosen
+
+
+def _shape(order: Sequence[Task]) -> tuple[int, ...]:
+    """Orders of one shape come to the same."""
+    return tuple(task.cls.id for task in order)
