@@ -7,6 +7,7 @@ line) is a view of that record. Reasons of nodes are aggregated per text, so tha
 from collections import Counter
 from dataclasses import dataclass, field
 
+from scheduler.api.names import EVENT_MALFORMED
 from scheduler.api.resource import format_amount
 
 
@@ -95,6 +96,8 @@ class Malformed:
     field: str
     problem: str
     consequence: str = "ignored"
+    reason: str = EVENT_MALFORMED
+    """Of the Event that tells of it."""
 
     @property
     def message(self) -> str:

@@ -171,6 +171,11 @@ class Task:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    def unproven(self, since: float) -> bool:
+        """Whether it has a node by a binding that would carry a record if this scheduler had made it: the scheduler
+        records what takes chips or cards, since a moment in Unix time."""
+        return self.ours and self.record is None and max(self.scheduled_at, self.creation) > since
+
 
 def revocable(annotations: Mapping[str, str]) -> bool:
     """Whether a Pod, or a PodGroup, can do with nodes that are on loan: it says so, or that it may be preempted."""

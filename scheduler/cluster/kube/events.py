@@ -15,7 +15,7 @@ import structlog
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import KINDS
 from scheduler.api.moment import format_moment
-from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_MALFORMED, EVENT_WARNING
+from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError, TransportError
@@ -109,7 +109,7 @@ class Recorder:
         log.warning(
             "set aside", kind=problem.kind, namespace=problem.namespace, name=problem.name, problem=problem.message
         )
-        self.post(EventPost(ref, EVENT_WARNING, EVENT_MALFORMED, problem.message))
+        self.post(EventPost(ref, EVENT_WARNING, problem.reason, problem.message))
 
     def _send(self, series: _Series) -> None:
         series.timer = None

@@ -12,7 +12,6 @@ from scheduler.api.names import (
     DEFAULT_QUEUE,
     EVENT_EVICT,
     EVENT_FAILED_SCHEDULING,
-    EVENT_MALFORMED,
     EVENT_NORMAL,
     EVENT_SCHEDULED,
     EVENT_WARNING,
@@ -269,4 +268,4 @@ def _ref(raw: Json) -> ObjectRef:
 def _complaint(problem: Malformed) -> EventPost:
     found = next((k for k in KINDS if k.name == problem.kind), None)
     ref = ObjectRef(found.api_version if found else "v1", problem.kind, problem.namespace, problem.name)
-    return EventPost(ref, EVENT_WARNING, EVENT_MALFORMED, problem.message)
+    return EventPost(ref, EVENT_WARNING, problem.reason, problem.message)

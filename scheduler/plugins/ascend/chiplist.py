@@ -6,7 +6,7 @@ a sentence that says what is wrong; which object and field it stood in is known 
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,8 @@ from scheduler.plugins.ascend.rings import CHIPS, ids_of
 
 LONGEST: Final = 1024
 """Characters of a list that is looked at; eight chips need a hundred."""
+_MILLISECONDS: Final = 10**11
+"""Times from here on are no seconds of this age."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _VIRTUAL: Final = re.compile(r"[0-9a-z.]+-[0-9]{1,9}-([0-9]{1,9})(?:_[0-9]{1,9})?")
 """What follows the prefix in the name of a virtual device: template, its id, the chip it was cut from, its group."""
@@ -70,17 +72,24 @@ def format_chips(mask: int, prefix: str) -> str:
     return ",".join(f"{prefix}{chip}" for chip in ids_of(mask))
 
 
-def device_lists(text: str) -> dict[str, Any]:
-    """The ``DeviceList`` of a device info ConfigMap, wrapped in ``DeviceInfo`` (one node's) or not (aggregated).
+class DeviceInfo(NamedTuple):
+    """What a device info ConfigMap says."""
 
-    Values are not looked at yet. Raises ChipListError.
-    """
+    lists: dict[str, Any]
+    """The ``DeviceList``; its values are not looked at yet."""
+    published: float
+    """When it was written, in Unix time; 0 where it does not say."""
+
+
+def device_info(text: str) -> DeviceInfo:
+    """A device info ConfigMap, wrapped in ``DeviceInfo`` (one node's) or not (aggregated). Raises ChipListError."""
     root = json_object(text)
     inner = root.get("DeviceInfo", root)
     lists = inner.get("DeviceList") if isinstance(inner, dict) else None
     if not isinstance(lists, dict):
         raise ChipListError("has no object DeviceList")
-    return lists
+    published = inner.get("UpdateTime")
+    return DeviceInfo(lists, float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0)
 
 
 def json_object(text: str) -> dict[str, Any]:

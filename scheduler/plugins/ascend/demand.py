@@ -15,7 +15,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.inventory import MILLI, chips_asked
+from scheduler.plugins.ascend.holdings import MILLI, Asked
 from scheduler.plugins.ascend.rings import CHIPS
 
 REASON_REQUEST: Final = "InvalidResourceRequest"
@@ -35,14 +35,15 @@ class Demand:
         self._chips = dimensions.find(family.resource)
         self._virtual = [d for d, name in enumerate(dimensions.names) if _VIRTUAL.fullmatch(name)]
         self._watched = [*self._virtual] if self._chips is None else [self._chips, *self._virtual]
-        self._asked: dict[int, int] = {}
+        self._asked = Asked(family, dimensions)
+        self._known: dict[int, int] = {}
         self._pods: dict[str, int] = {}
 
     def chips(self, cls: TaskClass) -> int:
         """Whole chips that a task of the class asks for."""
-        number = self._asked.get(cls.id)
+        number = self._known.get(cls.id)
         if number is None:
-            number = self._asked[cls.id] = 0 if self._chips is None else chips_asked(cls, self._chips)
+            number = self._known[cls.id] = self._asked.whole(cls)
         return number
 
     def of_several(self, job: Job) -> bool:

@@ -2,21 +2,26 @@
 
 Sources, best first: the device plugin's ConfigMap, the Node's annotations of the same keys (older device plugins), the
 number of allocatable chips. A list that is malformed is told of and the next source is asked. A list of free chips lags
-what was just bound, so the chips in the annotations of the node's Pods are taken off it, terminating Pods included: as
-long as the Pod exists its chips are not free.
+what was just bound, so what the node's Pods hold (``holdings``) is taken off it, terminating Pods included: as long as
+the Pod exists its chips are not free.
+
+A chip is given to nobody while it is doubtful which Pod holds it. A list of free chips that the device plugin published
+after the Pod began to run there settles the doubt.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import reduce
+from operator import or_
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from scheduler.api.names import (
-    ASCEND_REAL,
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
     DEVICE_INFO_NAMESPACE,
+    EVENT_DEVICES_DISAGREE,
     NETWORK_UNHEALTHY_SUFFIX,
     RECOVERING_SUFFIX,
     UNHEALTHY_SUFFIX,
@@ -25,14 +30,16 @@ from scheduler.api.node import Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
-from scheduler.plugins.ascend.chiplist import ChipListError, device_lists, parse_chips, parse_mounted
+from scheduler.plugins.ascend.chiplist import ChipListError, device_info, format_chips, parse_chips
 from scheduler.plugins.ascend.families import Family
+from scheduler.plugins.ascend.holdings import MILLI, Asked, Holding, holding
 from scheduler.plugins.ascend.rings import ALL, CHIPS, NONE, highest, lowest
 
-MILLI: Final = 1000
-"""Vectors hold chips in thousandths."""
+SETTLED: Final = 10.0
+"""Seconds after the kubelet took a Pod up from which on a list of free chips knows of it: device plugins renew theirs
+every second when chips are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class NodeChips:
     free: int
     releasing: int
     """Held by terminating Pods alone: free once those are gone."""
+    freed: Mapping[str, int]
+    """uid of a Pod -> mask of the chips that are free once it is gone."""
     network: int
     """Of no use to jobs of several NPU Pods."""
     bad: int
@@ -55,21 +64,17 @@ _readings: Readings[str, NodeChips] = Readings()
 """By name of the node."""
 
 
-def read_nodes(
-    snapshot: Snapshot, family: Family, rows: Rows, allocatable: Sequence[int], position: int
-) -> list[NodeChips]:
-    """The chips of the nodes at ``rows``.
-
-    ``allocatable``: whole chips per row, as the Node object says. ``position``: the resource's place in vectors.
-    """
+def read_nodes(snapshot: Snapshot, family: Family, rows: Rows, allocatable: Sequence[int]) -> list[NodeChips]:
+    """The chips of the nodes at ``rows``. ``allocatable``: whole chips per row, as the Node object says."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
-    maps, tasks = snapshot.config_maps, snapshot.chips
+    maps, tasks, since = snapshot.config_maps, snapshot.chips, snapshot.signed_since
+    asked = Asked(family, snapshot.dimensions)
     number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
     sources = {
-        names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()))
+        names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()), since)
         for row in rows.tolist()
     }
-    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], number[name], position))
+    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], asked, number[name]))
     return list(readings.values())
 
 
@@ -78,83 +83,110 @@ def _config_map_key(node: str) -> str:
 
 
 def read_node(
-    family: Family, node: Node, config_map: ConfigMap | None, tasks: Sequence[Task], allocatable: int, position: int
+    family: Family,
+    node: Node,
+    config_map: ConfigMap | None,
+    tasks: Sequence[Task],
+    since: float,
+    asked: Asked,
+    allocatable: int,
 ) -> NodeChips:
-    """The chips of one node with ``allocatable`` (0 to 8) of them, by all sources."""
+    """The chips of one node with ``allocatable`` (0 to 8) of them, by all sources. ``since``: Unix time since which
+    bindings are recorded."""
     problems: list[Malformed] = []
-    serving = leaving = NONE
-    nameless = 0
-    """Chips of Pods that do not say which they hold: bound by others, or their annotation is malformed."""
-    for task in tasks:
-        held = held_chips(family, task, problems)
-        if task.status is TaskStatus.RELEASING:
-            leaving |= held
-        else:
-            serving |= held
-        nameless += max(chips_asked(task.cls, position) - held.bit_count(), 0)
-    held = serving | leaving
+    pods = [_Pod(task, holding(family, task, asked, since, problems)) for task in tasks]
     lists = _reported(family, node, config_map, problems)
+    contested = _contested(family, [pod for pod in pods if asked.whole(pod.task.cls)], problems)
+    held = _union(pod.chips.held for pod in pods)
+    doubtful = _union(pod.chips.doubtful & ~(lists.free if lists and lists.knows(pod.task) else NONE) for pod in pods)
+    # Where it is not known which chips a Pod has, it may have any that no other Pod provably has.
+    closed = any(
+        (pod.chips.unknown or pod.chips.held & contested) and not (lists and lists.knows(pod.task)) for pod in pods
+    )
+    nameless = sum(pod.chips.nameless for pod in pods)
     if lists is None:
         # Which chips a smaller number leaves out is not known: those held are there, the rest are the lowest ids.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
-        bad = ALL & ~there
-        network = NONE
-        free = there & ~held
+        network, bad = NONE, ALL & ~there
+        free = there
         capacity = allocatable
     else:
-        listed, network, bad = lists
+        network, bad = lists.network, lists.bad
+        free = lists.free
         capacity = min(allocatable, CHIPS - bad.bit_count())
-        free = listed & ~held & ~bad
-        # Chips that are in order, not listed as free and in no annotation are those that kubelet gave to nameless Pods.
-        nameless = max(nameless - max(capacity - ((listed | held) & ~bad).bit_count(), 0), 0)
+        # Chips that are in order, not listed as free and held by none are those that kubelet gave to nameless Pods.
+        known = (lists.free | held | doubtful) & ~bad
+        nameless = max(nameless - max(capacity - known.bit_count(), 0), 0)
+    free &= NONE if closed else ~held & ~bad & ~doubtful
     # Which chips nameless Pods will get is the device plugin's choice; ours are taken from the low end, so the guess
     # that collides least is the high end.
     free &= ~highest(free, nameless)
-    return NodeChips(free, leaving & ~serving & ~bad, network, bad, capacity, tuple(problems))
+    barred = ALL if closed else bad | doubtful
+    staying = _union(pod.chips.held for pod in pods if pod.task.status is not TaskStatus.RELEASING)
+    freed = {pod.task.uid: pod.chips.held & ~barred & ~contested for pod in pods if pod.chips.held}
+    return NodeChips(free, held & ~staying & ~barred, freed, network, bad, capacity, tuple(problems))
 
 
-def chips_asked(cls: TaskClass, position: int) -> int:
-    """Whole chips that a task of the class asks for, a fraction counting as one."""
-    return int(-(-cls.request[position] // MILLI)) if position < len(cls.request) else 0
+class _Pod(NamedTuple):
+    """A Pod on the node."""
+
+    task: Task
+    chips: Holding
 
 
-def held_chips(family: Family, task: Task, problems: list[Malformed]) -> int:
-    """The mask of the chips that a Pod's annotations say it has; what is really mounted counts before what was
-    assigned. 0 if there are none or they are malformed, which is added to ``problems``."""
-    annotations = task.annotations
-    mounted = annotations.get(ASCEND_REAL)
-    # The key is shared by all families; a Pod of another one lists other names.
-    if mounted and (mounted.startswith(family.chip_prefix) or family.resource in annotations):
-        try:
-            return parse_mounted(mounted, family.chip_prefix)
-        except ChipListError as error:
-            problems.append(_of_pod(task, ASCEND_REAL, error))
-    assigned = annotations.get(family.resource)
-    if assigned:
-        try:
-            return parse_chips(assigned, family.chip_prefix)
-        except ChipListError as error:
-            problems.append(_of_pod(task, family.resource, error))
-    return NONE
+def _union(masks: Iterable[int]) -> int:
+    return reduce(or_, masks, NONE)
 
 
-def _of_pod(task: Task, key: str, error: ChipListError) -> Malformed:
-    return Malformed("Pod", task.namespace, task.name, f"metadata.annotations[{key}]", str(error))
+def _contested(family: Family, pods: Sequence[_Pod], problems: list[Malformed]) -> int:
+    """The chips that several Pods which ask for whole ones count as theirs; each is told of them."""
+    once = contested = NONE
+    for pod in pods:
+        contested |= once & pod.chips.held
+        once |= pod.chips.held
+    for task, chips in pods if contested else ():
+        mine = chips.held & contested
+        if mine:
+            others = sorted(other.task.key for other in pods if other.chips.held & mine and other.task is not task)
+            problems.append(
+                Malformed(
+                    "Pod",
+                    task.namespace,
+                    task.name,
+                    f"metadata.annotations[{family.resource}]",
+                    f"{format_chips(mine, family.chip_prefix)} of node {task.node} belong to Pod {others[0]} as well",
+                    "they are given to nobody while one of the two exists",
+                    EVENT_DEVICES_DISAGREE,
+                )
+            )
+    return contested
 
 
-def _reported(
-    family: Family, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
-) -> tuple[int, int, int] | None:
-    """Masks of (listed as free, network unhealthy, bad) by the first source whose list of free chips can be read."""
+class _Lists(NamedTuple):
+    """What the device plugin reports; masks."""
+
+    free: int
+    network: int
+    bad: int
+    published: float
+    """Unix time; 0 where it is not told."""
+
+    def knows(self, task: Task) -> bool:
+        """Whether the lists were made after the kubelet had given the Pod its chips."""
+        return 0 < task.started_at < self.published - SETTLED
+
+
+def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems: list[Malformed]) -> _Lists | None:
+    """The lists of the first source whose list of free chips can be read."""
     if config_map is not None:
         meta = config_map.metadata
         source = _Source("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", problems)
         try:
-            lists = device_lists((config_map.data or {}).get(DEVICE_INFO_KEY, ""))
+            info = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, ""))
         except ChipListError as error:
             source.complain("", str(error))
         else:
-            found = _masks(family, lists, source)
+            found = _masks(family, info.lists, source, info.published)
             if found is not None:
                 return found
     annotations = node.metadata.annotations or {}
@@ -163,7 +195,7 @@ def _reported(
     return _masks(family, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
 
 
-def _masks(family: Family, lists: Mapping[str, Any], source: "_Source") -> tuple[int, int, int] | None:
+def _masks(family: Family, lists: Mapping[str, Any], source: "_Source", published: float = 0.0) -> _Lists | None:
     resource = family.resource
     if resource not in lists:
         source.complain("", f"lists no {resource}")
@@ -175,7 +207,7 @@ def _masks(family: Family, lists: Mapping[str, Any], source: "_Source") -> tuple
         source.mask(family, lists, resource + suffix) or NONE
         for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
-    return listed, network, unhealthy | recovering
+    return _Lists(listed, network, unhealthy | recovering, published)
 
 
 class _Source:

@@ -16,7 +16,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import Demand, skipped
 from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.inventory import NodeChips, held_chips
+from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.rings import ALL, NONE, Masks, highest
 
 
@@ -43,6 +43,7 @@ class ChipLedger(Ledger[int]):
         self._promised: Masks = np.zeros(number, dtype=np.uint8)
         self.network_matters = bool((self._network[self._bad == NONE] != NONE).any())
         """Some node that could be taken whole is closed to jobs of several Pods only."""
+        self._freed = {row: chips_of.freed for row, chips_of in zip(rows.tolist(), chips, strict=True)}
         self._taken: dict[str, int] = {}
         self._promises: dict[str, int] = {}
         """uid -> mask: of tasks placed and pipelined in this session."""
@@ -99,7 +100,7 @@ class ChipLedger(Ledger[int]):
     def _evict(self, task: Task, row: int) -> int:
         held = self._taken.get(task.uid)
         if held is None:
-            held = held_chips(self._family, task, [])
+            held = self._freed[row].get(task.uid, NONE) if row in self._freed else NONE
         # Only what is not on its way already, so that undoing restores the column exactly.
         leaving = held & ~int(self._releasing[row] | self.free[row] | self._bad[row])
         self._releasing[row] |= leaving

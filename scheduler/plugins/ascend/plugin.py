@@ -54,10 +54,7 @@ class Ascend:
     def _read(self) -> ChipLedger:
         session = self._session
         rows: Rows = np.flatnonzero(self._ours)
-        position = session.dimensions.find(self._family.resource)
-        if position is None or not len(rows):
-            return ChipLedger(session, self._family, self._demand, rows[:0], ())
-        chips = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist(), position)
+        chips = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist())
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
         return ChipLedger(session, self._family, self._demand, rows, chips)

@@ -12,7 +12,7 @@ from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.deviceshare.cards import Cards, Grant, Placement
+from scheduler.plugins.deviceshare.cards import Asked, Card, Cards, Grant, Placement
 
 
 class Claim(Hashable, Protocol):
@@ -68,6 +68,9 @@ class Family(Protocol[C]):
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         """The cards of a node that has some, and what ``tasks``, which are there, have of them."""
+
+    def most(self, claim: C, card: Card) -> Asked:
+        """What each container of a task with the claim may have of a card, and of how many cards."""
 
     def eligible(self, claim: C, inventory: Inventory) -> int:
         """The mask of the cards of a node that the claim is content with, apart from what is free; 0: it is no node for

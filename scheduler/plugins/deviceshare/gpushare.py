@@ -23,6 +23,7 @@ from scheduler.plugins.deviceshare.cards import (
     EVERY_CARD,
     MOST_CARDS,
     UNLIMITED,
+    Asked,
     Card,
     Cards,
     Grant,
@@ -107,6 +108,9 @@ class GpuShare:
             problems.append(pod_problem(task, GPU_INDEX, f"{text[:64]!r} is not a list of GPUs, as 0,1 is"))
             return ()
         return (tuple(Use(i, 0 if self.whole else memory) for i in indexes if i < number),)
+
+    def most(self, claim: GpuClaim, card: Card) -> Asked:
+        return (Share(claim.number or 1, claim.memory),)
 
     def eligible(self, claim: GpuClaim, inventory: Inventory) -> int:
         return EVERY_CARD

@@ -35,6 +35,7 @@ from scheduler.plugins.deviceshare.cards import (
     EVERY_CARD,
     WHOLE_PERCENT,
     Asked,
+    Card,
     Cards,
     Grant,
     Placement,
@@ -188,6 +189,9 @@ class HamiNpu:
                 )
         soft = annotations[HAMI_CORE_NODE] == "true" if HAMI_CORE_NODE in annotations else self._soft
         return Inventory(cards, names, grants, tuple(problems), mode=HAMI_CORE if soft else "")
+
+    def most(self, claim: NpuClaim, card: Card) -> Asked:
+        return tuple(share._replace(memory=share.memory_of(card)) for share in claim.containers)
 
     def eligible(self, claim: NpuClaim, inventory: Inventory) -> int:
         return 0 if claim.soft and inventory.mode != HAMI_CORE else EVERY_CARD

@@ -11,6 +11,7 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
 from scheduler.plugins.deviceshare.cards import Cards, Grant, charge
 from scheduler.plugins.deviceshare.family import Family, Inventory
+from scheduler.plugins.deviceshare.holdings import read_holdings
 
 Holders = Mapping[str, tuple[Task, Grant]]
 """uid -> a Pod on a node and what it has there."""
@@ -47,6 +48,7 @@ _memos: dict[str, _Memo] = {}
 def read_nodes(snapshot: Snapshot, family: Family[Any]) -> dict[int, Reading]:
     """Row -> the reading of each node that has devices of a family."""
     facts, tasks_of, config_maps = snapshot.nodes.facts, snapshot.chips, snapshot.config_maps
+    since = snapshot.signed_since
     memo = _memos.get(family.name)
     if memo is None or memo.key != family.key:
         memo = _memos[family.name] = _Memo(family.key)
@@ -54,16 +56,16 @@ def read_nodes(snapshot: Snapshot, family: Family[Any]) -> dict[int, Reading]:
         memo.facts, memo.rows = facts, [row for row, node in enumerate(facts.objects) if family.has(node)]
     names = facts.names
     sources = {
-        names[row]: (facts.objects[row], family.source(names[row], config_maps), tasks_of.get(names[row], ()))
+        names[row]: (facts.objects[row], family.source(names[row], config_maps), tasks_of.get(names[row], ()), since)
         for row in memo.rows
     }
     readings = memo.readings.of(sources.items(), lambda name: _read(family, *sources[name]))
     return dict(zip(memo.rows, readings.values(), strict=True))
 
 
-def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task]) -> Reading:
+def _read(family: Family[Any], node: Node, source: ConfigMap | None, tasks: Iterable[Task], since: float) -> Reading:
     there = {task.uid: task for task in tasks}
-    inventory = family.read(node, source, tuple(there.values()))
+    inventory = read_holdings(family, node, source, tuple(there.values()), since)
     holders = {uid: (there[uid], grant) for uid, grant in inventory.grants.items()}
     now = inventory.cards
     for _, grant in holders.values():

@@ -28,16 +28,18 @@ from scheduler.api.names import (
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.ascend.chiplist import ChipListError, device_lists
+from scheduler.plugins.ascend.chiplist import ChipListError, device_info
 from scheduler.plugins.deviceshare.cards import (
     EVERY_CARD,
     MOST_CARDS,
     UNLIMITED,
+    Asked,
     Card,
     Cards,
     Grant,
     Part,
     Placement,
+    Share,
     Use,
 )
 from scheduler.plugins.deviceshare.family import Inventory, asked, pod_problem
@@ -140,6 +142,12 @@ class MindClusterNpu:
             tuple(problems),
         )
 
+    def most(self, claim: CoreClaim, card: Card) -> Asked:
+        template = TEMPLATES.get(claim.template)
+        if template is not None and claim.cores < card.cores:
+            return (Share(1, template.cpus, template.cores),)
+        return (Share(max(claim.cores // card.cores, 1), card.memory, card.cores),)
+
     def eligible(self, claim: CoreClaim, inventory: Inventory) -> int:
         return EVERY_CARD
 
@@ -165,7 +173,7 @@ def _lists(node: Node, source: ConfigMap | None, problems: list[Malformed]) -> t
         meta = source.metadata
         origin = ("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]")
         try:
-            lists, where = device_lists((source.data or {}).get(DEVICE_INFO_KEY, "")), origin
+            lists, where = device_info((source.data or {}).get(DEVICE_INFO_KEY, "")).lists, origin
         except ChipListError as error:
             problems.append(Malformed(*origin, str(error)))
     listed, broken = (

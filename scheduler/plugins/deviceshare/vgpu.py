@@ -33,6 +33,7 @@ from scheduler.plugins.deviceshare.cards import (
     EVERY_CARD,
     WHOLE_PERCENT,
     Asked,
+    Card,
     Cards,
     Grant,
     Part,
@@ -178,6 +179,9 @@ class Vgpu:
         real = found.memory_at(int(position)) if found is not None else None
         held = memory if real is None else real // self._config.memory_factor
         return Use(place, held, cores, Part(group, int(position)), memory)
+
+    def most(self, claim: VgpuClaim, card: Card) -> Asked:
+        return tuple(share._replace(memory=share.memory_of(card)) for share in claim.containers)
 
     def eligible(self, claim: VgpuClaim, inventory: Inventory) -> int:
         if claim.mode and claim.mode != inventory.mode:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.plugins.ascend.chiplist import (
     ChipListError,
-    device_lists,
+    device_info,
     format_chips,
     json_object,
     parse_chips,
@@ -56,18 +56,18 @@ def test_virtual_devices_count_for_the_chip_they_were_cut_from() -> None:
 
 @pytest.mark.parametrize("text", ['{"DeviceInfo":{"DeviceList":{"a":"b"}}}', '{"DeviceList":{"a":"b"},"UpdateTime":0}'])
 def test_device_information_may_be_wrapped_or_flat(text: str) -> None:
-    assert device_lists(text) == {"a": "b"}
+    assert device_info(text).lists == {"a": "b"}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", '{"DeviceInfo":7}', '{"DeviceList":[]}', "[" * 100_000])
 def test_malformed_device_information_is_refused(text: str) -> None:
     with pytest.raises(ChipListError):
-        device_lists(text)
+        device_info(text)
 
 
 @given(st.text())
 def test_no_text_breaks_the_readers(text: str) -> None:
-    for read in (json_object, device_lists, lambda t: parse_chips(t, PREFIX), lambda t: parse_mounted(t, PREFIX)):
+    for read in (json_object, device_info, lambda t: parse_chips(t, PREFIX), lambda t: parse_mounted(t, PREFIX)):
         try:
             read(text)
         except ChipListError:

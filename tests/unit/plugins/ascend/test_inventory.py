@@ -90,9 +90,9 @@ def test_chips_of_a_finished_pod_are_free() -> None:
     assert free_on(World(npu_node("n"), device_info("n", ALL), gone)) == ALL
 
 
-def test_what_is_mounted_counts_before_what_was_assigned() -> None:
+def test_of_what_is_mounted_and_what_was_assigned_both_are_taken() -> None:
     both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: names([4, 5])})
-    assert free_on(World(npu_node("n"), device_info("n", ALL), both)) == [0, 1, 2, 3, 6, 7]
+    assert free_on(World(npu_node("n"), device_info("n", ALL), both)) == [2, 3, 6, 7]
 
 
 def test_a_virtual_device_holds_its_chip() -> None:

@@ -146,6 +146,12 @@ def slice_of(number: int = 1, memory: int | None = None, cores: int | None = Non
     return asked
 
 
+def slices(ids: str) -> list[dict[str, int | str]]:
+    """Limits of the containers of a Pod that has these vGPUs."""
+    uses = [[entry.split(",") for entry in listed.split(":") if entry] for listed in ids.split(";")]
+    return [slice_of(len(cards), int(cards[0][2]), int(cards[0][3])) for cards in uses]
+
+
 def jobs(*pods: Raw, minimum: int = 1, name: str = "job", **rest: Any) -> list[Raw]:
     """The Pods in one PodGroup."""
     for raw in pods:

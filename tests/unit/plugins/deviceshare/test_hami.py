@@ -38,8 +38,9 @@ def pods(number: int, *asked: int, name: str = "p", **rest: object) -> list[Raw]
     return [limited(f"{name}-{i}", asks(*asked), **rest) for i in range(number)]  # type: ignore[arg-type]
 
 
-def holder(held: str, on: str = "n") -> Raw:
-    return limited("old", asks(1, 100), on=on, annotations={HELD_NPUS: held})
+def holder(held: str, *memory: int, on: str = "n") -> Raw:
+    """A Pod that runs and has these NPUs; ``memory``: what its containers asked for."""
+    return limited("old", *(asks(1, amount) for amount in memory), on=on, annotations={HELD_NPUS: held})
 
 
 def test_memory_is_rounded_up_to_the_next_template() -> None:
@@ -87,7 +88,7 @@ def test_containers_get_npus_of_their_own() -> None:
 
 
 def test_all_containers_of_a_pod_on_the_node_count() -> None:
-    both = holder("n-0,Ascend310P,21527,0:;n-1,Ascend310P,21527,0:;")
+    both = holder("n-0,Ascend310P,21527,0:;n-1,Ascend310P,21527,0:;", 21527, 21527)
     assert npus(World(npu_node("n"), both, jobs(*pods(1, 1, 3000))).run(HAMI)) == {}
 
 
@@ -113,7 +114,7 @@ def test_a_broken_npu_is_given_to_nobody_and_one_that_says_nothing_is_in_order()
 
 def test_binpack_fills_the_npu_in_use_and_spread_leaves_it() -> None:
     nodes = [npu_node("n", 2), npu_node("v", 2)]
-    held = holder("v-1,Ascend310P,6144,0:;", "v")
+    held = holder("v-1,Ascend310P,6144,0:;", 6144, on="v")
     for policy, npu in (("binpack", "v-1"), ("spread", "n-0")):
         settings = sharing(AscendHAMiVNPUEnable=True, SchedulePolicy=policy, ScheduleWeight=10)
         assert npus(World(nodes, held, jobs(*pods(1, 1, 6144))).run(settings)) == {"p-0": f"{npu},Ascend310P,6144,0:;"}
@@ -147,7 +148,7 @@ def test_a_malformed_register_is_told_of_and_nothing_else_stops(register: str) -
 
 
 def test_malformed_holdings_are_told_of_and_nothing_else_stops() -> None:
-    world = World(npu_node("n", 1), holder("n-0;"), jobs(*pods(1, 1, 3000))).run(HAMI)
+    world = World(npu_node("n", 1), holder("n-0;", 100), jobs(*pods(1, 1, 3000))).run(HAMI)
     assert world.bound == {"p-0": "n"}
     (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{HELD_NPUS}]: ")

@@ -23,7 +23,7 @@ from scheduler.plugins.deviceshare.rooms import try_room
 from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
 from tests.builders import Raw, World
 from tests.unit.plugins import statements
-from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, vgpu_node, vgpu_pods
+from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of, slices, vgpu_node, vgpu_pods
 
 
 @dataclass
@@ -49,7 +49,7 @@ def asking(name: str, *asked: int) -> list[Raw]:
 
 
 def running(name: str, ids: str, on: str = "n", **rest: Any) -> list[Raw]:
-    held = limited(f"{name}-0", slice_of(1, 1, 0), on=on, annotations={VGPU_IDS: ids}, **rest)
+    held = limited(f"{name}-0", *slices(ids), on=on, annotations={VGPU_IDS: ids}, **rest)
     return jobs(held, name=name, phase="Running")
 
 

@@ -8,7 +8,7 @@ from tests.unit.plugins.deviceshare.devices import VGPU, jobs, limited, slice_of
 
 
 def test_gpus_and_the_pods_on_them_are_measured_under_volcanos_names() -> None:
-    held = limited("old", slice_of(), on="n", annotations={VGPU_IDS: "n-1,NVIDIA,1000,5:"})
+    held = limited("old", slice_of(1, 1000, 5), on="n", annotations={VGPU_IDS: "n-1,NVIDIA,1000,5:"})
     world = World(vgpu_node("n"), held, jobs(*vgpu_pods(1, 1, 3000, 20))).run(VGPU)
     assert world.outcome is not None
     metrics = Metrics()

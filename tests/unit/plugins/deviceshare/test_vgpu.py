@@ -22,6 +22,7 @@ from tests.unit.plugins.deviceshare.devices import (
     limited,
     sharing,
     slice_of,
+    slices,
     vgpu_node,
     vgpu_pods,
     vgpus,
@@ -29,8 +30,8 @@ from tests.unit.plugins.deviceshare.devices import (
 
 
 def holder(ids: str, on: str = "n", name: str = "old", **rest: object) -> Raw:
-    """A Pod that runs and has these slices."""
-    return limited(name, slice_of(1, 1, 0), on=on, annotations={VGPU_IDS: ids}, **rest)  # type: ignore[arg-type]
+    """A Pod that runs, has these slices, and asked for them."""
+    return limited(name, *slices(ids), on=on, annotations={VGPU_IDS: ids}, **rest)  # type: ignore[arg-type]
 
 
 # --- what is given ---
@@ -237,7 +238,8 @@ def test_a_malformed_register_is_told_of_and_the_node_takes_no_vgpu_pod(register
     "ids", ["n-0", "n-0,NVIDIA,x,1:", "n-0,NVIDIA,-1,1:", "n-0,NVIDIA,99999999999,0:", "," * 70_000]
 )
 def test_malformed_slices_of_a_pod_are_told_of_and_nothing_else_stops(ids: str) -> None:
-    world = World(vgpu_node("n", 1), holder(ids), jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
+    old = limited("old", slice_of(1, 1, 0), on="n", annotations={VGPU_IDS: ids})
+    world = World(vgpu_node("n", 1), old, jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0,NVIDIA,100,1:"}
     (problem,) = world.malformed
     assert problem.startswith(f"Pod old metadata.annotations[{VGPU_IDS}]: ")
@@ -254,7 +256,7 @@ def test_what_was_told_of_one_cluster_is_told_of_another() -> None:
 
 
 def test_slices_of_gpus_that_are_not_there_count_for_nothing() -> None:
-    world = World(vgpu_node("n", 1), holder("gone,NVIDIA,9000,90:"), jobs(*vgpu_pods(1, 1, 9000, 90))).run(VGPU)
+    world = World(vgpu_node("n", 1), holder("gone,NVIDIA,1,0:"), jobs(*vgpu_pods(1, 1, 9999, 100))).run(VGPU)
     assert len(vgpus(world)) == 1
 
 

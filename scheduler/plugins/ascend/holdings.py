@@ -1,0 +1,149 @@
+"""Which chips one Pod has, from words that may be wrong.
+
+Whoever may edit a Pod may write any list of chips onto it. So what the scheduler decided itself counts first, whatever
+the Pod says now. Annotations are believed where nothing better can be there: of Pods that another scheduler bound, or
+this one before it signed its bindings. Nobody is believed to have more chips than were asked for. Chips of which two
+words disagree are kept from everybody as long as the Pod exists.
+"""
+
+from typing import Final, NamedTuple
+
+from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, NPU_CORE
+from scheduler.api.reasons import Malformed
+from scheduler.api.resource import Dimensions
+from scheduler.api.task import Task, TaskClass
+from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
+from scheduler.plugins.ascend.families import Family
+from scheduler.plugins.ascend.rings import NONE
+
+MILLI: Final = 1000
+"""Vectors hold chips in thousandths."""
+
+
+class Asked:
+    """What classes ask of the chips of a family."""
+
+    def __init__(self, family: Family, dimensions: Dimensions) -> None:
+        names = dimensions.names
+        self._whole = dimensions.find(family.resource)
+        self._parts = [d for d, name in enumerate(names) if name.startswith(f"{family.resource}-") or name == NPU_CORE]
+
+    def whole(self, cls: TaskClass) -> int:
+        """Whole chips, a fraction counting as one."""
+        return _units(cls, self._whole)
+
+    def most(self, cls: TaskClass) -> int:
+        """Chips of which a Pod may have something: virtual devices, and AI cores, may each be of another chip."""
+        return self.whole(cls) + sum(_units(cls, position) for position in self._parts)
+
+
+def _units(cls: TaskClass, position: int | None) -> int:
+    if position is None or position >= len(cls.request):
+        return 0
+    return int(-(-cls.request[position] // MILLI))
+
+
+class Holding(NamedTuple):
+    """What is believed of one Pod on a node."""
+
+    held: int = NONE
+    """Mask of the chips that count as its own; never more than it asks for."""
+    doubtful: int = NONE
+    """Mask of those that it may have besides, or instead."""
+    nameless: int = 0
+    """Whole chips asked for of which nothing says which they are."""
+    unknown: bool = False
+    """Whatever its annotations say may be wrong, and nothing better is known."""
+
+
+def holding(family: Family, task: Task, asked: Asked, since: float, problems: list[Malformed]) -> Holding:
+    """What a Pod on a node has. ``since``: Unix time since which bindings are recorded. What is wrong is added to
+    ``problems``."""
+    words = _Words(family, task, asked.most(task.cls), problems)
+    whole = asked.whole(task.cls)
+    recorded = words.recorded()
+    if recorded:
+        return Holding(recorded, words.differing_from(recorded) & ~recorded)
+    mounted, assigned = words.mounted(), words.assigned()
+    if whole and task.unproven(since):
+        words.disagree(
+            family.resource,
+            f"its binding has no record that the scheduler signed, so nothing says which chips of node {task.node} "
+            f"it has (annotated: {words.listed(mounted | assigned)})",
+            "what the device plugin does not report as free there is given to nobody while the Pod exists",
+        )
+        return Holding(NONE, mounted | assigned, whole, True)
+    held = mounted or assigned
+    return Holding(held, assigned & ~held, max(whole - held.bit_count(), 0))
+
+
+class _Words:
+    """What is written about the chips of one Pod: lists of no more chips than it asks for."""
+
+    def __init__(self, family: Family, task: Task, most: int, problems: list[Malformed]) -> None:
+        self._family = family
+        self._task = task
+        self._most = most
+        self._problems = problems
+
+    def recorded(self) -> int:
+        """What the scheduler decided; 0: that its device plugin may choose, or nothing that is known."""
+        record = self._task.record
+        text = "" if record is None else record.chips.get(self._family.resource, "")
+        try:
+            return parse_chips(text, self._family.chip_prefix)
+        except ChipListError:  # of a version that names chips otherwise
+            return NONE
+
+    def mounted(self) -> int:
+        """What is really mounted, by the device plugin's word."""
+        text = self._task.annotations.get(ASCEND_REAL, "")
+        # The key is shared by all families; a Pod of another one lists other names.
+        if not text.startswith(self._family.chip_prefix) and self._family.resource not in self._task.annotations:
+            return NONE
+        return self._read(ASCEND_REAL, text)
+
+    def assigned(self) -> int:
+        return self._read(self._family.resource, self._task.annotations.get(self._family.resource, ""))
+
+    def _read(self, key: str, text: str) -> int:
+        try:
+            mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._family.chip_prefix)
+        except ChipListError as error:
+            self._problems.append(self._problem(key, str(error)))
+            return NONE
+        if mask.bit_count() <= self._most:
+            return mask
+        self.disagree(key, f"names {mask.bit_count()} chips: {self.listed(mask)}", "ignored")
+        return NONE
+
+    def differing_from(self, recorded: int) -> int:
+        """The chips that annotations name although the Pod was bound with others; where they are not those, that is
+        told of. A list of another length is of no use to a device plugin."""
+        doubtful = NONE
+        annotations = self._task.annotations
+        for key, mask in ((self._family.resource, self.assigned()), (ASCEND_REAL, self.mounted())):
+            if mask == recorded or (key == ASCEND_REAL and not annotations.get(key)):
+                continue
+            if mask.bit_count() == recorded.bit_count():
+                doubtful |= mask
+            said = self.listed(mask) if mask else "none that count"
+            self.disagree(
+                key,
+                f"bound to node {self._task.node} with {self.listed(recorded)}, annotated with {said}",
+                f"{self.listed(recorded | doubtful)} are given to nobody while the Pod exists",
+            )
+        return doubtful
+
+    def disagree(self, key: str, what: str, consequence: str) -> None:
+        text = f"asked for {self._most} {self._family.resource}; {what}"
+        self._problems.append(self._problem(key, text, consequence, EVENT_DEVICES_DISAGREE))
+
+    def listed(self, mask: int) -> str:
+        return format_chips(mask, self._family.chip_prefix) or "none"
+
+    def _problem(self, key: str, text: str, consequence: str = "ignored", reason: str = "") -> Malformed:
+        task, field = self._task, f"metadata.annotations[{key}]"
+        if reason:
+            return Malformed("Pod", task.namespace, task.name, field, text, consequence, reason)
+        return Malformed("Pod", task.namespace, task.name, field, text, consequence)

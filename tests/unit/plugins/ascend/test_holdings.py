@@ -1,0 +1,230 @@
+"""Annotations that a tenant wrote take no chip from anybody and give none away."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler.api.binding_record import BindingRecord
+from scheduler.api.names import ASCEND_910, ASCEND_REAL, BINDING_RECORD, EVENT_DEVICES_DISAGREE
+from scheduler.api.signing import SigningKey
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.rings import ids_of
+from tests.builders import Raw, World, feed, group, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, config_map, device_info, names, npu_node, npu_pod
+
+ALL = list(range(8))
+KEY = SigningKey(b"k" * 32, created=1_000_000.0)
+BEFORE, AFTER = "1970-01-01T00:00:01Z", "2020-01-02T00:00:00Z"
+
+
+def bound(
+    name: str, asked: int, *, recorded: list[int] | None = None, at: str = AFTER, started: str = "", **rest: Any
+) -> Raw:
+    """A Pod on the node, bound by this scheduler; ``recorded``: the chips of its signed record, if it has one."""
+    raw = npu_pod(name, asked, on="n", **rest) if asked else pod(name, "1c", on="n", **rest)
+    raw["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": BEFORE}
+    if recorded is not None:
+        record = BindingRecord("n", "default", {ASCEND_910: names(recorded)})
+        raw["metadata"]["annotations"][BINDING_RECORD] = record.text(f"uid-{name}", KEY)
+    raw["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
+    if started:
+        raw["status"]["startTime"] = started
+    return raw
+
+
+def annotated(chips: list[int], key: str = ASCEND_910) -> dict[str, str]:
+    return {key: names(chips)}
+
+
+class Node:
+    """One node with these Pods, as a scheduler with a key sees it at the start of a session."""
+
+    def __init__(
+        self, *objects: Raw, key: SigningKey | None = KEY, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        self.world = World(npu_node("n", annotations=annotations))
+        if key is not None:
+            self.world.cluster.cache.trust(key)
+        feed(self.world.cluster.cache, *objects)
+
+    def _opened(self) -> Any:
+        return self.world.session(CONFIGURATION)
+
+    @property
+    def free(self) -> list[int]:
+        ledger = next(p for p in self._opened().plugins if isinstance(p, Ascend)).ledger
+        return ids_of(int(ledger.free[0]))
+
+    @property
+    def warned(self) -> dict[str, str]:
+        """Pod -> the sentences of its Warnings."""
+        told: dict[str, str] = {}
+        for problem in self._opened().malformed:
+            if problem.reason == EVENT_DEVICES_DISAGREE:
+                told[problem.name] = f"{told.get(problem.name, '')}{problem.message}\n"
+        return told
+
+
+def published(free: list[int], at: int) -> Raw:
+    """The device plugin's ConfigMap, written so many seconds after the epoch."""
+    text = json.dumps({"DeviceInfo": {"DeviceList": {ASCEND_910: names(free)}, "UpdateTime": at}})
+    return config_map("n", text)
+
+
+# --- never more than asked for ---
+@pytest.mark.parametrize("key", [ASCEND_910, ASCEND_REAL])
+def test_a_pod_that_asks_for_no_chips_has_none_whatever_it_is_annotated_with(key: str) -> None:
+    node = Node(bound("thief", 0, annotations=annotated(ALL, key)))
+    assert node.free == ALL
+    assert "asked for 0 huawei.com/Ascend910; names 8 chips" in node.warned["thief"]
+
+
+def test_a_pod_that_names_more_chips_than_it_asks_for_is_one_that_names_none() -> None:
+    node = Node(bound("p", 2, at=BEFORE, annotations=annotated([0, 1, 2, 3])))
+    assert node.free == [0, 1, 2, 3, 4, 5]
+    assert "asked for 2 huawei.com/Ascend910; names 4 chips" in node.warned["p"]
+
+
+# --- what the scheduler bound ---
+def test_a_pod_has_the_chips_of_its_record_though_the_annotation_was_removed() -> None:
+    node = Node(bound("p", 4, recorded=[0, 1, 2, 3]))
+    assert node.free == [4, 5, 6, 7]
+    assert (
+        "bound to node n with Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3, annotated with none"
+        in (node.warned["p"])
+    )
+
+
+def test_where_the_annotation_was_rewritten_both_sets_are_given_to_nobody() -> None:
+    node = Node(bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5])))
+    assert node.free == [2, 3, 6, 7]
+    warning = node.warned["p"]
+    assert "asked for 2 huawei.com/Ascend910; bound to node n with Ascend910-0,Ascend910-1" in warning
+    assert "annotated with Ascend910-4,Ascend910-5" in warning and "given to nobody while the Pod exists" in warning
+
+
+def test_a_list_of_another_length_which_no_device_plugin_follows_takes_nothing_more() -> None:
+    node = Node(bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5, 6, 7])))
+    assert node.free == [2, 3, 4, 5, 6, 7]
+    assert "p" in node.warned
+
+
+def test_what_is_mounted_otherwise_than_decided_is_taken_as_well() -> None:
+    words = annotated([0, 1]) | annotated([2, 3], ASCEND_REAL)
+    node = Node(bound("p", 2, recorded=[0, 1], annotations=words))
+    assert node.free == [4, 5, 6, 7]
+    assert "AscendReal" in node.warned["p"]
+
+
+def test_a_record_that_is_confirmed_by_all_words_is_nothing_to_warn_of() -> None:
+    words = annotated([0, 1]) | annotated([0, 1], ASCEND_REAL)
+    node = Node(bound("p", 2, recorded=[0, 1], annotations=words))
+    assert node.free == [2, 3, 4, 5, 6, 7]
+    assert node.warned == {}
+
+
+def test_what_the_device_plugin_lists_as_free_after_the_pod_began_is_no_longer_in_doubt() -> None:
+    rewritten = bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5]), started="2020-01-02T00:00:10Z")
+    started = 1577923210
+    assert Node(rewritten, published(ALL, started + 5)).free == [2, 3, 6, 7]
+    assert Node(rewritten, published(ALL, started + 15)).free == [2, 3, 4, 5, 6, 7]
+    assert Node(rewritten, published([2, 3, 6, 7], started + 15)).free == [2, 3, 6, 7]
+
+
+# --- bound after records were begun, and without one ---
+def test_of_a_pod_whose_record_is_gone_it_is_not_known_which_chips_it_has_so_none_is_free() -> None:
+    node = Node(
+        bound("p", 2, annotations=annotated([0, 1])), bound("q", 2, recorded=[4, 5], annotations=annotated([4, 5]))
+    )
+    assert node.free == []
+    assert "no record that the scheduler signed" in node.warned["p"] and "asked for 2" in node.warned["p"]
+    assert "q" not in node.warned
+
+
+def test_a_list_of_free_chips_that_knows_of_it_says_what_is_left() -> None:
+    unproven = bound("p", 2, annotations=annotated([0, 1]), started="2020-01-02T00:00:10Z")
+    assert Node(unproven, published([0, 1, 4, 5, 6, 7], 1577923240)).free == [0, 1, 4, 5, 6, 7]
+    assert Node(unproven, published(ALL, 1577923215)).free == []
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [{"at": BEFORE}, {"scheduler": "volcano"}],
+    ids=["bound before there were records", "bound by another scheduler"],
+)
+def test_others_are_believed_as_annotated(honest: dict[str, str]) -> None:
+    node = Node(bound("p", 2, annotations=annotated([2, 3]), **honest))
+    assert node.free == [0, 1, 4, 5, 6, 7]
+    assert node.warned == {}
+
+
+def test_without_a_key_everything_is_believed_as_annotated() -> None:
+    node = Node(bound("p", 2, annotations=annotated([2, 3])), key=None)
+    assert node.free == [0, 1, 4, 5, 6, 7]
+    assert node.warned == {}
+
+
+# --- two that claim one chip ---
+def test_of_two_pods_that_claim_one_chip_neither_frees_it_and_both_are_warned() -> None:
+    owner = bound("owner", 2, recorded=[0, 1], annotations=annotated([0, 1]))
+    thief = bound("thief", 2, annotations=annotated([1, 2]), scheduler="other")
+    node = Node(owner, thief)
+    assert node.free == []
+    assert node.warned.keys() == {"owner", "thief"}
+    assert "Ascend910-1 of node n" in node.warned["thief"] and "default/owner" in node.warned["thief"]
+
+
+def test_virtual_devices_of_one_chip_are_no_quarrel() -> None:
+    virtual = [
+        pod(f"v{i}", f"{ASCEND_910}-2c=1", on="n", annotations={ASCEND_REAL: f"Ascend910-2c-10{i}-3"}) for i in range(2)
+    ]
+    node = Node(*virtual, key=None)
+    assert node.free == [0, 1, 2, 4, 5, 6, 7]
+    assert node.warned == {}
+
+
+# --- whole stories, without a restart ---
+def story(annotations: Mapping[str, str] | None = None) -> World:
+    """A gang of one with four chips, bound by this process."""
+    world = World(npu_node("n"), group("a"), npu_pod("a-0", 4, "a", annotations=annotations))
+    world.cluster.cache.trust(KEY)
+    return world.run(CONFIGURATION)
+
+
+def next_tenant(world: World, chips: int = 4) -> list[int]:
+    """The chips that a second tenant is given."""
+    feed(world.cluster.cache, group("b"), npu_pod("b-0", chips, "b"))
+    world.cluster.cache.attune(CONFIGURATION)
+    world.run(CONFIGURATION)
+    return chips_of(world)["b-0"][1] if world.decisions.binds else []
+
+
+def rewritten(world: World, **annotations: str | None) -> World:
+    raw = dict(world.get("Pod", "a-0"))
+    kept = {**raw["metadata"]["annotations"], **annotations}
+    raw["metadata"] = {**raw["metadata"], "annotations": {k: v for k, v in kept.items() if v is not None}}
+    feed(world.cluster.cache, raw)
+    return world
+
+
+def test_a_preset_annotation_does_not_hide_the_chips_that_are_given() -> None:
+    world = story({ASCEND_REAL: names([4, 5, 6, 7])})
+    assert chips_of(world)["a-0"] == ("n", [0, 1, 2, 3])
+    assert next_tenant(world) == []
+
+
+def test_after_a_rewritten_annotation_the_next_tenant_is_given_neither_set() -> None:
+    world = rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])})
+    assert next_tenant(world) == []
+
+
+def test_after_a_removed_annotation_the_next_tenant_is_given_other_chips() -> None:
+    world = rewritten(story(), **{ASCEND_910: None})
+    assert next_tenant(world) == [4, 5, 6, 7]
+
+
+def test_device_lists_without_a_date_settle_nothing() -> None:
+    rewritten_pod = bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5]), started=AFTER)
+    assert Node(rewritten_pod, device_info("n", ALL)).free == [2, 3, 6, 7]
