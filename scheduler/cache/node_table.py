@@ -1,10 +1,18 @@
 """The nodes' side of the cache: Node objects, the tasks on them, and the columns of amounts, kept incrementally."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
-from scheduler.api.names import CPU, HUAWEI_PREFIX, MEMORY, OVERSUBSCRIPTION_CPU, OVERSUBSCRIPTION_MEMORY
+from scheduler.api.names import (
+    CPU,
+    HUAWEI_PREFIX,
+    MEMORY,
+    OVERSUBSCRIPTION_CPU,
+    OVERSUBSCRIPTION_MEMORY,
+    VOLCANO_PREFIX,
+)
 from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ResourceList
 from scheduler.api.quantity import QuantityError
@@ -13,6 +21,9 @@ from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cache.set_aside import Faults
 from scheduler.cache.shared import Shared
+
+_CHIPS: Final = (HUAWEI_PREFIX, VOLCANO_PREFIX)
+"""What the resources begin with that count chips, cards and parts of them."""
 
 
 class _Placed:
@@ -178,12 +189,14 @@ class NodeTable:
             self._chips.pop(node)
 
     def _holds_chips(self, task: Task) -> bool:
-        """Whether a task on a node has chips, by annotation or by what it asks for."""
-        return bool(task.annotations) or self._placed[task.cls.id].asks_for_chips
+        """Whether a task on a node has chips, by annotation, by what it was bound with, or by what it asks for."""
+        if task.annotations or (task.record is not None and task.record.chips):
+            return True
+        return self._placed[task.cls.id].asks_for_chips
 
     def _asks_for_chips(self, cls: TaskClass) -> bool:
         names = self._dimensions.names
-        return any(names[d].startswith(HUAWEI_PREFIX) for d in np.flatnonzero(cls.request))
+        return any(names[d].startswith(_CHIPS) for d in np.flatnonzero(cls.request))
 
     # --- reading ---
     def table(self) -> Nodes:

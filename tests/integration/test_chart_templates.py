@@ -93,8 +93,9 @@ def test_no_right_is_for_everything_and_nobody_may_list_secrets(render: Render) 
     assert "*" not in {word for rule in given for key in ("apiGroups", "resources", "verbs") for word in rule[key]}
     secrets = [rule for rule in given if "secrets" in rule["resources"]]
     by_name = [rule for rule in secrets if rule.get("resourceNames")]
-    assert [(rule["resourceNames"], rule["verbs"]) for rule in by_name] == [
-        ([f"{RELEASE}-webhooks-certificate"], ["get", "patch"])
+    assert sorted((rule["resourceNames"], rule["verbs"]) for rule in by_name) == [
+        ([f"{RELEASE}-signing-key"], ["get", "patch"]),
+        ([f"{RELEASE}-webhooks-certificate"], ["get", "patch"]),
     ]
     assert [rule["verbs"] for rule in secrets if rule not in by_name] == [["get", "create", "delete"]]
 
@@ -153,7 +154,7 @@ def test_a_volume_of_ones_own_is_mounted_beside_those_of_the_chart(render: Rende
 
 def test_with_a_certificate_of_somebody_else_no_secret_is_made_or_may_be_read(render: Render) -> None:
     objects = render("webhooks.tlsSecret=mine")
-    assert not [each for each in objects if each["kind"] == "Secret"]
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"] == [f"{RELEASE}-signing-key"]
     assert "secrets" not in {resource for rule in rules(objects, "webhooks") for resource in rule["resources"]}
     (mount,) = [each for each in container(objects, "webhooks")["volumeMounts"] if each["name"] == "tls"]
     flags = [word for word in container(objects, "webhooks")["args"] if word.startswith(("--tls", "--ca", "--cert"))]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.api import names
 from scheduler.api.kinds import find_kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION
@@ -52,6 +53,30 @@ def test_the_admissions_are_those_that_volcanos_chart_has(schema: dict[str, Any]
     assert tuple(load("values.yaml")["webhooks"]["admissions"]) == CHART_DEFAULT
     allowed = schema["properties"]["webhooks"]["properties"]["admissions"]["items"]["enum"]
     assert sorted(allowed) == sorted(routes())
+
+
+def test_the_annotations_that_users_may_not_write_are_those_of_the_program() -> None:
+    text = (CHART / "templates" / "_device-annotations.tpl").read_text(encoding="utf-8")
+    table = yaml.safe_load(text.partition('"volcano-py.deviceAnnotations" -}}')[2].partition("{{")[0])
+    assert table == {
+        "keys": sorted(names.SCHEDULER_WRITTEN),
+        "prefixes": list(names.SCHEDULER_WRITTEN_PREFIXES),
+        "around": [list(pair) for pair in names.SCHEDULER_WRITTEN_AROUND],
+    }
+
+
+@pytest.mark.parametrize("key", [*names.TASK_ANNOTATIONS, "hami.io/Ascend910B2-devices-allocated"])
+def test_what_the_scheduler_reads_of_devices_users_may_not_write(key: str) -> None:
+    assert (
+        key in names.SCHEDULER_WRITTEN
+        or key.startswith(names.SCHEDULER_WRITTEN_PREFIXES)
+        or any(key.startswith(begin) and key.endswith(end) for begin, end in names.SCHEDULER_WRITTEN_AROUND)
+    )
+
+
+@pytest.mark.parametrize("key", names.CLASS_ANNOTATIONS)
+def test_what_users_say_to_the_scheduler_stays_theirs(key: str) -> None:
+    assert key not in names.SCHEDULER_WRITTEN and not key.startswith(names.SCHEDULER_WRITTEN_PREFIXES)
 
 
 def test_every_value_has_a_schema_and_every_schema_a_value(schema: dict[str, Any]) -> None:
