@@ -8,6 +8,7 @@ session on another thread can go on reading the old one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from scheduler.api.binding_record import BindingRecord
 from scheduler.api.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, REVOCABLE_ZONE, TRUE
@@ -32,6 +33,8 @@ class TaskStatus(Enum):
     __hash__ = object.__hash__  # members are singletons, and these are hashed on the hot path
 
 
+MOST_EARLIER: Final = 16
+"""Annotations that are remembered although they were changed."""
 ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
 """Statuses whose resources count as allocated to the job and its queue."""
 
@@ -166,6 +169,10 @@ class Task:
     record: BindingRecord | None = None
     """What the scheduler decided when it bound the Pod: remembered, or read from a record that it signed. Nothing that
     anybody writes onto the Pod changes it. None: not bound by it, without extended resources, or not provable."""
+
+    earlier: tuple[tuple[str, str], ...] = ()
+    """Keys and values that ``annotations`` had since the Pod has its node, and has no more: its devices may have been
+    chosen by them. At most ``MOST_EARLIER``; as many of them mean that there were more."""
 
     @property
     def key(self) -> str:

@@ -231,9 +231,11 @@ class ClusterCache:
         self._signed_since = since
         self._version.grow()
 
-    def remember(self, key: str, uid: str, record: BindingRecord) -> None:
-        """Take a record of a Pod's binding as proven; ``key``: ``namespace/name``."""
-        self._pods.remember(key, uid, record)
+    def remember(
+        self, key: str, uid: str, record: BindingRecord | None, earlier: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Know of a Pod what cannot be seen of it now: see ``Task.record`` and ``Task.earlier``."""
+        self._pods.remember(key, uid, record, earlier)
 
     # --- admissions ---
     def guard(self, key: SigningKey, now: float) -> None:

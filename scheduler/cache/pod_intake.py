@@ -14,7 +14,7 @@ from scheduler.cache.classes import ClassTable
 from scheduler.cache.device_claims import DeviceClaims
 from scheduler.cache.metadata import uid_of
 from scheduler.cache.outstanding import Outstanding
-from scheduler.cache.pod_tasks import alike, claims_made, pod_priority, task_of, task_priority
+from scheduler.cache.pod_tasks import alike, claims_made, earlier_devices, pod_priority, task_of, task_priority
 from scheduler.cache.selection_table import SelectionTable
 from scheduler.cache.set_aside import SetAside
 from scheduler.cache.task_table import TaskTable
@@ -68,7 +68,8 @@ class PodIntake:
             self._aside.add("spec.containers[].resources", str(error))
             return
         place = self._outstanding.place(pod, old)
-        task = task_of(pod, ours, cls, place, self._priority(pod), self._record(pod, old, place.node))
+        record, earlier = self._record(pod, old, place.node), earlier_devices(old, place)
+        task = task_of(pod, ours, cls, place, self._priority(pod), record, earlier)
         if old is not None and alike(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return
@@ -104,11 +105,13 @@ class PodIntake:
         record = read_binding_record(text, pod.metadata.uid, self.key)
         return record if record is not None and record.node == node else None
 
-    def remember(self, key: str, uid: str, record: BindingRecord) -> None:
-        """What was decided with a binding is known although no signature is at hand, as in a replay."""
+    def remember(
+        self, key: str, uid: str, record: BindingRecord | None, earlier: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """What is known of a Pod by a signature that is not at hand, or by what it was before, as in a replay."""
         task = self._tasks.get(key)
-        if task is not None and task.uid == uid and task.record != record:
-            self._tasks.swap(task, replace(task, record=record))
+        if task is not None and task.uid == uid and (task.record, task.earlier) != (record, earlier):
+            self._tasks.swap(task, replace(task, record=record, earlier=earlier))
 
     # --- classes anew ---
     def split_by(self, label_keys: Collection[str]) -> None:

@@ -14,7 +14,7 @@ from scheduler.api.names import (
     TRUE,
 )
 from scheduler.api.objects import Pod
-from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus, index_in_name, pod_status
+from scheduler.api.task import FINISHED_STATUSES, MOST_EARLIER, Task, TaskClass, TaskStatus, index_in_name, pod_status
 from scheduler.cache.metadata import seconds, uid_of
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -41,7 +41,13 @@ def place_of(pod: Pod) -> Place:
 
 
 def task_of(
-    pod: Pod, ours: bool, cls: TaskClass, place: Place, priority: int, record: BindingRecord | None = None
+    pod: Pod,
+    ours: bool,
+    cls: TaskClass,
+    place: Place,
+    priority: int,
+    record: BindingRecord | None = None,
+    earlier: tuple[tuple[str, str], ...] = (),
 ) -> Task:
     """The task of a Pod. ``ours``: whether it is for this scheduler to place."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
@@ -75,6 +81,7 @@ def task_of(
         started_at=seconds(status.start_time),
         device_claims=claims_made(pod),
         record=record,
+        earlier=earlier,
     )
 
 
@@ -101,6 +108,16 @@ def claims_made(pod: Pod) -> Mapping[str, str | None]:
     return {entry.name: entry.resource_claim_name for entry in claims} if claims else NO_CLAIMS
 
 
+def earlier_devices(old: Task | None, place: Place) -> tuple[tuple[str, str], ...]:
+    """What a Pod's annotations said of its devices since it has its node, and say no more."""
+    if old is None or not old.node or old.node != place.node:
+        return ()
+    if old.annotations == place.devices:
+        return old.earlier
+    gone = (said for said in old.annotations.items() if place.devices.get(said[0]) != said[1])
+    return tuple(dict.fromkeys((*old.earlier, *gone)))[:MOST_EARLIER]
+
+
 def holds_node(task: Task) -> bool:
     """Whether a task takes its place on a node."""
     return bool(task.node) and task.status not in FINISHED_STATUSES
@@ -120,6 +137,7 @@ def alike(old: Task, new: Task) -> bool:
         and old.nominated == new.nominated
         and old.annotations == new.annotations
         and old.record == new.record
+        and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels
         and old.scheduled_at == new.scheduled_at

@@ -90,6 +90,7 @@ class Session(Answers):
         self._views: dict[tuple[object, ...], ClassView] = {}
         self.shared: dict[object, Any] = {}
         """What plugins compute once for all of them, by key."""
+        self._extended: dict[int, bool] = {}
         self._tier = 0
         self._option = PluginOption("")
         self._open()
@@ -245,6 +246,13 @@ class Session(Answers):
         for deallocate in reversed(self._deallocate):
             deallocate(job, tasks, rows)
 
+    def _is_extended(self, cls: TaskClass) -> bool:
+        """Whether tasks of a class ask for extended resources."""
+        known = self._extended.get(cls.id)
+        if known is None:
+            known = self._extended[cls.id] = self.dimensions.has_extended(cls.request)
+        return known
+
     def bind(self, placements: Iterable[Placement]) -> None:
         """Placements that are final: their tasks become Binding and go to the decisions. Where one has to be prepared,
         all wait for it."""
@@ -255,7 +263,7 @@ class Session(Answers):
         for job, tasks, rows in placements:
             allocated = job.by_status[TaskStatus.ALLOCATED]
             binding = job.by_status.setdefault(TaskStatus.BINDING, {})
-            extended = self.dimensions.has_extended(tasks[0].cls.request)
+            extended = self._is_extended(tasks[0].cls)
             for task, row in zip(tasks, rows, strict=True):
                 annotations: dict[str, str] = {}
                 for annotate in annotators:

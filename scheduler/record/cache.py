@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler import __version__
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, Kind
 from scheduler.api.names import DEFAULT_QUEUE
@@ -35,8 +34,8 @@ from scheduler.record.frames import (
     Guarded,
     Opened,
     Original,
-    Proven,
     Put,
+    Remembered,
     Since,
     Standing,
     Usage,
@@ -83,7 +82,7 @@ class RecordedCache(ClusterCache):
         super().upsert(kind, obj)
         after = self.task(f"{meta.namespace}/{meta.name}")
         if after is not None and after.record is not None and (before is None or before.record != after.record):
-            self._gather(_proven(after, after.record))
+            self._gather(_remembered(after))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
@@ -182,8 +181,10 @@ class RecordedCache(ClusterCache):
         yield Standing(verdict_of(self.standing()))
         if (admitted := self.admissions()) is not None:
             yield Guarded(admitted)
-        yield from (_proven(task, task.record) for task in self.tasks() if task.record is not None)
+        yield from (_remembered(task) for task in self.tasks() if task.record is not None or task.earlier)
 
 
-def _proven(task: Task, record: BindingRecord) -> Proven:
-    return Proven(task.key, task.uid, record.node, record.queue, dict(record.chips))
+def _remembered(task: Task) -> Remembered:
+    record = task.record
+    known = None if record is None else (record.node, record.queue, dict(record.chips))
+    return Remembered(task.key, task.uid, known, task.earlier)

@@ -57,14 +57,14 @@ class Dropped(Frame):
     name: str
 
 
-class Proven(Frame):
-    """What was decided with the binding of a Pod, known by a signature; the key is in no recording."""
+class Remembered(Frame):
+    """What is known of a Pod by a signature (the key is in no recording), or by what its annotations once were."""
 
     pod: str
     uid: str
-    node: str
-    queue: str
-    chips: dict[str, str]
+    record: tuple[str, str, dict[str, str]] | None
+    """Node, queue and chips."""
+    earlier: tuple[tuple[str, str], ...]
 
 
 class Since(Frame):
@@ -162,7 +162,7 @@ AnyFrame = (
     Begin
     | Since
     | Put
-    | Proven
+    | Remembered
     | Original
     | Confirmed
     | Dropped

@@ -28,9 +28,9 @@ from scheduler.record.frames import (
     Guarded,
     Opened,
     Original,
-    Proven,
     Put,
     RecordingError,
+    Remembered,
     Since,
     Standing,
     Usage,
@@ -119,8 +119,8 @@ class _Player:
                     cache.upsert(kind, obj)
             case Since(moment):
                 cache.expect_records(moment)
-            case Proven(pod, uid, node, queue, chips):
-                cache.remember(pod, uid, BindingRecord(node, queue, chips))
+            case Remembered(pod, uid, record, earlier):
+                cache.remember(pod, uid, None if record is None else BindingRecord(*record), earlier)
             case Original(kind, namespace, name, json):
                 self._shown[kind, namespace, name] = json
             case Confirmed(kind, data):

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, NPU_CORE
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
-from scheduler.api.task import Task, TaskClass
+from scheduler.api.task import MOST_EARLIER, Task, TaskClass
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import NONE
@@ -61,9 +61,9 @@ def holding(family: Family, task: Task, asked: Asked, since: float, problems: li
     ``problems``."""
     words = _Words(family, task, asked.most(task.cls), problems)
     whole = asked.whole(task.cls)
-    recorded = words.recorded()
+    recorded, earlier = words.recorded(), words.earlier()
     if recorded:
-        return Holding(recorded, words.differing_from(recorded) & ~recorded)
+        return Holding(recorded, (words.differing_from(recorded) | words.changed(earlier, recorded)) & ~recorded)
     mounted, assigned = words.mounted(), words.assigned()
     if whole and task.unproven(since):
         words.disagree(
@@ -72,9 +72,11 @@ def holding(family: Family, task: Task, asked: Asked, since: float, problems: li
             f"it has (annotated: {words.listed(mounted | assigned)})",
             "what the device plugin does not report as free there is given to nobody while the Pod exists",
         )
-        return Holding(NONE, mounted | assigned, whole, True)
+        return Holding(NONE, mounted | assigned | earlier, whole, True)
     held = mounted or assigned
-    return Holding(held, assigned & ~held, max(whole - held.bit_count(), 0))
+    doubtful = (assigned | words.changed(earlier, held)) & ~held
+    nameless = max(whole - held.bit_count(), 0)
+    return Holding(held, doubtful, nameless, whole > 0 and len(task.earlier) == MOST_EARLIER)
 
 
 class _Words:
@@ -105,6 +107,29 @@ class _Words:
 
     def assigned(self) -> int:
         return self._read(self._family.resource, self._task.annotations.get(self._family.resource, ""))
+
+    def earlier(self) -> int:
+        """What annotations named before they were changed, as far as a device plugin may have followed them."""
+        mask = NONE
+        for key, text in self._task.earlier:
+            if key in (ASCEND_REAL, self._family.resource):
+                try:
+                    found = parse_mounted(text, self._family.chip_prefix)
+                except ChipListError:
+                    continue
+                mask |= found if found.bit_count() <= self._most else NONE
+        return mask
+
+    def changed(self, earlier: int, held: int) -> int:
+        """The same chips; of those that the Pod does not hold it is told."""
+        if earlier & ~held:
+            self.disagree(
+                self._family.resource,
+                f"holds {self.listed(held)} of node {self._task.node}, "
+                f"was annotated with {self.listed(earlier & ~held)} there before",
+                "those are given to nobody while the Pod exists",
+            )
+        return earlier
 
     def _read(self, key: str, text: str) -> int:
         try:

@@ -5,14 +5,14 @@ a Pod with counts whatever they say now; nobody is believed to have more than wa
 believed, a Pod counts with what it asked for on every card of its node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import Task
+from scheduler.api.task import MOST_EARLIER, Task
 from scheduler.plugins.deviceshare.cards import Cards, Grant, Use
 from scheduler.plugins.deviceshare.family import Family, Inventory
 
@@ -24,33 +24,38 @@ def read_holdings(
     bound = [_as_bound(task) for task in tasks]
     inventory = family.read(node, source, bound)
     annotated = inventory.grants if bound == list(tasks) else family.read(node, source, tasks).grants
-    grants, problems = dict(inventory.grants), list(inventory.problems)
+    grants, problems = {}, list(inventory.problems)
     for task, known in zip(tasks, bound, strict=True):
-        claim = family.claim(task.cls)
-        if claim is not None and task.unproven(since):
-            grants[task.uid] = _on_every_card(family, claim, inventory.cards)
+        claim, cards = family.claim(task.cls), inventory.cards
+        given, said = inventory.grants.get(task.uid, ()), annotated.get(task.uid, ())
+        if claim is None:
+            believed: Grant = ()
+        elif task.unproven(since) or len(task.earlier) == MOST_EARLIER:
+            grants[task.uid] = _on_every_card(family, claim, cards)
             problems.append(
                 _disagreement(
                     task,
-                    f"asked for {claim.words}; its binding to node {task.node} has no record that the scheduler signed",
+                    f"asked for {claim.words}; nothing says which cards of node {task.node} it has: its binding has no "
+                    "record that the scheduler signed, or its annotations were changed too often",
                     "it counts with what it asked for on every card there while it exists",
                 )
             )
             continue
-        said = annotated.get(task.uid, ())
-        believed = () if claim is None else _as_asked(family, claim, inventory.cards, said)
-        if known is not task and said != inventory.grants.get(task.uid, ()):
-            grants[task.uid] = inventory.grants.get(task.uid, ()) + believed
+        else:
+            believed = _as_asked(family, claim, cards, said)
+            before = [_as_asked(family, claim, cards, grant) for grant in _earlier(family, node, source, task)]
+            words = [given if known is not task else believed, believed, *before]
+            grants[task.uid] = tuple(uses for grant in dict.fromkeys(words) for uses in grant)
+        if known is not task and said != given:
             problems.append(
                 _disagreement(
                     task,
-                    f"bound to node {task.node} with {_words(inventory, inventory.grants.get(task.uid, ()))}, "
-                    f"annotated with {_words(inventory, said)}",
+                    f"bound to node {task.node} with {_words(inventory, given)}, annotated with "
+                    f"{_words(inventory, said)}",
                     "both count while it exists",
                 )
             )
         elif said != believed:
-            grants[task.uid] = believed
             asked = "nothing" if claim is None else claim.words
             problems.append(
                 _disagreement(
@@ -68,6 +73,13 @@ def _as_bound(task: Task) -> Task:
     if all(task.annotations.get(key) == value for key, value in devices.items()):
         return task
     return replace(task, annotations={**task.annotations, **devices})
+
+
+def _earlier(family: Family[Any], node: Node, source: ConfigMap | None, task: Task) -> Iterator[Grant]:
+    """What the Pod had by annotations that were changed since."""
+    for key, value in task.earlier:
+        once = replace(task, annotations={**task.annotations, key: value})
+        yield family.read(node, source, (once,)).grants.get(task.uid, ())
 
 
 def _as_asked(family: Family[Any], claim: Any, cards: Cards, grant: Grant) -> Grant:

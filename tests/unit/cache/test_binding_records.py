@@ -9,7 +9,7 @@ from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
 from scheduler.api.signing import SigningKey
-from scheduler.api.task import Task
+from scheduler.api.task import MOST_EARLIER, Task
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod
 
@@ -101,3 +101,26 @@ def test_a_binding_that_failed_leaves_no_record() -> None:
 
 def test_a_pod_that_waits_has_none_although_it_carries_one() -> None:
     assert task(a_cache(a_pod(on="", annotations=signed()))).record is None
+
+
+# --- what annotations once said ---
+def test_what_annotations_said_of_devices_on_the_node_is_remembered_when_it_changes() -> None:
+    cache = a_cache(a_pod(annotations={ASCEND_910: "Ascend910-0"}))
+    assert task(cache).earlier == ()
+    feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-1"}))
+    feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-1", "other": "x"}))
+    feed(cache, a_pod())
+    assert task(cache).earlier == ((ASCEND_910, "Ascend910-0"), (ASCEND_910, "Ascend910-1"))
+
+
+def test_what_they_said_while_the_pod_waited_is_not() -> None:
+    cache = a_cache(a_pod(on="", annotations={ASCEND_910: "Ascend910-0"}))
+    feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-1"}))
+    assert task(cache).earlier == ()
+
+
+def test_changes_are_remembered_up_to_a_number() -> None:
+    cache = a_cache(a_pod())
+    for number in range(40):
+        feed(cache, a_pod(annotations={ASCEND_910: f"Ascend910-{number}"}))
+    assert len(task(cache).earlier) == MOST_EARLIER

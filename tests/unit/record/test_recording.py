@@ -18,10 +18,10 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.outside import NOBODY, Outside
 from scheduler.record.cache import RecordedCache
-from scheduler.record.frames import Begin, Proven, RecordingError, Since, joined, read_frames
+from scheduler.record.frames import Begin, RecordingError, Remembered, Since, joined, read_frames
 from scheduler.record.journal import SUFFIX, Journal
 from scheduler.record.replay import Replayed, replay
-from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
+from tests.builders import NAME, Raw, configuration, feed, group, manifests, node, pod, pods, queue
 
 PLAN = configuration(["priority", "gang"], ["predicates", "proportion", "nodeorder"])
 PREEMPT = configuration(["priority"], ["predicates"], actions="enqueue, allocate, preempt")
@@ -278,7 +278,7 @@ def chip_pods() -> list[Raw]:
     record = BindingRecord("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"})
     there = pod("there", f"1c+{ASCEND_910}=2", "g", on="n1", phase="Running")
     there["metadata"]["uid"] = "uid-there"
-    there["metadata"]["annotations"] |= {**record.chips, BINDING_RECORD: record.text("uid-there", KEY)}
+    there["metadata"]["annotations"] |= {BINDING_RECORD: record.text("uid-there", KEY)}
     return [node("n1", f"8c+{ASCEND_910}=8"), queue("q"), group("g", "q"), there]
 
 
@@ -303,6 +303,19 @@ def test_records_that_were_verified_are_known_in_the_replay_which_has_no_key(tmp
         assert b"k" * 32 not in path.read_bytes()
         for frame in read_frames(path):
             assert b"k" * 32 not in joined([frame])
-        records = {frame.pod: frame.chips for frame in read_frames(path) if isinstance(frame, Proven)}
-        assert records["default/there"] == {ASCEND_910: "Ascend910-2,Ascend910-3"}
+        records = {frame.pod: frame.record for frame in read_frames(path) if isinstance(frame, Remembered)}
+        assert records["default/there"] == ("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"})
         assert any(frame.moment == 1000.0 for frame in read_frames(path) if isinstance(frame, Since))
+
+
+def test_what_annotations_once_said_is_known_in_a_file_that_stands_alone(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, plan=CHIPS)
+    for chips in ("Ascend910-2,Ascend910-3", "Ascend910-0,Ascend910-1"):
+        there = pod("there", f"1c+{ASCEND_910}=2", "g", on="n1", annotations={ASCEND_910: chips}, scheduler="other")
+        feed(recorded.cache, there)
+    recorded.cluster.load(manifests(node("n1", f"8c+{ASCEND_910}=8"), queue("q"), group("g", "q")))
+    recorded.run()
+    recorded.cluster.load(manifests(group("h", "q"), pod("new", f"1c+{ASCEND_910}=4", "h")))
+    (_, session) = recorded.run().replayed()
+    assert session.same and session.recorded is not None
+    assert session.recorded.binds["default/new"][1][ASCEND_910] == "Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7"

@@ -225,6 +225,27 @@ def test_after_a_removed_annotation_the_next_tenant_is_given_other_chips() -> No
     assert next_tenant(world) == [4, 5, 6, 7]
 
 
+def test_a_list_rewritten_and_written_back_leaves_both_sets_taken() -> None:
+    world = rewritten(rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])}), **{ASCEND_910: names([0, 1, 2, 3])})
+    assert next_tenant(world) == []
+    assert "was annotated with Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7 there before" in "".join(world.malformed)
+
+
+def test_a_pod_of_another_scheduler_frees_nothing_by_a_change_either() -> None:
+    node = Node(bound("p", 2, annotations=annotated([0, 1]), scheduler="other"))
+    feed(node.world.cluster.cache, bound("p", 2, annotations=annotated([4, 5]), scheduler="other"))
+    assert node.free == [2, 3, 6, 7]
+
+
+def test_after_too_many_changes_nothing_is_believed() -> None:
+    node = Node(bound("p", 2, scheduler="other"))
+    for chip in (*range(6), *range(6), *range(6)):
+        words = annotated([chip, chip + 1]) | annotated([chip, chip + 2], ASCEND_REAL)
+        feed(node.world.cluster.cache, bound("p", 2, annotations=words, scheduler="other"))
+    feed(node.world.cluster.cache, bound("p", 2, annotations=annotated([0, 1]), scheduler="other"))
+    assert node.free == []
+
+
 def test_device_lists_without_a_date_settle_nothing() -> None:
     rewritten_pod = bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5]), started=AFTER)
     assert Node(rewritten_pod, device_info("n", ALL)).free == [2, 3, 6, 7]

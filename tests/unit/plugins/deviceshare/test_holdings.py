@@ -108,6 +108,11 @@ def test_where_the_annotation_was_rewritten_both_count() -> None:
     assert used(rewritten(bound_pod(), "n-0,NVIDIA,10000,100:")) == [(4000, 40), (4000, 40)]
 
 
+def test_what_was_written_back_still_counts() -> None:
+    ids = bound_pod().get("Pod", "p-0")["metadata"]["annotations"][VGPU_IDS]
+    assert used(rewritten(rewritten(bound_pod(), "n-0,NVIDIA,10000,100:"), ids)) == [(4000, 40), (4000, 40)]
+
+
 def test_what_agrees_is_nothing_to_warn_of() -> None:
     assert used(bound_pod()) == [(0, 0), (4000, 40)]
     assert warned(bound_pod()) == []

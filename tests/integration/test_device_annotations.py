@@ -1,0 +1,305 @@
+"""Tenants who write onto their Pods which chips they have: nobody's chips are given to another by it.
+
+A tenant has what the ClusterRole `edit` gives in one namespace. Each attack is tried on a server without the chart's
+policy, where the scheduler alone has to hold, and is refused on one with it.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import manifests
+from controlplane.client import ApiError, Client
+from controlplane.manifests import NAMESPACE, RELEASE
+from controlplane.run import ControlPlane
+from scheduler.api.names import (
+    ASCEND_910,
+    ASCEND_REAL,
+    BINDING_RECORD,
+    CARD_NAME,
+    EVENT_DEVICES_DISAGREE,
+    PREDICATE_TIME,
+    SCHEDULE_POLICY,
+    SIGNING_KEY_SECRET,
+)
+from tests.integration.stage import Namespace, Role, emptied, wait
+
+pytestmark = pytest.mark.controlplane
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view")
+"""What the ClusterRole `edit` consists of; no controller puts it together here."""
+LOWER, UPPER = ([f"Ascend910-{chip}" for chip in chips] for chips in (range(4), range(4, 8)))
+SECRET = "signing-key"
+
+
+def client_of(plane: ControlPlane, user: str) -> Client:
+    """Requests as some user."""
+    token = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))["users"][0]["user"]["token"]
+    port = int(plane.url.rpartition(":")[2])
+    return Client("127.0.0.1", port, token, plane.authority.client_context())
+
+
+class Tenant(Namespace):
+    """A namespace and somebody who may edit it; Pods are created and changed by them."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(plane)
+        self.user = f"tenant-{self.name}"
+        self.tenant = client_of(plane, self.user)
+        for number, role in enumerate(EDIT):
+            binding = {
+                "metadata": {"name": f"edit-{number}"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": self.user}],
+            }
+            self.api.create(f"{RBAC}/namespaces/{self.name}/rolebindings", binding)
+
+    def submit(self, name: str, asks: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> None:
+        """A Pod in a PodGroup of its own."""
+        self.group(name, 1)
+        admin, self.api = self.api, self.tenant
+        try:
+            self.pod(name, name, {"cpu": "1", **asks}, annotations, nodeSelector={})
+        finally:
+            self.api = admin
+
+    def annotate(self, pod: str, **annotations: str | None) -> None:
+        self.tenant.patch(f"{self.path}/pods/{pod}", {"metadata": {"annotations": annotations}})
+
+    def chips(self, pod: str) -> list[str]:
+        """The chips of a Pod that is bound; empty while it waits."""
+        found = self.api.get(f"{self.path}/pods/{pod}")
+        listed = found["metadata"]["annotations"].get(ASCEND_910, "") if found["spec"].get("nodeName") else ""
+        return [chip for chip in listed.split(",") if chip]
+
+    def given(self, pod: str) -> list[str]:
+        chips: list[str] = self.wait(lambda: self.chips(pod))
+        return chips
+
+    def waits(self, pod: str) -> bool:
+        """Whether the scheduler has said that it has no place for a Pod."""
+        self.wait(lambda: self.condition(pod)["reason"])
+        return pod not in self.bound()
+
+    def warning(self, pod: str) -> str:
+        def found() -> str:
+            return next(
+                (
+                    event["message"]
+                    for event in self.events()
+                    if (event["involvedObject"]["name"], event["reason"], event["type"])
+                    == (pod, EVENT_DEVICES_DISAGREE, "Warning")
+                ),
+                "",
+            )
+
+        text: str = self.wait(found)
+        return text
+
+
+@pytest.fixture
+def thief(control_plane: ControlPlane) -> Tenant:
+    emptied(control_plane)
+    tenant = Tenant(control_plane)
+    tenant.node("npu", **{ASCEND_910: "8"})
+    # Bindings have been signed for long: what lacks a record now should have one.
+    data = {"key": b"k" * 32, "in-use-since": b"1000"}
+    secret = {"metadata": {"name": SECRET}, "data": {k: base64.b64encode(v).decode() for k, v in data.items()}}
+    tenant.api.create(f"{tenant.path}/secrets", secret)
+    return tenant
+
+
+@pytest.fixture
+def victim(control_plane: ControlPlane, thief: Tenant) -> Tenant:
+    return Tenant(control_plane)
+
+
+@contextmanager
+def scheduling(tenant: Tenant, directory: Path) -> Iterator[Role]:
+    with tenant.scheduled(directory, f"--signing-key-secret={tenant.name}/{SECRET}") as role:
+        yield role
+
+
+FOUR = {ASCEND_910: "4"}
+
+
+# --- without the policy ---
+def test_a_preset_list_of_mounted_chips_does_not_hide_those_that_are_given(
+    thief: Tenant, victim: Tenant, tmp_path: Path
+) -> None:
+    thief.submit("a", FOUR, {ASCEND_REAL: ",".join(UPPER)})
+    with scheduling(thief, tmp_path):
+        assert thief.given("a") == LOWER
+        victim.submit("b", FOUR)
+        assert victim.waits("b"), "neither the chips given nor those claimed are another's"
+        assert "asked for 4 huawei.com/Ascend910" in thief.warning("a")
+        thief.tenant.delete(f"{thief.path}/pods/a?gracePeriodSeconds=0")
+        assert victim.given("b") == LOWER
+
+
+def test_a_list_rewritten_after_the_binding_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    thief.submit("a", FOUR)
+    with scheduling(thief, tmp_path):
+        assert thief.given("a") == LOWER
+        thief.annotate("a", **{ASCEND_910: ",".join(UPPER)})
+        warning = thief.warning("a")
+        assert f"with {','.join(LOWER)}, annotated with {','.join(UPPER)}" in warning
+        victim.submit("b", FOUR)
+        assert victim.waits("b")
+
+
+def test_a_list_removed_after_the_binding_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    thief.submit("a", FOUR)
+    with scheduling(thief, tmp_path):
+        assert thief.given("a") == LOWER
+        thief.annotate("a", **{ASCEND_910: None, BINDING_RECORD: None, PREDICATE_TIME: None})
+        thief.warning("a")
+        victim.submit("b", FOUR)
+        assert victim.given("b") == UPPER
+
+
+def test_a_pod_without_chips_that_claims_eight_closes_no_node(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    thief.submit("a", {}, {ASCEND_910: ",".join(LOWER + UPPER)})
+    with scheduling(thief, tmp_path):
+        thief.wait(lambda: "a" in thief.bound())
+        assert "asked for 0 huawei.com/Ascend910; names 8 chips" in thief.warning("a")
+        victim.submit("b", {ASCEND_910: "8"})
+        assert victim.given("b") == LOWER + UPPER
+
+
+# --- after a restart of the scheduler ---
+def restarted(thief: Tenant, directory: Path, **annotations: str | None) -> None:
+    """A Pod with chips is bound, the scheduler ends, and the Pod is changed while none is there."""
+    thief.submit("a", FOUR)
+    with scheduling(thief, directory):
+        assert thief.given("a") == LOWER
+    thief.annotate("a", **annotations)
+
+
+def test_a_list_rewritten_before_a_restart_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER)})
+    with scheduling(thief, tmp_path):
+        thief.warning("a")
+        victim.submit("b", FOUR)
+        assert victim.waits("b")
+
+
+def test_a_list_removed_before_a_restart_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+    restarted(thief, tmp_path, **{ASCEND_910: None})
+    with scheduling(thief, tmp_path):
+        victim.submit("b", FOUR)
+        assert victim.given("b") == UPPER
+
+
+@pytest.mark.parametrize("record", [None, "{}"], ids=["removed", "forged"])
+def test_without_the_signed_record_a_restarted_scheduler_believes_only_the_device_plugin(
+    record: str | None, thief: Tenant, victim: Tenant, tmp_path: Path
+) -> None:
+    restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER), BINDING_RECORD: record})
+    with scheduling(thief, tmp_path):
+        assert "no record that the scheduler signed" in thief.warning("a")
+        victim.submit("b", FOUR)
+        assert victim.waits("b")
+        devices = {"DeviceInfo": {"DeviceList": {ASCEND_910: ",".join(UPPER)}, "UpdateTime": int(time.time()) + 60}}
+        name = f"mindx-dl-deviceinfo-{thief.name}-npu"
+        published = {"metadata": {"name": name}, "data": {"DeviceInfoCfg": json.dumps(devices)}}
+        thief.api.create("/api/v1/namespaces/kube-system/configmaps", published)
+        try:
+            assert victim.given("b") == UPPER
+        finally:
+            thief.api.delete(f"/api/v1/namespaces/kube-system/configmaps/{name}")
+
+
+# --- with the policy ---
+@pytest.fixture
+def policy(control_plane: ControlPlane) -> Iterator[None]:
+    """The chart's policy in force, with the rights that it gives the scheduler."""
+    shown = [f"--show-only=templates/{name}.yaml" for name in ("device-annotations", "scheduler-rights")]
+    text = manifests.template(control_plane.binaries / "helm", *shown)
+    admin = control_plane.admin
+    for path, name in (
+        ("/api/v1/namespaces", NAMESPACE),
+        (f"/api/v1/namespaces/{NAMESPACE}/secrets", SIGNING_KEY_SECRET),
+    ):
+        try:
+            admin.create(path, {"metadata": {"name": name}})
+        except ApiError as error:
+            assert error.status == 409
+    control_plane.kubectl("apply", "-f", "-", stdin=text)
+    probe = {
+        "metadata": {"name": "probe", "annotations": {ASCEND_REAL: "x"}},
+        "spec": {"containers": [{"name": "main", "image": "registry.example/train:1"}]},
+    }
+    tenant = Tenant(control_plane)
+
+    def in_force() -> bool:
+        try:
+            tenant.tenant.create(f"{tenant.path}/pods?dryRun=All", probe)
+        except ApiError as error:
+            return error.status == 403
+        return False
+
+    wait(in_force)
+    yield
+    control_plane.kubectl("delete", "-f", "-", stdin=text)
+
+
+@pytest.mark.usefixtures("policy")
+@pytest.mark.parametrize("key", [ASCEND_910, ASCEND_REAL, BINDING_RECORD, "hami.io/Ascend910B2-devices-allocated"])
+def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, thief: Tenant) -> None:
+    with pytest.raises(ApiError, match="annotations that only the scheduler and device plugins write") as refusal:
+        thief.submit("a", FOUR, {key: ",".join(UPPER)})
+    assert refusal.value.status == 403
+    assert key in str(refusal.value) and thief.user in str(refusal.value)
+
+
+@pytest.mark.usefixtures("policy")
+def test_the_scheduler_binds_and_users_may_not_touch_what_it_wrote_but_may_what_is_theirs(
+    control_plane: ControlPlane, thief: Tenant, tmp_path: Path
+) -> None:
+    thief.submit("a", FOUR, {CARD_NAME: "Ascend-910B", "example.com/mine": "1"})
+    account = control_plane.kubeconfig_for(f"system:serviceaccount:{NAMESPACE}:{RELEASE}-scheduler")
+    secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SIGNING_KEY_SECRET}"
+    with thief.scheduled(tmp_path, kubeconfig=account) as role:
+        assert thief.given("a") == LOWER
+        data = wait(lambda: thief.api.get(secret).get("data", {}))
+    assert data.keys() == {"key", "in-use-since"}
+    assert data["key"] not in role.log.read_text(encoding="utf-8")
+    for changed in ({ASCEND_910: ",".join(UPPER)}, {ASCEND_910: None}, {BINDING_RECORD: None}, {PREDICATE_TIME: "1"}):
+        with pytest.raises(ApiError) as refusal:
+            thief.annotate("a", **changed)
+        assert refusal.value.status == 403
+    thief.annotate("a", **{"example.com/mine": "2", CARD_NAME: None, SCHEDULE_POLICY: "chip8-node8"})
+    thief.tenant.patch(f"{thief.path}/pods/a", {"metadata": {"labels": {"changed": "yes"}}})
+    assert thief.chips("a") == LOWER
+
+
+@pytest.mark.usefixtures("policy")
+def test_a_device_plugin_with_the_right_may_tell_what_it_mounted(control_plane: ControlPlane, thief: Tenant) -> None:
+    thief.submit("a", FOUR)
+    path = f"{thief.path}/pods/a"
+    mounted: dict[str, Any] = {"metadata": {"annotations": {ASCEND_REAL: ",".join(LOWER)}}}
+    for name in ("ascend-device-plugin-sa-910", "somebody-else"):
+        user = f"system:serviceaccount:kube-system:{name}"
+        thief.api.create(
+            f"{RBAC}/namespaces/{thief.name}/rolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": EDIT[0]},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+            },
+        )
+        plugin = client_of(control_plane, user)
+        if name == "somebody-else":
+            with pytest.raises(ApiError, match="device"):
+                plugin.patch(path, {"metadata": {"annotations": {ASCEND_REAL: None}}})
+        else:
+            wait(lambda plugin=plugin: plugin.patch(path, mounted))  # type: ignore[misc]
+    assert thief.api.get(path)["metadata"]["annotations"][ASCEND_REAL] == ",".join(LOWER)
