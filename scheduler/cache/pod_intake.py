@@ -14,7 +14,7 @@ from scheduler.cache.classes import ClassTable
 from scheduler.cache.device_claims import DeviceClaims
 from scheduler.cache.metadata import uid_of
 from scheduler.cache.outstanding import Outstanding
-from scheduler.cache.pod_tasks import alike, claims_made, earlier_devices, pod_priority, task_of, task_priority
+from scheduler.cache.pod_tasks import Place, alike, claims_made, earlier_devices, pod_priority, task_of, task_priority
 from scheduler.cache.selection_table import SelectionTable
 from scheduler.cache.set_aside import SetAside
 from scheduler.cache.task_table import TaskTable
@@ -68,7 +68,7 @@ class PodIntake:
             self._aside.add("spec.containers[].resources", str(error))
             return
         place = self._outstanding.place(pod, old)
-        record, earlier = self._record(pod, old, place.node), earlier_devices(old, place)
+        record, earlier = self._remembered(pod, old, place) if place.node else (None, ())
         task = task_of(pod, ours, cls, place, self._priority(pod), record, earlier)
         if old is not None and alike(old, task):
             old.resource_version, old.message = task.resource_version, task.message
@@ -93,12 +93,16 @@ class PodIntake:
             self._aside.add(f"metadata.annotations[{TASK_PRIORITY}]", str(error))
             return pod_priority(pod)
 
-    def _record(self, pod: Pod, old: Task | None, node: str) -> BindingRecord | None:
-        """What was decided with the binding: what is remembered of it, else what the scheduler signed."""
-        if not node:
-            return None
-        if old is not None and old.record is not None and old.record.node == node:
-            return old.record
+    def _remembered(
+        self, pod: Pod, old: Task | None, place: Place
+    ) -> tuple[BindingRecord | None, tuple[tuple[str, str], ...]]:
+        """Of a Pod on a node: ``Task.record``, remembered or by what the scheduler signed, and ``Task.earlier``."""
+        if old is None or old.node != place.node:
+            return self._signed(pod, place.node), ()
+        earlier = old.earlier if old.annotations == place.devices else earlier_devices(old, place)
+        return old.record or self._signed(pod, place.node), earlier
+
+    def _signed(self, pod: Pod, node: str) -> BindingRecord | None:
         text = (pod.metadata.annotations or {}).get(BINDING_RECORD)
         if text is None or self.key is None:
             return None

@@ -108,12 +108,8 @@ def claims_made(pod: Pod) -> Mapping[str, str | None]:
     return {entry.name: entry.resource_claim_name for entry in claims} if claims else NO_CLAIMS
 
 
-def earlier_devices(old: Task | None, place: Place) -> tuple[tuple[str, str], ...]:
-    """What a Pod's annotations said of its devices since it has its node, and say no more."""
-    if old is None or not old.node or old.node != place.node:
-        return ()
-    if old.annotations == place.devices:
-        return old.earlier
+def earlier_devices(old: Task, place: Place) -> tuple[tuple[str, str], ...]:
+    """What the annotations of a Pod, which was on its node before, once said of its devices there and say no more."""
     gone = (said for said in old.annotations.items() if place.devices.get(said[0]) != said[1])
     return tuple(dict.fromkeys((*old.earlier, *gone)))[:MOST_EARLIER]
 

@@ -36,15 +36,11 @@ class Demand:
         self._virtual = [d for d, name in enumerate(dimensions.names) if _VIRTUAL.fullmatch(name)]
         self._watched = [*self._virtual] if self._chips is None else [self._chips, *self._virtual]
         self._asked = Asked(family, dimensions)
-        self._known: dict[int, int] = {}
         self._pods: dict[str, int] = {}
 
     def chips(self, cls: TaskClass) -> int:
         """Whole chips that a task of the class asks for."""
-        number = self._known.get(cls.id)
-        if number is None:
-            number = self._known[cls.id] = self._asked.whole(cls)
-        return number
+        return self._asked.whole(cls)
 
     def of_several(self, job: Job) -> bool:
         """Whether the job has more than one living Pod that asks for chips."""

@@ -25,16 +25,25 @@ class Asked:
 
     def __init__(self, family: Family, dimensions: Dimensions) -> None:
         names = dimensions.names
+        self._known: dict[int, tuple[int, int]] = {}
+        """Class -> whole chips, and most chips."""
         self._whole = dimensions.find(family.resource)
         self._parts = [d for d, name in enumerate(names) if name.startswith(f"{family.resource}-") or name == NPU_CORE]
 
     def whole(self, cls: TaskClass) -> int:
         """Whole chips, a fraction counting as one."""
-        return _units(cls, self._whole)
+        return self._of(cls)[0]
 
     def most(self, cls: TaskClass) -> int:
         """Chips of which a Pod may have something: virtual devices, and AI cores, may each be of another chip."""
-        return self.whole(cls) + sum(_units(cls, position) for position in self._parts)
+        return self._of(cls)[1]
+
+    def _of(self, cls: TaskClass) -> tuple[int, int]:
+        known = self._known.get(cls.id)
+        if known is None:
+            whole = _units(cls, self._whole)
+            known = self._known[cls.id] = whole, whole + sum(_units(cls, position) for position in self._parts)
+        return known
 
 
 def _units(cls: TaskClass, position: int | None) -> int:

@@ -9,10 +9,8 @@ A chip is given to nobody while it is doubtful which Pod holds it. A list of fre
 after the Pod began to run there settles the doubt.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -94,16 +92,21 @@ def read_node(
     """The chips of one node with ``allocatable`` (0 to 8) of them, by all sources. ``since``: Unix time since which
     bindings are recorded."""
     problems: list[Malformed] = []
-    pods = [_Pod(task, holding(family, task, asked, since, problems)) for task in tasks]
     lists = _reported(family, node, config_map, problems)
-    contested = _contested(family, [pod for pod in pods if asked.whole(pod.task.cls)], problems)
-    held = _union(pod.chips.held for pod in pods)
-    doubtful = _union(pod.chips.doubtful & ~(lists.free if lists and lists.knows(pod.task) else NONE) for pod in pods)
-    # Where it is not known which chips a Pod has, it may have any that no other Pod provably has.
-    closed = any(
-        (pod.chips.unknown or pod.chips.held & contested) and not (lists and lists.knows(pod.task)) for pod in pods
-    )
-    nameless = sum(pod.chips.nameless for pod in pods)
+    pods = [(task, holding(family, task, asked, since, problems)) for task in tasks]
+    contested = _contested(family, pods, asked, problems)
+    held = staying = doubtful = NONE
+    nameless, closed = 0, False
+    for task, chips in pods:
+        held |= chips.held
+        if task.status is not TaskStatus.RELEASING:
+            staying |= chips.held
+        nameless += chips.nameless
+        if chips.doubtful or chips.unknown or chips.held & contested:
+            settled = lists is not None and lists.knows(task)
+            doubtful |= chips.doubtful & ~lists.free if lists is not None and settled else chips.doubtful
+            # Where it is not known which chips a Pod has, it may have any that no other Pod provably has.
+            closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
     if lists is None:
         # Which chips a smaller number leaves out is not known: those held are there, the rest are the lowest ids.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
@@ -122,39 +125,28 @@ def read_node(
     # that collides least is the high end.
     free &= ~highest(free, nameless)
     barred = ALL if closed else bad | doubtful
-    staying = _union(pod.chips.held for pod in pods if pod.task.status is not TaskStatus.RELEASING)
-    freed = {pod.task.uid: pod.chips.held & ~barred & ~contested for pod in pods if pod.chips.held}
+    freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
     return NodeChips(free, held & ~staying & ~barred, freed, network, bad, capacity, tuple(problems))
 
 
-class _Pod(NamedTuple):
-    """A Pod on the node."""
-
-    task: Task
-    chips: Holding
-
-
-def _union(masks: Iterable[int]) -> int:
-    return reduce(or_, masks, NONE)
-
-
-def _contested(family: Family, pods: Sequence[_Pod], problems: list[Malformed]) -> int:
+def _contested(family: Family, pods: Sequence[tuple[Task, Holding]], asked: Asked, problems: list[Malformed]) -> int:
     """The chips that several Pods which ask for whole ones count as theirs; each is told of them."""
     once = contested = NONE
-    for pod in pods:
-        contested |= once & pod.chips.held
-        once |= pod.chips.held
+    for task, chips in pods:
+        if asked.whole(task.cls):
+            contested |= once & chips.held
+            once |= chips.held
     for task, chips in pods if contested else ():
         mine = chips.held & contested
         if mine:
-            others = sorted(other.task.key for other in pods if other.chips.held & mine and other.task is not task)
+            others = sorted(other.key for other, theirs in pods if theirs.held & mine and other is not task)
             problems.append(
                 Malformed(
                     "Pod",
                     task.namespace,
                     task.name,
                     f"metadata.annotations[{family.resource}]",
-                    f"{format_chips(mine, family.chip_prefix)} of node {task.node} belong to Pod {others[0]} as well",
+                    f"{format_chips(mine, family.chip_prefix)} of node {task.node} count as Pod {others[0]}'s too",
                     "they are given to nobody while one of the two exists",
                     EVENT_DEVICES_DISAGREE,
                 )
