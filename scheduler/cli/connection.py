@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Raw = dict[str, Any]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_FOR_EVER: Final = 10 * 365 * 86400.0
 PAGE: Final = 500
 """Objects per page of a list."""
 
@@ -162,7 +161,7 @@ class Cluster:
         from scheduler.cluster.kube.client import ApiError, TransportError
 
         path = f"{_path(POD, namespace, pod)}/log"
-        stream = self.client.lines(path, params, longest=_FOR_EVER, silence=_FOR_EVER, unfinished=True)
+        stream = self.client.lines(path, params, unfinished=True)
         try:
             async with aclosing(stream):  # type: ignore[type-var]
                 async for lines in stream:

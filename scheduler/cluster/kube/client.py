@@ -196,21 +196,26 @@ class ApiClient:
             self._metrics.api_requests.labels(priority.label, code).inc()
 
     async def lines(
-        self, path: str, params: Mapping[str, str], *, longest: float, silence: float, unfinished: bool = False
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        longest: float | None = None,
+        unfinished: bool = False,
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a streamed answer, as many at a time as have arrived.
 
-        ``longest``: seconds after which the stream is broken off; ``silence``: the same after nothing was received.
-        ``unfinished``: whether a last line that no newline ends is handed out as well; of a watch, it is a torn one.
-        Ends when the server ends it. Raises ApiError, TransportError. To be closed by the caller (``aclosing``).
+        Streams are few and are not rate-limited: a watch that ended must not wait behind bindings to go on.
+        ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line that
+        no newline ends is handed out as well; of a watch, it is a torn one. Ends when the server ends it. Raises
+        ApiError, TransportError. To be closed by the caller (``aclosing``).
         """
-        await self._limiter.acquire(Priority.READ)
         code = "error"
         try:
             async with self._open_session().get(
                 self._url(path, params),
                 headers=await self._headers(),
-                timeout=aiohttp.ClientTimeout(total=longest, sock_connect=10, sock_read=silence),
+                timeout=aiohttp.ClientTimeout(total=longest, sock_connect=10),
                 ssl=self._access.tls or True,
                 server_hostname=self._access.server_name,
                 proxy=self._access.proxy,
@@ -232,8 +237,10 @@ class ApiClient:
         except aiohttp.ClientSSLError as error:
             await self._renew_credentials()
             raise TransportError(f"watch {path}: {error}", sent=False) from None
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TransportError(f"watch {path}: {error}", sent=False) from None
         except TimeoutError:
-            raise TransportError(f"watch {path}: the connection fell silent", sent=True) from None
+            raise TransportError(f"watch {path}: the server did not end it within {longest:.0f} s", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"watch {path}: {str(error) or type(error).__name__}", sent=True) from None
         finally:

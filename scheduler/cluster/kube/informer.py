@@ -4,6 +4,13 @@ A list gives the state at one resource version, the watch goes on from there; a 
 and only a version too old for the server costs another list. Whether a watch lags is found out without one. Objects are
 decoded one by one, so one that cannot be read is set aside (the last version that could be read stays in force) and all
 others go on.
+
+A connection can be open and yet deliver nothing, when a load balancer or a firewall has forgotten it. Bookmarks do not
+show that in time: API servers send them about once a minute, and promise no interval at all. What they do promise is to
+end a watch after ``timeoutSeconds``. So each watch is asked for by the minute or less, and one that has not ended a
+little later is dead. Resuming is cheap: one request per watch and ``WATCH_SECONDS`` on a connection that is kept, no
+list, for a bookmark comes two seconds before the end and carries a version that the server still has. TCP keepalive
+would cost nothing, but it only shows that the next hop is alive.
 """
 
 import asyncio
@@ -29,8 +36,10 @@ from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
 """Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
-SILENCE = 150.0
-"""Seconds without a word after which a watch is taken for dead; bookmarks come about once a minute."""
+WATCH_SECONDS = (40, 45)
+"""For how long a watch is asked for; spread, so that not all watches of all clients end together."""
+OVERDUE = 10.0
+"""Seconds after the end that was asked for at which a watch is taken for dead. So that is noticed within 60 s."""
 LAG = 1.0
 """Seconds that a watch is given to come to what a list has shown."""
 GLANCE = 0.01
@@ -128,6 +137,9 @@ class Informer:
                 await asyncio.sleep(self._backoff.next())
             except (ApiError, TransportError, *UNREADABLE) as error:
                 await self._failed(error)
+            except Exception as error:  # without its watch, a role would decide on old data for ever
+                log.exception("a watch failed", source=str(self.source))
+                await self._failed(error)
 
     def forget_version(self) -> None:
         """Have the next ``run`` begin with a list."""
@@ -217,18 +229,18 @@ class Informer:
     # --- watch --------------------------------------------------------------------------------------------------------
     async def _watch(self) -> None:
         """Follow the changes until the server ends the stream. Raises GoneError."""
-        timeout = random.randint(300, 600)  # spread, so that not all watches of all clients end together
+        seconds = random.randint(*WATCH_SECONDS)
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(timeout),
+            "timeoutSeconds": str(seconds),
             **self.source.selection,
         }
         started = asyncio.get_running_loop().time()
         heard = False
         try:
-            stream = self._client.lines(self.source.path, params, longest=timeout + 30.0, silence=SILENCE)
+            stream = self._client.lines(self.source.path, params, longest=seconds + OVERDUE)
             async with aclosing(stream):  # type: ignore[type-var]
                 async for lines in stream:
                     if not heard:

@@ -44,11 +44,6 @@ class LeaseSettings:
         """Seconds between two looks at a lease that another holds."""
         return self.retry_period / LOOKS
 
-    @property
-    def patience(self) -> float:
-        """Seconds for one look at it: a connection that answers no more must not cost a whole lease."""
-        return min(self.renew_deadline, max(1.0, self.retry_period))
-
 
 class _Spec(Wire):
     holder_identity: str | None = None
@@ -99,20 +94,23 @@ class LeaderElector:
         """Wait until we are the leader; whether another was before us."""
         waited = False
         told = ""
+        patience = self._first_patience
         while True:
             started = clock()
             pause = self._settings.retry_period * random.uniform(1.0, 1.2)
             try:
-                if await self._try(started, self._settings.patience):
+                if await self._try(started, patience):
                     log.info("leading", lease=self._settings.name, identity=self._identity)
                     self._on_change(True)
                     return waited
                 holder = (self._lease.spec.holder_identity if self._lease else None) or ""
                 text = f"held by {holder}"
+                patience = self._first_patience
                 look = self._settings.look_period * random.uniform(1.0, 1.2)
                 pause = min(look, max(0.0, self._free_at - clock())) or look
             except (ApiError, TransportError, msgspec.MsgspecError) as error:
                 text = str(error)
+                patience = min(self._settings.renew_deadline, 2 * patience)
             waited = True
             if text != told:
                 log.info("standing by", lease=f"{self._settings.namespace}/{self._settings.name}", why=text)
@@ -121,7 +119,8 @@ class LeaderElector:
             await asyncio.sleep(pause)
 
     async def hold(self) -> str:
-        """Renew until that fails for too long or another holds the lease; says why leadership was lost."""
+        """Renew until that fails for too long or another holds the lease; says why leadership was lost. One attempt is
+        given half of that time: it may be the connection that is dead, and the next attempt takes another."""
         deadline = clock() + self._settings.renew_deadline
         why = "not renewed in time"
         while True:
@@ -130,7 +129,7 @@ class LeaderElector:
             if started >= deadline:
                 break
             try:
-                if not await self._try(started, deadline - started):
+                if not await self._try(started, min(deadline - started, self._settings.renew_deadline / 2)):
                     why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
                     break
                 deadline = started + self._settings.renew_deadline
@@ -156,6 +155,12 @@ class LeaderElector:
             log.info("lease released", lease=self._settings.name)
         except (ApiError, TransportError, msgspec.MsgspecError) as error:
             log.warning("the lease could not be released", error=str(error))
+
+    @property
+    def _first_patience(self) -> float:
+        """Seconds for one look at the lease of another: a connection that went dead with the leader must not make the
+        takeover late. Where the API server is slow, later looks are given more."""
+        return min(self._settings.renew_deadline, max(1.0, self._settings.retry_period))
 
     # --- one attempt --------------------------------------------------------------------------------------------------
     async def _try(self, started: float, seconds: float) -> bool:

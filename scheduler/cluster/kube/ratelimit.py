@@ -18,7 +18,7 @@ class Priority(IntEnum):
     WRITE = 1
     """Bindings and evictions."""
     READ = 2
-    """Lists and watches."""
+    """Lists; a watch takes no token."""
     STATUS = 3
     """Status of PodGroups, Pods and Queues."""
     EVENT = 4

@@ -26,7 +26,7 @@ from scheduler.cluster.faults import UNREADABLE, fault_of
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.informer import Report
+from scheduler.cluster.kube.informer import OVERDUE, WATCH_SECONDS, Report
 from scheduler.cluster.kube.operator.intake import Intake
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.nesting import decode
@@ -205,5 +205,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.peering.standalone = True
+    settings.watching.server_timeout = WATCH_SECONDS[1]
+    settings.watching.inactivity_timeout = WATCH_SECONDS[1] + OVERDUE
     logging.getLogger("kopf").setLevel(logging.WARNING)
     return settings

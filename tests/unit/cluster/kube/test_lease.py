@@ -22,12 +22,14 @@ SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=1.0, renew_dea
 
 
 class Leases:
-    """One Lease with optimistic locking, as the API server keeps it; ``down``: answers nothing but errors."""
+    """One Lease with optimistic locking, as the API server keeps it; ``down``: answers nothing but errors; ``hanging``:
+    so many updates are never answered."""
 
     def __init__(self, api: FakeApi) -> None:
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.down = False
+        self.hanging = 0
         api.on("GET", f"{PATH}/volcano-py", self.get)
         api.on("POST", PATH, self.create)
         api.on("PUT", f"{PATH}/volcano-py", self.update)
@@ -47,6 +49,9 @@ class Leases:
         return self._store(call.body) if self.lease is None else refusal(409, "AlreadyExists")
 
     async def update(self, call: Call, request: web.Request) -> Answer:
+        if self.hanging:
+            self.hanging -= 1
+            await asyncio.sleep(60)
         if self.down:
             return refusal(503, "ServiceUnavailable")
         if self.lease is None or call.body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
@@ -119,6 +124,21 @@ def test_a_leader_that_cannot_renew_closes_its_fence_before_the_lease_runs_out()
             assert asyncio.get_running_loop().time() - begun < SETTINGS.duration
             assert not fence.is_open
             assert "503" in why
+
+    asyncio.run(scenario())
+
+
+def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            server.hanging = 1
+            holding = asyncio.create_task(leader.hold())
+            await asyncio.sleep(SETTINGS.duration)
+            assert not holding.done() and fence.is_open
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
 
     asyncio.run(scenario())
 
