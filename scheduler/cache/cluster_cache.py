@@ -252,10 +252,15 @@ class ClusterCache:
         return self._jobs.admissions()
 
     # --- snapshots out ---
-    def snapshot(self, now: float) -> Snapshot:
-        """The cluster at this moment. ``now``: seconds since the epoch."""
+    def tidy(self) -> None:
+        """Work off and forget what otherwise grows until the next snapshot. Every snapshot begins with it; a standby,
+        which takes none, does it from time to time."""
         self._pods.classify_again()
         self._pods.forget_classes()
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster at this moment. ``now``: seconds since the epoch."""
+        self.tidy()
         self._classes.widen()
         jobs, orphans = self._jobs.views()
         nodes = self._nodes.table().copy()

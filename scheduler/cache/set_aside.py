@@ -16,7 +16,8 @@ class SetAside:
         """Those of the object being taken in."""
         self._told: dict[tuple[str, str, str], Faults] = {}
         """(kind, namespace, name) -> those last told of."""
-        self._news: list[Malformed] = []
+        self._news: dict[tuple[str, str, str], list[Malformed]] = {}
+        """By object: what was set aside of one that is gone need not be told."""
 
     def begin(self) -> None:
         """An object is about to be taken in."""
@@ -36,15 +37,17 @@ class SetAside:
             self._told[key] = self._problems
         for field, problem in self._problems.items():
             if before.get(field) != problem:
-                self._news.append(Malformed(kind, namespace, name, field, problem))
+                self._news.setdefault(key, []).append(Malformed(kind, namespace, name, field, problem))
 
     def tell(self, news: Iterable[Malformed]) -> None:
         """Tell of what was found while no object was being taken in."""
-        self._news += news
+        for malformed in news:
+            self._news.setdefault((malformed.kind, malformed.namespace, malformed.name), []).append(malformed)
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
         """An object is gone; another of its name is told of anew."""
         self._told.pop((kind, namespace, name), None)
+        self._news.pop((kind, namespace, name), None)
 
     def forget_others(self, kind: str, present: Container[tuple[str, str]]) -> None:
         """All objects of a kind are gone but those given by (namespace, name)."""
@@ -54,5 +57,5 @@ class SetAside:
 
     def take(self) -> list[Malformed]:
         """What was told of since the last call."""
-        result, self._news = self._news, []
-        return result
+        news, self._news = self._news, {}
+        return [malformed for those in news.values() for malformed in those]

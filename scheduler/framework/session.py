@@ -112,6 +112,12 @@ class Session(Answers):
                 self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems + unknown]
                 self.open_seconds[option.name] = self._stopwatch() - begun
 
+    def release(self) -> None:
+        """Give up everything; the session is of no use after that. It and its plugins refer to each other, so without
+        this they and the snapshot stay in memory until the collector of cycles comes, in a long-running role for
+        thousands of sessions."""
+        self.__dict__.clear()
+
     def once(self, make: Callable[["Session"], T]) -> T:
         """What ``make`` comes to, made when first asked for and shared by all plugins of the session."""
         if make not in self.shared:

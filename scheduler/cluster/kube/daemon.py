@@ -40,7 +40,7 @@ from scheduler.cluster.kube.reload import ConfigurationFile
 from scheduler.cluster.kube.report import CycleReport
 from scheduler.cluster.kube.signing_key import SharedKey
 from scheduler.cluster.kube.sources import Source, sources
-from scheduler.cluster.kube.watching import Watching, unless
+from scheduler.cluster.kube.watching import Watching, patiently, unless
 from scheduler.cluster.kube.writer import Writer
 from scheduler.cluster.outside import HttpOutside
 from scheduler.cluster.usage import UsagePoller
@@ -53,6 +53,8 @@ from scheduler.observability.server import Server
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
+TIDY = 30.0
+"""Seconds between two times that a standby tidies its cache up."""
 FLUSH = 10.0
 """Seconds given to writes in flight when stopping."""
 PREPARATION = 3.0
@@ -66,6 +68,8 @@ class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
 
     @property
     def version(self) -> int: ...
+
+    def tidy(self) -> None: ...
 
     def snapshot(self, now: float) -> Snapshot: ...
 
@@ -192,15 +196,12 @@ class Daemon:
         async with alive(self._client, self.server, self.stop, schedulers=", ".join(self._settings.scheduler_names)):
             try:
                 self._cache.attune(self._configuration.current)
-                await unless(self._stop, self._signing.load())
+                await patiently(self._stop, self._signing.load, self._liveness.progress)
                 self._cache.trust(self._signing.key)
                 self._watching.start()
                 if not await self._watching.synced(self._stop, self._liveness.progress):
                     return 0
-                lease = self._settings.lease
-                return await lead(
-                    self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._work
-                )
+                return await self._lead()
             finally:
                 for listing in self._listing:
                     listing.cancel()
@@ -211,6 +212,21 @@ class Daemon:
                 await self._wanted.close()
                 await self._writer.close()
                 await self._lanes.close()
+
+    async def _lead(self) -> int:
+        lease = self._settings.lease
+        tidying = asyncio.create_task(self._tidy())
+        try:
+            return await lead(self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._work)
+        finally:
+            tidying.cancel()
+            await asyncio.gather(tidying, return_exceptions=True)
+
+    async def _tidy(self) -> None:
+        """Keep the cache from growing until sessions do."""
+        while self._liveness.phase is Phase.STANDING_BY:
+            self._cache.tidy()
+            await asyncio.sleep(TIDY)
 
     async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         """Schedule as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
@@ -286,6 +302,7 @@ class Daemon:
         self._carry_out(outcome)
         self._pace.held(outcome)
         self._last = _Last(version, not outcome.decisions)
+        outcome.session.release()
 
     async def _watch_wanted(self) -> None:
         """Watch the ConfigMaps that plugins of the configuration want, those that are not watched yet."""

@@ -101,8 +101,7 @@ class JobController:
         job = self._store.get(VCJOB, batch.Job, *key)
         if job is None:
             self._memories.pop(key, None)
-            for waiting in self._blocked.values():
-                waiting.discard(key)
+            self._unblock(key)
             return self._commands.without_target(key, now)
         if job.metadata.deletion_timestamp is not None:
             return Plan()  # what it owns goes with it
@@ -113,6 +112,13 @@ class JobController:
             if obstacle.waits_for is not None:
                 self._blocked.setdefault(obstacle.waits_for, set()).add(key)
         return plan
+
+    def _unblock(self, key: Key) -> None:
+        """A job is gone: it waits for nothing any more."""
+        for obstacle in [obstacle for obstacle, waiting in self._blocked.items() if key in waiting]:
+            self._blocked[obstacle].discard(key)
+            if not self._blocked[obstacle]:
+                del self._blocked[obstacle]
 
     # --- what came of it ----------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:

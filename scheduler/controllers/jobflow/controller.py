@@ -66,8 +66,10 @@ class JobFlowController:
         self._came.pop(key, None)
         self._begun.pop(key, None)
         self._failures.pop(key, None)
-        for flows in self._waiting.values():
-            flows.discard(key)
+        for template in [template for template, flows in self._waiting.items() if key in flows]:
+            self._waiting[template].discard(key)
+            if not self._waiting[template]:
+                del self._waiting[template]
 
     # --- what to do ---------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
