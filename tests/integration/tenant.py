@@ -1,0 +1,33 @@
+"""A user with the ClusterRole `edit` in one namespace, and no other right."""
+
+import json
+
+import yaml
+
+from controlplane.client import Client
+from controlplane.manifests import ROOT
+from controlplane.run import ControlPlane
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_OURS = ("volcano-py-vcjob-editor", "volcano-py-vcjob-viewer")
+_AGGREGATED = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
+"""What `edit` consists of. The controller that aggregates does not run here, so each is bound."""
+
+
+def tenant(plane: ControlPlane, namespace: str) -> Client:
+    """The user's client."""
+    admin, user = plane.admin, f"tenant-of-{namespace}"
+    there = {role["metadata"]["name"] for role in admin.get(f"{_RBAC}/clusterroles")["items"]}
+    for role in yaml.safe_load_all((ROOT / "deploy" / "volcano-py.yaml").read_text(encoding="utf-8")):
+        if role["kind"] == "ClusterRole" and role["metadata"]["name"] in set(_OURS) - there:
+            admin.create(f"{_RBAC}/clusterroles", role)
+    for number, name in enumerate(_AGGREGATED):
+        binding = {
+            "metadata": {"name": f"edit-{number}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+        admin.create(f"{_RBAC}/namespaces/{namespace}/rolebindings", binding)
+    kubeconfig = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))
+    port = int(plane.url.rpartition(":")[2])
+    return Client("127.0.0.1", port, kubeconfig["users"][0]["user"]["token"], plane.authority.client_context())
