@@ -1,7 +1,7 @@
 """What a PodGroup was admitted with, in a signed annotation of the PodGroup.
 
-Whoever may edit a PodGroup may write its status, and may change what it asks for after it was admitted. What a PodGroup
-reserves is therefore what the scheduler admitted it with: that is remembered, and after a restart this record counts.
+A user who may edit a PodGroup may write its status, and may change what it asks for after it was admitted. So a
+PodGroup reserves what the scheduler admitted it with: that is remembered, and after a restart this record counts.
 """
 
 from collections.abc import Mapping

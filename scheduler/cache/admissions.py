@@ -1,9 +1,11 @@
 """Which PodGroups the scheduler has admitted, and with what: what their users write does not count.
 
 A phase other than Pending counts if the scheduler has set it: it remembers what it admitted each PodGroup with, and
-writes a signed record of that onto those that wait in their queue, so that a scheduler that takes over knows it as
-well. Records are read once, by the scheduler that begins to lead; from then on it knows better. The admission ends with
-the phase Pending. It says for which queue it is, so it does not count in another.
+writes a signed record of that onto those that wait in their queue, for the scheduler that takes over. Records are read
+once, when a scheduler begins to lead: an old one that a user puts back later does not count. An admission is for one
+queue, and ends with the phase Pending.
+
+PodGroups that announce no need are let in without asking any plugin and reserve nothing, so their phase counts.
 """
 
 from collections.abc import Mapping
@@ -52,7 +54,7 @@ class Admission:
         self.lost = False
 
     def see(self, text: str) -> bool:
-        """The PodGroup carries this record, or none (""). Whether that is for the scheduler to mend."""
+        """The PodGroup carries this record, or none (""). Returns whether the scheduler has to correct that."""
         if text == self.text or (self.text is None and not text):  # the latter was on its way before
             return False
         written, self.text = self.text is None, text
@@ -75,8 +77,8 @@ class Admission:
         """It is known to be admitted."""
         self.record, self.phase, self.text, self.lost = known.record, known.phase, known.text, known.lost
 
-    def told(self, key: str, uid: str) -> Admitted | None:
-        """The same, to be ``take``n; None: it is not admitted."""
+    def admitted(self, key: str, uid: str) -> Admitted | None:
+        """What ``take`` takes; None: it is not admitted."""
         return Admitted(key, uid, self.record, self.phase, self.text, self.lost) if self.record is not None else None
 
 
@@ -87,9 +89,9 @@ def without_record(annotations: Mapping[str, str]) -> tuple[Mapping[str, str], s
 
 
 def proven(group: PodGroup, queue: str, text: str | None, key: SigningKey, now: float) -> Admitted | None:
-    """That a PodGroup, in the queue given and with the text given, was admitted; None if that is not proven.
+    """The admission of a PodGroup that is in ``queue`` and carries the record ``text``; None without proof of it.
 
-    Before the key is in use no record can have been written, and every phase counts."""
+    Before the key is in use no record can have been written: every phase is believed."""
     meta, spec, phase = group.metadata, group.spec, group.status.phase
     name = f"{meta.namespace}/{meta.name}"
     record = read_admission_record(text, meta.uid, key) if text else None
@@ -112,7 +114,8 @@ def as_admitted(job: Job, admission: Admission, dimensions: Dimensions) -> None:
         job.phase, job.admission, job.record_lost = admission.phase, record, admission.lost
         job.most_reserved = _bounded(job, record, dimensions)
         if job.annotations.get(CARD_REQUEST, "") != record.cards:
-            job.annotations = {**job.annotations, CARD_REQUEST: record.cards}
+            others = {name: value for name, value in job.annotations.items() if name != CARD_REQUEST}
+            job.annotations = {**others, CARD_REQUEST: record.cards} if record.cards else others
     elif phase == INQUEUE or (phase not in PENDING_PHASES and not any(status in job.by_status for status in _PLACED)):
         job.phase, job.claimed_phase = PENDING, phase
     elif phase not in PENDING_PHASES and job.most_reserved is not None:

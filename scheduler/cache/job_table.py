@@ -139,7 +139,9 @@ class JobTable:
         """All that are known; None: every phase counts."""
         if not self._guarded:
             return None
-        known = (r.admission.told(key, r.group.metadata.uid) for key, r in self._records.items() if r.group is not None)
+        known = (
+            r.admission.admitted(key, r.group.metadata.uid) for key, r in self._records.items() if r.group is not None
+        )
         return [admitted for admitted in known if admitted is not None]
 
     # --- tasks ---

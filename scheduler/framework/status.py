@@ -117,14 +117,15 @@ def _admission(job: Job) -> AdmissionRecord | None:
 
 
 def _set_aside(session: Session, job: Job) -> None:
-    """Tell why the phase that the PodGroup carries does not count; once, as of all that is set aside."""
-    dimensions, total = session.dimensions, session.total
+    """Report a phase of the PodGroup that the scheduler has not set. While the PodGroup stays the same, so does the
+    message: there is one Event."""
+    dimensions = session.dimensions
     asked = job.min_resources if job.min_resources is not None else dimensions.zeros()
-    amounts = [dimensions.numbers(int(i), asked=asked[i], cluster_has=total[i]) for i in np.flatnonzero(asked)]
+    amounts = [dimensions.numbers(int(i), asked=asked[i]) for i in np.flatnonzero(asked)]
     if cards := job.annotations.get(CARD_REQUEST):
-        amounts.append(f"cards: asked {cards:.200}")
-    problem = f"there is no record that {job.claimed_phase} was set for queue {job.queue} ({'; '.join(amounts)})"
-    consequence = "nothing is reserved for the group before it is admitted"
+        amounts.append(f"cards: asked {cards!r:.200}")
+    problem = f"the scheduler has no record of having set {job.claimed_phase} for queue {job.queue}"
+    consequence = f"nothing is reserved for the group before it is admitted ({'; '.join(amounts)})"
     session.malformed_field(Malformed("PodGroup", job.namespace, job.name, "status.phase", problem, consequence))
 
 

@@ -91,10 +91,10 @@ def test_a_phase_written_with_huge_min_resources(
         runs(victim, "first")
         attacker.group("after", HUGE)
         attacker.edit("after", {"status": {"phase": phase}})
-        told = victim.wait(lambda: [e for e in attacker.stage.events() if "no record that" in e["message"]])
+        events = victim.wait(lambda: [e for e in attacker.stage.events() if "no record of" in e["message"]])
         runs(victim, "second")
-    assert "cpu: asked 1000000, cluster has 8" in told[0]["message"]
-    assert {(e["type"], e["involvedObject"]["kind"]) for e in told} == {("Warning", "PodGroup")}
+    assert "cpu: asked 1000000" in events[0]["message"]
+    assert {(e["type"], e["involvedObject"]["kind"]) for e in events} == {("Warning", "PodGroup")}
 
 
 def test_a_pod_put_on_a_node_by_hand_and_phase_running(victim: Namespace, attacker: Attacker, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_after_a_restart_of_the_scheduler(victim: Namespace, attacker: Attacker,
         runs(victim)
         assert attacker.phase("honest") == "Inqueue"
         assert attacker.get("honest")["metadata"]["annotations"][ADMISSION_RECORD] == record
-        told = {e["involvedObject"]["name"] for e in attacker.stage.events() if "no record that" in e["message"]}
-    assert told == {"forged", "copied", "altered"}
+        named = {e["involvedObject"]["name"] for e in attacker.stage.events() if "no record of" in e["message"]}
+    assert named == {"forged", "copied", "altered"}
 
 
 def test_pods_of_a_group_that_its_user_calls_admitted_wait(

@@ -14,8 +14,10 @@ from scheduler.api.signing import SigningKey
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
+from scheduler.framework.session import Session
 from scheduler.plugins.queues import job_columns
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
+from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, gpu_node, quota_queue
 
 PLAN = configuration(["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"])
 START = 1_000.0
@@ -81,8 +83,6 @@ class Scheduler:
 
     def reserved(self, name: str) -> float:
         """Thousandths of a cpu that a PodGroup reserves when a session opens."""
-        from scheduler.framework.session import Session
-
         columns = job_columns(Session(self.cache.snapshot(LATER), self.plan))
         return next(float(columns.reserved[i, 0]) for i, job in enumerate(columns.jobs) if job.name == name)
 
@@ -110,16 +110,32 @@ def test_a_phase_that_a_user_writes_reserves_nothing_and_others_are_admitted(pha
     assert world.job("attacker").phase == "Pending" and world.reserved("attacker") == 0
 
 
-def test_its_owner_is_told_with_the_numbers_and_the_phase_corrected_once_there_are_pods() -> None:
+def test_its_owner_is_warned_with_the_numbers_and_the_phase_corrected_once_there_are_pods() -> None:
     world = Scheduler(no_pods("a", "99c", "Inqueue")).run()
     (message,) = world.set_aside()
     assert message == (
-        "status.phase: there is no record that Inqueue was set for queue default (cpu: asked 99, cluster has 4); "
-        "nothing is reserved for the group before it is admitted"
+        "status.phase: the scheduler has no record of having set Inqueue for queue default; "
+        "nothing is reserved for the group before it is admitted (cpu: asked 99)"
     )
     world.create(pod("p", "1c", "a"))
     assert world.run().set_aside() == [message] and world.phase("a") == "Pending"
     assert world.run().set_aside() == []
+
+
+def test_cards_that_a_claimed_phase_is_about_are_not_promised() -> None:
+    plan = configuration(["priority", "gang"], ["capacity-card"])
+    objects = [
+        gpu_node("gpu"),
+        quota_queue("cards", {H200: 8}),
+        card_group("a", "cards", 1, {H200: 8}, phase="Inqueue"),
+    ]
+    pods = [card_pod(f"p{i}", "a") for i in range(3)]
+    world = Scheduler(*objects, *pods, card_group("victim", "cards", 1, {H200: 8}), plan=plan)
+    for obj in (world.objects["PodGroup", "a"], world.objects["PodGroup", "victim"]):
+        obj["metadata"]["creationTimestamp"] = f"2026-01-0{2 if obj['metadata']['name'] == 'a' else 1}T00:00:00Z"
+    world.start()
+    assert world.run().phase("victim") == "Inqueue"
+    assert world.phase("a") == "Pending" and "cards: asked" in world.set_aside()[0]
 
 
 def test_a_phase_that_another_scheduler_may_have_set_is_not_rewritten() -> None:
@@ -215,7 +231,7 @@ def test_a_group_moved_to_another_queue_has_to_be_admitted_there() -> None:
     assert world.run().set_aside() == [] and world.reserved("a") == 1000
 
 
-def test_a_namesake_made_anew_is_pending() -> None:
+def test_a_group_recreated_under_the_same_name_is_pending() -> None:
     world = admitted("2c")
     world.write("a", uid="another", minResources={"cpu": "1000"})
     assert world.reserved("a") == 0
@@ -235,6 +251,9 @@ def test_cards_announced_after_admission_do_not_count() -> None:
     world = admitted("1c", annotations={CARD_REQUEST: '{"H200": 1}'})
     world.write("a", annotations={**world.annotations("a"), CARD_REQUEST: '{"H200": 1000}'})
     assert world.job("a").annotations[CARD_REQUEST] == '{"H200": 1}'
+    without = admitted("1c")
+    without.write("a", annotations={**without.annotations("a"), CARD_REQUEST: '{"H200": 1000}'})
+    assert CARD_REQUEST not in without.job("a").annotations
 
 
 def test_the_amounts_that_were_decided_on_count_not_those_written_meanwhile() -> None:
