@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.api.job import Job
-from scheduler.api.reasons import FitErrors, Refusal
+from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
 from scheduler.explain.circumstances import deadline
 from scheduler.explain.evictions import evictions
@@ -18,6 +18,8 @@ from scheduler.explain.nodes import open_rows
 from scheduler.explain.target import Goal, lacking_roles
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ExtensionPoint
+from scheduler.plugins.gang import Gang
+from scheduler.plugins.queues.refusals import not_open
 
 _HELD_AT: Final = {
     JOB_ENQUEUEABLE: Held.ENQUEUE,
@@ -25,13 +27,18 @@ _HELD_AT: Final = {
     OVERUSED: Held.OVERUSED,
     ALLOCATABLE: Held.QUOTA,
 }
+GUARDING: Final = frozenset({"proportion", "capacity", "capacity-card"})
+"""The plugins that keep queues: only where one of them is configured a closed queue takes nothing."""
 _SHOWN: Final = 5
 
 
 def gates(session: Witness, job: Job, goal: Goal) -> list[Gate]:
     """All that holds the job, in the order of ``Held``."""
-    found = [*_queue(session, job), *_refusals(session, job), *_silent(session, job), *deadline(session, job)]
-    found += _scheduling_gates(job, goal)
+    _ask_the_rest(session, job)
+    forbidden = list(_forbidden(session, job))
+    known = {gate.message for gate in forbidden}
+    found = [*_queue(session, job), *(gate for gate in _refusals(session, job) if gate.message not in known)]
+    found += [*forbidden, *_silent(session, job), *deadline(session, job), *_scheduling_gates(job, goal)]
     if job.queue in session.queues and not job.waiting_for_queue:
         found += [*_places(session, job), *_gang(job, goal), *_pipelined(session, job)]
         task = _homeless(session, job, goal)
@@ -52,9 +59,39 @@ def _homeless(session: Witness, job: Job, goal: Goal) -> Task | None:
     return next((t for t in pending if t.cls.id in job.fit_errors or not len(open_rows(session, job, t.cls))), None)
 
 
+def _ask_the_rest(session: Witness, job: Job) -> None:
+    """Ask the plugins whether they would let the job in that were not asked, since one of their tier had refused."""
+    if not job.waiting_for_queue or job.queue not in session.queues:
+        return
+    refused = set(session.refusers.get(JOB_ENQUEUEABLE, ()))
+    for tier in session.functions(JOB_ENQUEUEABLE):
+        plugins = [session.plugin_of(function) for function in tier]
+        first = next((i for i, plugin in enumerate(plugins) if plugin in refused), None)
+        if first is not None:
+            for plugin, function in zip(plugins[first:], tier[first:], strict=True):
+                if plugin not in refused:
+                    function(job)
+            return
+
+
+def _forbidden(session: Witness, job: Job) -> Iterator[Gate]:
+    """What plugins have against the job as it is. A job that is not let in was not asked about in the session."""
+    for tier in session.functions(JOB_VALID):
+        for function in tier:
+            plugin = session.plugin_of(function)
+            if job.waiting_for_queue and plugin == Gang.name:
+                continue  # its Pods may come when it is let in
+            refusal = function(job)
+            if refusal is not None:
+                yield Gate(Held.VALIDITY, refusal.message, plugin, refusal.shortages)
+
+
 def _queue(session: Witness, job: Job) -> Iterator[Gate]:
-    if job.queue not in session.queues:
+    queue = session.queues.get(job.queue)
+    if queue is None:
         yield Gate(Held.QUEUE, f"queue {job.queue} does not exist")
+    elif not queue.open:
+        yield from (Gate(Held.QUEUE, not_open(queue).message, p.name) for p in session.plugins if p.name in GUARDING)
 
 
 def _refusals(session: Witness, job: Job) -> Iterator[Gate]:
@@ -65,13 +102,9 @@ def _refusals(session: Witness, job: Job) -> Iterator[Gate]:
         if author is None:
             continue  # it is told of where it comes from
         held = _HELD_AT[author.point]
-        if queue is not None and not queue.open and _is_about_the_queue(refusal):
+        if queue is not None and not queue.open and refusal.message == not_open(queue).message:
             held = Held.QUEUE
         yield Gate(held, refusal.message, author.plugin, refusal.shortages)
-
-
-def _is_about_the_queue(refusal: Refusal) -> bool:
-    return not refusal.shortages
 
 
 def _silent(session: Witness, job: Job) -> Iterator[Gate]:

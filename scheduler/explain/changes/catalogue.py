@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from scheduler.explain.changes.cards import raise_card_quota
 from scheduler.explain.changes.chips import free_chips
 from scheduler.explain.changes.devices import more_devices, raise_device_limit
 from scheduler.explain.changes.evidence import Evidence
@@ -16,7 +17,6 @@ from scheduler.explain.changes.priority import raise_priority
 from scheduler.explain.changes.queues import (
     create_queue,
     open_queue,
-    raise_card_quota,
     raise_deserved,
     raise_limits,
     raise_resource_quota,

@@ -1,6 +1,7 @@
 """More nodes: as many as it takes like the smallest of those there that would do, or else made to measure."""
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,12 +23,15 @@ from scheduler.explain.changes.mending import mended, mends
 from scheduler.explain.explanation import Held
 from scheduler.explain.nodes import compared, passing, room
 from scheduler.framework.columns import Filter, Scope
+from scheduler.plugins.capacity_card.discovery import MPS_REPLICAS, NVIDIA
 
 _MOST_NODES: Final = 64
 _SPARE: Final = 4
 _LEFT_OUT: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "ownerReferences")
 _BARE: Final[Raw] = {"metadata": {"labels": {HOSTNAME_LABEL: ""}}, "spec": {}, "status": {"allocatable": {}}}
 """What a node is made from where there is none."""
+_GPU: Final = f"{NVIDIA}/gpu"
+_SHARED: Final = re.compile(r"mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _ROOM_FOR_PODS: Final = {"pods": "110"}
 
 
@@ -107,12 +111,18 @@ def _made_to_measure(evidence: Evidence, task: Task, *, bare: bool) -> Model:
 
 
 def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
-    """The labels of a node with the card that a Pod would like best, where it names whole cards."""
-    card = task.cls.annotations.get(CARD_NAME, "").split("|")[0].strip()
-    if not card or "/" in card:
-        return {}
+    """The labels of a node with the card that a Pod would like best: a whole one, or one that is shared or split."""
+    product, _, part = task.cls.annotations.get(CARD_NAME, "").split("|")[0].strip().partition("/")
     asked = [names[d] for d in np.flatnonzero(task.cls.request).tolist() if "/" in names[d]]
-    return {f"{resource}.{key}": text for resource in asked for key, text in (("product", card), ("count", "1"))}
+    if not product or not asked:
+        return {}
+    if not part:
+        return {f"{resource}.{key}": text for resource in asked for key, text in (("product", product), ("count", "1"))}
+    labels = {f"{_GPU}.product": product, f"{_GPU}.count": "1"}
+    shared = _SHARED.fullmatch(part)
+    if shared is not None:
+        labels |= {f"{_GPU}.memory": str(int(shared[1]) * 1024), MPS_REPLICAS: shared[2]}
+    return labels
 
 
 def _with_nodes(evidence: Evidence, model: Model, degree: int) -> Step:

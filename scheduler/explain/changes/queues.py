@@ -1,14 +1,13 @@
 """Changes to queues and quotas: whether there is one, whether it is open, and how much it may have."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
-from scheduler.api.names import CARD_QUOTA, CLOSED_BY_PARENT, CPU, MEMORY
+from scheduler.api.names import CLOSED_BY_PARENT
 from scheduler.api.queue import OPEN, ancestors
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
@@ -16,9 +15,9 @@ from scheduler.explain.amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.changes.evidence import Evidence
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, whole
 from scheduler.explain.explanation import Held
+from scheduler.explain.gates import GUARDING
 from scheduler.explain.turn import used_by
 
-_LIMITING: Final = frozenset({"proportion", "capacity", "capacity-card"})
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
 _SPARE: Final = 4
 """How many times the amount that should do is tried before a limit is given up as not the cause."""
@@ -60,7 +59,7 @@ def _opened(queue: Raw) -> Raw:
 # --- amounts ---
 def raise_limits(evidence: Evidence) -> Iterator[Plan]:
     """Raise the capability of the queue, and of those above it where they are in the way too."""
-    if evidence.plugins() & _LIMITING and evidence.held(Held.ENQUEUE, Held.QUOTA, Held.OVERUSED):
+    if evidence.plugins() & GUARDING and evidence.held(Held.ENQUEUE, Held.QUOTA, Held.OVERUSED):
         yield from _raised(evidence, "capability")
 
 
@@ -152,44 +151,3 @@ def _with_hard(shortage: Shortage, degree: int) -> Step:
         return raw
 
     return Step(text, (Edit(RESOURCE_QUOTA, namespace, name, raised),))
-
-
-def raise_card_quota(evidence: Evidence) -> Iterator[Plan]:
-    if "capacity-card" not in evidence.plugins():
-        return
-    others = {CPU, MEMORY, *evidence.session.dimensions.names}
-    levers = []
-    for shortage in evidence.shortages("Queue"):
-        if shortage.resource not in others:
-            asking = 1 if evidence.job.waiting_for_queue else max(len(evidence.wanted), 1)
-            guess = units(shortage.resource, shortage.asked * asking - shortage.free)
-            change = partial(_with_cards, evidence, shortage)
-            what = f"{shortage.name} {shortage.resource}"
-            levers.append(Lever(ChangeKind.CARD_QUOTA, guess, guess * _SPARE, change, what))
-    if levers:
-        yield tuple(levers)
-
-
-def _with_cards(evidence: Evidence, shortage: Shortage, degree: int) -> Step:
-    queue = evidence.session.queues[shortage.name]
-    names = shortage.resource.split("|")
-    card = next((name for name in names if name in _cards(queue.annotations)), names[0])
-    before = _cards(queue.annotations).get(card, 0)
-
-    def raised(raw: Raw) -> Raw:
-        annotations = raw["metadata"].get("annotations") or {}
-        quota = {**_cards(annotations), card: before + degree}
-        raw["metadata"]["annotations"] = {**annotations, CARD_QUOTA: json.dumps(quota)}
-        return raw
-
-    text = f"queue {shortage.name} needs {degree} {card} more in its card quota ({before + degree} in all)"
-    return Step(text, (Edit(QUEUE, "", shortage.name, raised),))
-
-
-def _cards(annotations: dict[str, str]) -> dict[str, Any]:
-    """The card quota as it is written; nothing of one that cannot be read."""
-    try:
-        quota = json.loads(annotations.get(CARD_QUOTA, "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return quota if isinstance(quota, dict) else {}

@@ -31,7 +31,7 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, Amounts, JobAccount, add
+from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, Amounts, JobAccount, Needs, add
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
 from scheduler.plugins.capacity_card.demand import Demands, Part, joined
@@ -83,6 +83,28 @@ class CapacityCard:
         book = self._books[queue.name]
         cards = [name for name in dict.fromkeys([*book.limits, *book.allocated]) if name not in (CPU, MEMORY)]
         return {name: (book.allocated.get(name, 0.0), book.limit(name)) for name in cards}
+
+    # --- for explanations ---
+    def book(self, queue: str) -> QueueBook | None:
+        """What a queue may have and has."""
+        return self._books.get(queue)
+
+    def needs(self, job: Job, tasks: Sequence[Task]) -> Needs:
+        """What tasks of a job take of card quotas, and as long as it is not let in its minimum at least."""
+        needs: Needs = {}
+        for task in tasks:
+            for part in self._demands.of(task.cls).parts:
+                if part.cards:
+                    needs[part.cards] = needs.get(part.cards, 0.0) + part.amount
+        if job.waiting_for_queue:
+            for names, amount in self._accounts[job.key].minimum.items():
+                if names[0] not in (CPU, MEMORY):
+                    needs[names] = max(needs.get(names, 0.0), amount)
+        return needs
+
+    def canonical(self, card: str) -> str:
+        """The name under which nodes have a card."""
+        return self._inventory.canonical(card)
 
     # --- opening ---
     def _open_books(self) -> dict[str, QueueBook]:

@@ -34,6 +34,56 @@ def test_a_queue_that_is_closed() -> None:
     assert "queue q is Clos" in gate(it, Held.QUEUE).message
 
 
+def test_a_closed_queue_is_named_though_another_plugin_refuses_first() -> None:
+    it = explained(
+        "podgroup", "g", node("n1"), queue("q", state="Closed"), group("h"), pod("h0", "4c", "h", on="n1"),
+        group("g", "q", asks="4c"), pod("p", "4c", "g"), conf=DEFAULT,
+    )  # fmt: skip
+    assert gate(it, Held.QUEUE).message == "queue q is Closed: only an Open queue takes jobs"
+    assert gate(it, Held.ENQUEUE).plugin == "overcommit"
+    assert it.gates[0].held is Held.QUEUE
+
+
+def test_every_plugin_that_would_not_let_a_job_in_is_named() -> None:
+    conf = configuration(["gang", "overcommit", "predicates", "capacity"])
+    it = explained(
+        "podgroup", "g", node("n1"), queue("q", capability="2c"), group("g", "q", asks="6c"), pod("p", "1c", "g"),
+        conf=conf,
+    )  # fmt: skip
+    assert [(gate.held, gate.plugin) for gate in it.gates] == [
+        (Held.ENQUEUE, "overcommit"), (Held.ENQUEUE, "capacity")]  # fmt: skip
+
+
+def test_a_closed_queue_holds_nothing_where_no_plugin_keeps_queues() -> None:
+    it = explained("podgroup", "g", node("n1"), queue("q", state="Closed"), group("g", "q"), pod("p", "9c", "g"))
+    assert {gate.held for gate in it.gates} == {Held.NODES}
+
+
+def test_a_number_of_chips_that_nobody_gives_is_named_though_the_job_is_not_let_in() -> None:
+    ring = {"accelerator-type": "module"}
+    it = explained(
+        "podgroup", "g", node("n1", "8c+8Gi+huawei.com/Ascend910=8", ring), queue("q", state="Closed"),
+        group("g", "q", asks="99c"), pod("p", "1c+huawei.com/Ascend910=3", "g"), conf=DEFAULT,
+    )  # fmt: skip
+    assert gate(it, Held.VALIDITY).plugin == "ascend"
+    assert gate(it, Held.VALIDITY).message.startswith("Pod default/p asks for 3 huawei.com/Ascend910")
+    assert {gate.held for gate in it.gates} == {Held.QUEUE, Held.ENQUEUE, Held.VALIDITY}
+
+
+def test_cards_that_cannot_stand_for_each_other_are_named() -> None:
+    whole = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "4"}
+    sliced = {"nvidia.com/gpu.product": "NVIDIA-H100", "nvidia.com/gpu.count": "4"}
+    either = {CARD_NAME: "NVIDIA-H200|NVIDIA-H100/mig-1g.10gb-mixed"}
+    it = explained(
+        "podgroup", "g", node("n1", "8c+8Gi+nvidia.com/gpu=4", whole),
+        node("n2", "8c+nvidia.com/mig-1g.10gb=4", sliced), group("g", asks="99c"),
+        pod("p", "1c+nvidia.com/gpu=1", "g", annotations=either),
+        conf=configuration(["gang", "overcommit", "predicates", "capacity-card"]),
+    )  # fmt: skip
+    assert gate(it, Held.VALIDITY).plugin == "capacity-card"
+    assert "cannot stand for each other" in gate(it, Held.VALIDITY).message
+
+
 def test_a_job_that_is_not_let_in_is_told_by_which_plugin_and_with_which_numbers() -> None:
     it = explained("podgroup", "g", node("n1"), group("g", asks="6c"), pod("p", "1c", "g"), conf=DEFAULT)
     assert {gate.held for gate in it.gates} == {Held.ENQUEUE}

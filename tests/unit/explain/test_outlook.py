@@ -81,7 +81,8 @@ def test_a_vcjob_is_explained_through_its_pod_group() -> None:
 def test_a_vcjob_that_is_not_let_in_has_no_pods_and_is_told_why() -> None:
     it = explained("job", "train", node("n1", "1c+4Gi"), JOB, conf=DEFAULT, search=True)
     assert (it.outlook, it.size, it.phase) == (Outlook.WAITS, 0, "Pending")
-    assert [(gate.held, gate.plugin) for gate in it.gates] == [(Held.ENQUEUE, "overcommit")]
+    assert [(gate.held, gate.plugin) for gate in it.gates] == [
+        (Held.ENQUEUE, "overcommit"), (Held.ENQUEUE, "proportion")]  # fmt: skip
     assert it.changes
 
 
