@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.api.job import Job
+from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
 from scheduler.explain.circumstances import deadline
@@ -18,6 +19,7 @@ from scheduler.explain.nodes import open_rows
 from scheduler.explain.target import Goal, lacking_roles
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ExtensionPoint
+from scheduler.framework.statement import AllocationError, Statement
 from scheduler.plugins.gang import Gang
 from scheduler.plugins.queues.refusals import not_open
 
@@ -35,10 +37,11 @@ _SHOWN: Final = 5
 def gates(session: Witness, job: Job, goal: Goal) -> list[Gate]:
     """All that holds the job, in the order of ``Held``."""
     _ask_the_rest(session, job)
+    limits = list(_limits(session, job, goal))
     forbidden = list(_forbidden(session, job))
     known = {gate.message for gate in forbidden}
     found = [*_queue(session, job), *(gate for gate in _refusals(session, job) if gate.message not in known)]
-    found += [*forbidden, *_silent(session, job), *deadline(session, job), *_scheduling_gates(job, goal)]
+    found += [*limits, *forbidden, *_silent(session, job), *deadline(session, job), *_scheduling_gates(job, goal)]
     if job.queue in session.queues and not job.waiting_for_queue:
         found += [*_places(session, job), *_gang(job, goal), *_pipelined(session, job)]
         task = _homeless(session, job, goal)
@@ -72,6 +75,59 @@ def _ask_the_rest(session: Witness, job: Job) -> None:
                 if plugin not in refused:
                     function(job)
             return
+
+
+def _limits(session: Witness, job: Job, goal: Goal) -> Iterator[Gate]:
+    """What the queue may not have of the whole gang. A session that gives a gang up takes its Pods back, so the books
+    at its end say nothing of a limit that holds the second Pod or a later one: the plugins are asked once more."""
+    queue = session.queues.get(job.queue)
+    if queue is None or not queue.open or job.waiting_for_queue or ALLOCATABLE in session.refusers:
+        return
+    classes: dict[int, list[Task]] = {}
+    for task in goal.wanted(job, session):
+        if not task.gated:
+            classes.setdefault(task.cls.id, []).append(task)
+    given, statement = dict(job.transaction), Statement(session)
+    try:
+        for tasks in classes.values():
+            gate = _limit(session, queue, job, tasks, statement)
+            if gate is not None:
+                yield gate
+                return
+    finally:
+        statement.discard()
+        job.transaction.clear()
+        job.transaction.update(given)
+
+
+def _limit(session: Witness, queue: Queue, job: Job, tasks: list[Task], statement: Statement) -> Gate | None:
+    """What the queue may not have of tasks of one class, which are placed as far as that and the nodes allow. A plugin
+    may note a refusal on the job instead of its class: that one is among the job's refusals."""
+    cls, known = tasks[0].cls, dict(job.fit_errors)
+    functions = [function for tier in session.functions(ALLOCATABLE) for function in tier]
+    while tasks:
+        rooms = [(int(function(queue, job, cls)), session.plugin_of(function)) for function in functions]
+        noted = job.fit_errors.get(cls.id)
+        job.fit_errors.clear()
+        job.fit_errors.update(known)
+        room, plugin = min(rooms, default=(len(tasks), ""))
+        if room <= 0:
+            if noted is None or not noted.note or noted is known.get(cls.id):
+                return None
+            return Gate(Held.QUOTA, f"{tasks[0].name}: {noted.note}", plugin, noted.note_shortages)
+        rows = session.view(cls, job).choose(min(room, len(tasks)))
+        try:
+            if rows:
+                statement.allocate(job, tasks[: len(rows)], rows)
+        except AllocationError:
+            rows = []
+        if not rows and room < len(tasks):
+            message = f"queue {queue.name} may be given {room} more of these Pods, and {len(tasks)} are needed"
+            return Gate(Held.QUOTA, message, plugin)
+        if not rows:
+            return None
+        tasks = tasks[len(rows) :]
+    return None
 
 
 def _forbidden(session: Witness, job: Job) -> Iterator[Gate]:
@@ -138,8 +194,8 @@ def _scheduling_gates(job: Job, goal: Goal) -> Iterator[Gate]:
 def _places(session: Witness, job: Job) -> Iterator[Gate]:
     """Why Pods found no node: a quota that a plugin noted on a class, or the nodes themselves."""
     for cls, errors in job.fit_errors.items():
-        task = next((t for t in job.of(TaskStatus.PENDING).values() if t.cls.id == cls), None)
-        if task is None or task.uid in job.transaction:
+        task = next((t for t in job.of(TaskStatus.PENDING).values() if t.cls.id == cls and not _found(job, t)), None)
+        if task is None:
             continue
         if errors.note:
             plugins = session.refusers.get(ALLOCATABLE, [])
@@ -176,8 +232,12 @@ def _gang(job: Job, goal: Goal) -> Iterator[Gate]:
 
 def placeable(job: Job) -> int:
     """Pods that were given a node and had to give it back because their gang did not come about."""
-    pending = job.of(TaskStatus.PENDING)
-    return sum(1 for uid in pending if job.transaction.get(uid, (None,))[0] is TaskStatus.ALLOCATED)
+    return sum(_found(job, task) for task in job.of(TaskStatus.PENDING).values())
+
+
+def _found(job: Job, task: Task) -> bool:
+    """Whether a task was given a node in the session, and had to give it back."""
+    return job.transaction.get(task.uid, (None,))[0] is TaskStatus.ALLOCATED
 
 
 def _pipelined(session: Witness, job: Job) -> Iterator[Gate]:

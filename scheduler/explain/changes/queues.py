@@ -59,7 +59,7 @@ def _opened(queue: Raw) -> Raw:
 # --- amounts ---
 def raise_limits(evidence: Evidence) -> Iterator[Plan]:
     """Raise the capability of the queue, and of those above it where they are in the way too."""
-    if evidence.plugins() & GUARDING and evidence.held(Held.ENQUEUE, Held.QUOTA, Held.OVERUSED):
+    if evidence.plugins() & GUARDING:
         yield from _raised(evidence, "capability")
 
 
