@@ -61,13 +61,14 @@ def less(
     documents = list(change.documents)
     there = {(raw["kind"], raw["metadata"]["name"]): raw for raw in objects}
     for document in documents:
-        if _node_of(document, documents):
-            continue  # it goes with its node
+        if _node_of(document, documents) or _asks(document):
+            continue  # it goes with its node, or with the other Pods
         others = [other for other in documents if other is not document and _node_of(other, [document]) is None]
         smaller = list(_smaller(document, there.get((document["kind"], document["metadata"]["name"]), {})))
         for version in smaller or [None]:
             yield others + ([version] if version else []), change.arguments
     yield from ((others, change.arguments) for others in _less_important(documents, objects))
+    yield from ((others, change.arguments) for others in _asking_more(documents, there))
     before = {option.name: option.arguments for tier in configuration.tiers for option in tier}
     for plugin, given in change.arguments.items():
         for key, value in given.items():
@@ -80,6 +81,37 @@ def _node_of(document: Raw, documents: list[Raw]) -> str | None:
     names = {raw["metadata"]["name"] for raw in documents if raw["kind"] == "Node" and raw is not document}
     own = document["metadata"]["name"] if document["kind"] == "CSINode" else document.get("spec", {}).get("nodeName")
     return own if own in names else None
+
+
+def _asks(document: Raw) -> bool:
+    """Whether a document is about what Pods ask for, or announce."""
+    containers = document["kind"] == "Pod" and "containers" in document.get("spec", {})
+    return containers or (document["kind"] == "PodGroup" and "minResources" in document.get("spec", {}))
+
+
+def _asking_more(documents: list[Raw], there: dict[tuple[str, str], Raw]) -> Iterator[list[Raw]]:
+    """With Pods that ask for one unit more of one of the resources of which they are to ask for less."""
+    asking = [raw for raw in documents if raw["kind"] == "Pod" and _asks(raw)]
+    for resource in sorted({r for raw in asking for r in _requests(raw)}):
+        more = [
+            _with_one_more(raw, there["Pod", raw["metadata"]["name"]], resource) for raw in documents if raw in asking
+        ]
+        if any(new != old for new, old in zip(more, asking, strict=True)):
+            yield [*(raw for raw in documents if raw not in asking), *more]
+
+
+def _with_one_more(document: Raw, before: Raw, resource: str) -> Raw:
+    result = copy.deepcopy(document)
+    asked, old = _requests(result), _requests(before).get(resource, "0")
+    if resource not in asked or parse_quantity(asked[resource], 1000) == parse_quantity(old, 1000):
+        return document
+    asked[resource] = _one_less(resource, asked[resource], -1)
+    return result
+
+
+def _requests(pod: Raw) -> Raw:
+    requests: Raw = pod["spec"]["containers"][0]["resources"]["requests"]
+    return requests
 
 
 def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
@@ -151,10 +183,10 @@ def _minutes(clock: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-def _one_less(resource: str, text: str) -> str:
+def _one_less(resource: str, text: str, units: int = 1) -> str:
     if resource == "cpu":
-        return format_milli(parse_quantity(text, 1000) - 1)
-    return str(parse_quantity(text) - (2**20 if resource == "memory" else 1))
+        return format_milli(parse_quantity(text, 1000) - units)
+    return str(parse_quantity(text) - units * (2**20 if resource == "memory" else 1))
 
 
 def _with(document: Raw, path: tuple[str, ...], key: str, value: Any, before: Any) -> Raw | None:

@@ -22,6 +22,7 @@ from scheduler.explain.changes.queues import (
     raise_resource_quota,
     raise_weight,
 )
+from scheduler.explain.changes.requests import ask_for_less
 from scheduler.explain.changes.volumes import more_attachments, more_storage, more_volumes
 from scheduler.explain.changes.zones import use_loans
 
@@ -53,6 +54,7 @@ _KINDS: Final[tuple[Callable[[Evidence], Iterator[Plan]], ...]] = (
     more_nodes,
     raise_priority,
     delete_others,
+    ask_for_less,
 )
 
 

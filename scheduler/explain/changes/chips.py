@@ -54,8 +54,8 @@ def free_chips(evidence: Evidence) -> Iterator[Plan]:
             row, mask = place
             chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
             free[row] = -1  # taken: the next Pod goes elsewhere
-        besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else ()
-    if chips:
+        besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
+    if chips and besides is not None:
         whole = int(asking[0].cls.request[position]) // _MILLI
         yield (Lever(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)), *besides)
 

@@ -14,7 +14,7 @@ Transform = Callable[[Raw], Raw | None]
 class ChangeKind(Enum):
     """What kinds of changes there are, in the order in which they are preferred: first what only the owner of the job
     or the queue has to write, then arguments, then what needs labels and taints, then free amounts, devices and
-    volumes, then new machines, and last what others would lose."""
+    volumes, then new machines, then what others would lose, and last what the job would have less of."""
 
     GATES = "scheduling gates"
     MINIMUM = "minMember"
@@ -44,6 +44,7 @@ class ChangeKind(Enum):
     NODES = "nodes"
     PRIORITY = "priority"
     DELETE = "delete"
+    REQUEST = "request of the job"
 
 
 @dataclass(frozen=True, slots=True)

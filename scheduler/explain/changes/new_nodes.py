@@ -63,7 +63,9 @@ def more_nodes(evidence: Evidence) -> Iterator[Plan]:
         models = [there] if there is not None else []
         if not models and asking:
             forms = (False, True) if len(evidence.rows) else (True,)
-            models = [_made_to_measure(evidence, asking[0], bare=bare) for bare in forms]
+            models = [
+                _made_to_measure(evidence, asking[0], bare=bare) for bare in forms if _exists(evidence, asking[0])
+            ]
         number = len(left)
     for model in models:
         guess = max(-(-number // model.fits), 1) if model.fits else 1
@@ -90,6 +92,16 @@ def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:
     row = int(rows[weighed.argmin()])
     original = evidence.cluster.server.find(NODE, "", nodes.names[row]) or _BARE
     return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0]) if asking else 0)
+
+
+def _exists(evidence: Evidence, task: Task) -> bool:
+    """Whether of everything that a task asks for there is a node with as much, or none with any."""
+    nodes, rows = evidence.session.nodes, evidence.rows
+    if not len(rows):
+        return True
+    dims = compared(task.cls)
+    largest = nodes.allocatable[dims][:, rows].max(axis=1)
+    return bool(((task.cls.request[dims] <= largest) | (largest == 0)).all())
 
 
 def _made_to_measure(evidence: Evidence, task: Task, *, bare: bool) -> Model:

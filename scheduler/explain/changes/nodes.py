@@ -58,8 +58,8 @@ def _mend_edit(mend: Mend) -> Edit:
 
 
 def free_amounts(evidence: Evidence) -> Iterator[Plan]:
-    """More of what is short on the one node where that is least; on one that has to be made fit first only if there is
-    no other."""
+    """More of what is short on the one node where that is least, as far as there are machines of that size; on a node
+    that has to be made fit first only if there is no other."""
     session = evidence.session
     with evidence.crowded() as left:
         if not left:
@@ -82,6 +82,11 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
         for task in left:
             need += task.cls.request
         short = np.maximum(need[dims][:, np.newaxis] - session.nodes.idle[dims][:, rows], 0)
+        largest = session.nodes.allocatable[dims][:, evidence.rows].max(axis=1)
+        exists = (session.nodes.allocatable[dims][:, rows] + short <= largest[:, np.newaxis]).all(axis=0)
+        rows, short = rows[exists], short[:, exists]
+        if not len(rows):
+            return
         weighed = (short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0)
         row = int(rows[int(weighed.argmin())])
         levers = amounts_on(evidence, row, left)
@@ -102,18 +107,21 @@ def _in_hyper_node(evidence: Evidence) -> Iterator[Plan]:
         guess = units(shortage.resource, shortage.missing)
         if d is not None and len(rows) and guess > 0:
             row = int(rows[session.nodes.idle[d, rows].argmax()])
-            levers.append(_amount_lever(evidence, row, d, guess))
+            if guess <= _growth(evidence, row, d):
+                levers.append(_amount_lever(evidence, row, d, guess))
     if levers:
         yield tuple(levers)
 
 
-def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Lever]:
-    """What a node lacks for all the tasks, ``without`` one resource."""
+def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Lever] | None:
+    """What a node lacks for all the tasks, ``without`` one resource; None: no node there is that large."""
     session, levers = evidence.session, []
     for d in sorted({d for task in tasks for d in compared(task.cls)} | {PODS_INDEX}):
         resource, need = session.dimensions.names[d], sum(float(task.cls.request[d]) for task in tasks)
         guess = units(resource, need - float(session.nodes.idle[d, row]))
         if guess > 0 and d != without:
+            if guess > _growth(evidence, row, d):
+                return None
             levers.append(_amount_lever(evidence, row, d, guess))
     return levers
 
@@ -121,7 +129,18 @@ def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int
 def _amount_lever(evidence: Evidence, row: int, d: int, guess: int) -> Lever:
     nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
     change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
-    return Lever(ChangeKind.AMOUNT, guess, guess * _SPARE, change, resource, grain_of(resource))
+    most = max(guess, min(guess * _SPARE, _growth(evidence, row, d)))
+    return Lever(ChangeKind.AMOUNT, guess, most, change, resource, grain_of(resource))
+
+
+def _growth(evidence: Evidence, row: int, d: int) -> int:
+    """Units by which the node may grow: to what the largest node there has."""
+    nodes = evidence.session.nodes
+    return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit_of(_name(evidence, d)))
+
+
+def _name(evidence: Evidence, d: int) -> str:
+    return evidence.session.dimensions.names[d]
 
 
 def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:

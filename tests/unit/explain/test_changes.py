@@ -3,9 +3,10 @@
 import json
 
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
+from scheduler.explain.explanation import Held
 from scheduler.framework.configuration import parse_configuration
 from tests.builders import Raw, configuration, group, node, pod, pods, queue
-from tests.unit.explain.worlds import PLAIN, changes, explained
+from tests.unit.explain.worlds import LARGE, PLAIN, changes, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
 
@@ -124,12 +125,12 @@ def test_a_label_that_says_something_else_is_left_as_it_is() -> None:
 
 
 def test_amounts_are_to_be_freed_where_fewest_are_missing() -> None:
-    found = changes("g", node("n1", "2c+8Gi"), node("n2", "3c+1Gi"), group("g"), pod("p", "4c+3Gi", "g"))
+    found = changes("g", node("n1", "2c+8Gi"), node("n2", "3c+1Gi"), *LARGE, group("g"), pod("p", "4c+3Gi", "g"))
     assert found[0] == "2 cpu more on node n1"
 
 
 def test_several_amounts_are_to_be_freed_on_one_node_where_several_are_missing() -> None:
-    found = changes("g", node("n1", "2c+1Gi"), group("g"), pod("p", "4c+3Gi", "g"))
+    found = changes("g", node("n1", "2c+1Gi"), *LARGE, group("g"), pod("p", "4c+3Gi", "g"))
     assert found[0] == "2 cpu more on node n1 and 2Gi memory more on node n1"
 
 
@@ -174,7 +175,9 @@ def test_chips_of_one_ring_are_to_be_freed_and_their_holder_is_named() -> None:
 
 def test_where_several_things_are_in_the_way_all_of_them_are_named_and_nothing_else() -> None:
     closed = queue("q", capability="1c", state="Closed")
-    found = changes("g", node("n1", "2c+8Gi"), closed, group("g", "q"), pod("p", "3c", "g", gated=True), conf=CAPACITY)
+    found = changes(
+        "g", node("n1", "2c+8Gi"), *LARGE, closed, group("g", "q"), pod("p", "3c", "g", gated=True), conf=CAPACITY
+    )
     assert found == [
         "remove the scheduling gates of 1 Pod: p and open queue q and raise queue q's capability cpu from 1 to 3 and "
         "1 cpu more on node n1"
@@ -200,7 +203,7 @@ def test_nothing_is_claimed_where_nothing_helps() -> None:
 
 
 def test_a_change_comes_as_documents_that_can_be_tried() -> None:
-    it = explained("podgroup", "g", node("n1"), group("g"), pod("p", "6c", "g"), search=True)
+    it = explained("podgroup", "g", node("n1"), *LARGE, group("g"), pod("p", "6c", "g"), search=True)
     (document,) = it.changes[0].documents
     assert document == {
         "apiVersion": "v1",
@@ -220,4 +223,96 @@ def test_more_may_be_promised_where_that_is_what_is_in_the_way() -> None:
 
 
 def test_configurations_without_queues_are_explained_too() -> None:
-    assert changes("g", node("n1"), group("g"), pod("p", "5c", "g"), conf=PLAIN)[0] == "1 cpu more on node n1"
+    found = changes("g", node("n1"), *LARGE, group("g"), pod("p", "5c", "g"), conf=PLAIN)
+    assert found[0] == "1 cpu more on node n1"
+
+
+# --- what a person can carry out --------------------------------------------------------------------------------------
+def test_no_node_is_to_grow_beyond_the_largest_there_is() -> None:
+    nodes = [node(f"n{number}") for number in range(3)]
+    assert changes("g", *nodes, group("g"), pod("p", "403c", "g")) == ["let Pod default/p ask for 4 cpu instead of 403"]
+    found = changes("g", node("n9", "8c+8Gi"), *nodes, group("g"), pod("p", "9c", "g"))
+    assert not any("more" in text for text in found)
+
+
+def test_new_nodes_have_a_size_that_exists() -> None:
+    used = [group("h"), pod("h-0", "3c", "h", on="n0", priority=9)]
+    found = changes("g", node("n0"), *used, group("g"), pod("p", "3c", "g"))
+    assert found == [
+        "1 node like n0 more",
+        "delete PodGroup default/h (1 Pod in queue default, priority 0)",
+        "let Pod default/p ask for 1 cpu instead of 3",
+    ]
+
+
+def test_all_pods_of_a_gang_are_to_ask_for_as_much_less_as_lets_them_fit() -> None:
+    found = changes("g", node("n0"), node("n1"), group("g", minimum=4), pods("p", 4, "5c", "g"))
+    assert found == ["let each of 4 Pods of PodGroup default/g ask for 2 cpu instead of 5"]
+
+
+def test_what_the_pod_group_announces_is_to_shrink_with_what_its_pods_ask_for() -> None:
+    conf = configuration(["gang", "overcommit", "predicates"])
+    it = explained("podgroup", "g", node("n0"), group("g", asks="9c"), pod("p", "9c", "g"), conf=conf, search=True)
+    (change,) = it.changes
+    assert change.text == "let Pod default/p ask for 4 cpu instead of 9"
+    assert {document["kind"] for document in change.documents} == {"Pod", "PodGroup"}
+
+
+def test_a_number_of_chips_that_nobody_gives_is_to_be_another() -> None:
+    ring = {"accelerator-type": "module"}
+    found = changes(
+        "g", node("n1", "8c+8Gi+huawei.com/Ascend910=8", ring), group("g"), pod("p", "1c+huawei.com/Ascend910=3", "g"),
+        conf=configuration(["gang", "predicates", "ascend"]),
+    )  # fmt: skip
+    assert found == ["let Pod default/p ask for 2 huawei.com/Ascend910 instead of 3"]
+
+
+# --- card quotas ------------------------------------------------------------------------------------------------------
+def carded(name: str, card: str, number: int = 4) -> Raw:
+    labels = {"nvidia.com/gpu.product": card, "nvidia.com/gpu.count": str(number)}
+    return node(name, f"8c+8Gi+nvidia.com/gpu={number}", labels)
+
+
+def with_cards(name: str, quota: Raw) -> Raw:
+    made = queue(name)
+    made["metadata"]["annotations"] = {CARD_QUOTA: json.dumps(quota)}
+    return made
+
+
+CARDS = configuration(["gang", "predicates", "capacity-card"])
+EITHER = {CARD_NAME: "NVIDIA-H200|NVIDIA-L40S"}
+
+
+def test_the_quota_of_a_card_that_a_gang_may_choose_is_to_be_raised() -> None:
+    found = changes(
+        "g", carded("n1", "NVIDIA-L40S"), with_cards("q", {"NVIDIA-L40S": 1}), group("g", "q", 2),
+        pods("p", 2, "1c+nvidia.com/gpu=1", "g", annotations=EITHER), conf=CARDS,
+    )  # fmt: skip
+    assert found[0] == "queue q needs 1 NVIDIA-L40S more in its card quota (2 in all)"
+
+
+def test_a_quota_that_lets_in_a_part_of_the_gang_is_named_and_raised() -> None:
+    objects = (
+        carded("n1", "NVIDIA-H200"), with_cards("q", {"NVIDIA-H200": 3}), group("g", "q", 4),
+        pods("p", 4, "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}),
+    )  # fmt: skip
+    it = explained("podgroup", "g", *objects, conf=CARDS, search=True)
+    assert Held.QUOTA in {gate.held for gate in it.gates}
+    assert it.changes[0].text == "queue q needs 1 NVIDIA-H200 more in its card quota (4 in all)"
+
+
+def test_a_quota_with_an_odd_number_in_it_is_written_anew() -> None:
+    found = changes(
+        "g", carded("n1", "NVIDIA-H200"), with_cards("q", {"NVIDIA-H200": "three"}), group("g", "q"),
+        pod("p", "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}), conf=CARDS,
+    )  # fmt: skip
+    assert found[0] == "queue q needs 1 NVIDIA-H200 more in its card quota (1 in all)"
+
+
+def test_a_node_with_a_slice_of_a_card_that_no_node_has_is_to_be_added() -> None:
+    slice_ = "NVIDIA-H200/mig-1g.18gb-mixed"
+    found = changes(
+        "g", node("n1"), with_cards("q", {slice_: 1}), group("g", "q"),
+        pod("p", "1c+nvidia.com/mig-1g.18gb=1", "g", annotations={CARD_NAME: slice_}), conf=CARDS,
+    )  # fmt: skip
+    assert found[0] == "1 node like n1 more, with 1 nvidia.com/mig-1g.18gb, card NVIDIA-H200"

@@ -112,4 +112,4 @@ def test_more_pods_of_a_gang_that_runs_wait_for_a_place_of_their_own() -> None:
         "podgroup", "g", node("n1"), group("g"), pods("p", 2, "2c", "g", on="n1"), pod("p-2", "2c", "g"), search=True
     )
     assert (it.outlook, it.placed, it.size) == (Outlook.WAITS, 2, 3)
-    assert it.changes[0].text == "2 cpu more on node n1"
+    assert it.changes[0].text == "1 node like n1 more"

@@ -2,7 +2,7 @@
 
 from scheduler.explain.explanation import Held
 from tests.builders import Raw, group, node, pod
-from tests.unit.explain.worlds import changes, explained
+from tests.unit.explain.worlds import LARGE, changes, explained
 from tests.unit.plugins.predicates.volumes.stock import (
     DRIVER,
     STORAGE,
@@ -109,11 +109,11 @@ def test_where_a_volume_is_local_room_is_to_be_made_on_its_node() -> None:
         user("p", "data", asks="2c"),
     )  # fmt: skip
     assert told(*objects) == ["p: claim data is bound to volume v (volumes let it onto 1 of 2 nodes)"]
-    assert changes("g", *objects)[0] == "1 cpu more on node n1"
+    assert changes("g", *LARGE, *objects)[0] == "1 cpu more on node n1"
 
 
 def test_claims_that_can_be_served_everywhere_are_not_what_holds_a_pod() -> None:
     objects = (*NODES, storage_class("fast", DRIVER), claim("data", "8Gi", "fast"), group("g"))
     full = user("p", "data", asks="9c")
     assert told(*objects, full) == []
-    assert changes("g", *objects, full)[0] == "5 cpu more on node n1"
+    assert changes("g", *LARGE, *objects, full)[0] == "5 cpu more on node n1"
