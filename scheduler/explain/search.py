@@ -3,7 +3,7 @@
 Each plan of the catalogue is tried alone, at the size that should do by the numbers, then at the largest that makes
 sense. What works is made smaller, lever by lever, until one unit less of any does not work. If no plan works alone,
 more than one thing is in the way: all plans are tried at once, what can be left out is left out, the least welcome
-first, and what holds the job after that is looked at in turn.
+first, and what holds the job after that is looked at in turn. That its Pods do with less is tried last.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import Evidence, Lever, Plan, Step, catalogue
+from scheduler.explain.changes import ChangeKind, Evidence, Lever, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates
 from scheduler.explain.laboratory import Laboratory, OutOfTrialsError, merged
@@ -38,20 +38,28 @@ class _Search:
     def run(self) -> list[Change]:
         found: list[Change] = []
         plans = self._plans(self._settled)
+        others = [plan for plan in plans if not _for_less(plan)]
         try:
-            for plan in plans:
-                if any(set(known.kinds) == {lever.kind.value for lever in plan} for known in found):
-                    continue  # one way of a kind will do
-                change = self._minimised(plan)
-                if change is not None:
-                    found.append(change)
-                if len(found) == ENOUGH:
-                    break
+            self._alone(others, found)
+            if not found:
+                found += self._together(others, _for_less)
+            self._alone([plan for plan in plans if _for_less(plan)], found)
             if not found:
                 found += self._together(plans)
         except OutOfTrialsError:
             pass
         return found
+
+    def _alone(self, plans: list[Plan], found: list[Change]) -> None:
+        """Add to what was found the plans that do alone, one of a kind, until that is enough."""
+        for plan in plans:
+            if len(found) == ENOUGH:
+                return
+            if any(set(known.kinds) == {lever.kind.value for lever in plan} for known in found):
+                continue
+            change = self._minimised(plan)
+            if change is not None:
+                found.append(change)
 
     def _plans(self, simulation: Simulation) -> list[Plan]:
         """The plans for what holds the job at the end of the last session."""
@@ -62,8 +70,8 @@ class _Search:
         held = gates(session, job, self._goal)
         return list(catalogue(Evidence(self._settled.cluster, session, job, self._goal, held)))
 
-    def _together(self, plans: list[Plan]) -> list[Change]:
-        """All plans at once, and what is in the way behind them."""
+    def _together(self, plans: list[Plan], left_out: Callable[[Plan], bool] = lambda plan: False) -> list[Change]:
+        """All plans at once, and what is in the way behind them, but for the plans ``left_out``."""
         pile: list[Plan] = []
         for _ in range(_LAYERS):
             known = {lever.key for plan in pile for lever in plan}
@@ -79,7 +87,7 @@ class _Search:
                 change = self._minimised(tuple(needed))
                 return [] if change is None else [change]
             after = self._laboratory.after([lever.at(lever.most) for plan in pile for lever in plan])
-            plans = [] if after is None else self._plans(after)
+            plans = [] if after is None else [plan for plan in self._plans(after) if not left_out(plan)]
         return []
 
     def _thinned(self, pile: list[Plan]) -> list[Plan]:
@@ -137,6 +145,11 @@ class _Search:
         text = " and ".join(step.text for step in steps)
         documents = tuple(self._laboratory.documents(steps))
         return Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
+
+
+def _for_less(plan: Plan) -> bool:
+    """Whether the job would have to do with less than it asks for, which is the last resort."""
+    return any(lever.kind is ChangeKind.REQUEST for lever in plan)
 
 
 def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool) -> int:

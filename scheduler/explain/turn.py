@@ -1,7 +1,5 @@
 """Where a job stands among those of its queue that wait, and what its queue and those above it use and may have."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from scheduler.api.job import Job
@@ -53,14 +51,13 @@ def queue_numbers(session: Session, job: Job) -> list[QueueNumbers]:
 
 def used_by(session: Session, name: str) -> Vector:
     """What the jobs of a queue, and of those below it, hold."""
-    used = session.dimensions.zeros()
-    for job in _below(session, name):
-        used += job.allocated
+    used, queues = session.dimensions.zeros(), below(session, name)
+    for job in session.jobs.values():
+        if job.queue in queues:
+            used += job.allocated
     return used
 
 
-def _below(session: Session, name: str) -> Iterable[Job]:
-    """The jobs of a queue and of those below it."""
-    for job in session.jobs.values():
-        if job.queue == name or (job.queue in session.queues and name in ancestors(session.queues, job.queue)):
-            yield job
+def below(session: Session, name: str) -> set[str]:
+    """A queue and those below it."""
+    return {name, *(other for other in session.queues if name in ancestors(session.queues, other))}

@@ -16,6 +16,7 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain import Change, Explanation, Outlook, explain, with_arguments
 from scheduler.framework.configuration import Configuration
 from tests.builders import NAME, Raw, manifests
+from tests.property import card_clusters
 from tests.property.clusters import CONFIGURATIONS, cluster
 
 
@@ -226,6 +227,31 @@ def first_that_waits(objects: list[Raw], configuration: Configuration) -> tuple[
             if found.outlook is Outlook.WAITS:
                 return name, found
     return "", None
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_where_quotas_of_cards_are_in_the_way_a_change_is_found_if_any_remedy_helps(seed: int) -> None:
+    random = Random(seed)
+    configuration = card_clusters.CONFIGURATIONS[random.choice(list(card_clusters.CONFIGURATIONS))]
+    objects = card_clusters.card_cluster(random)
+    for name, explanation in all_that_wait(objects, configuration):
+        if not explanation.changes:
+            for documents in card_clusters.remedies(objects, name):
+                helps = runs_after(objects, configuration, name, documents, {})
+                assert not helps, f"{name}: no change was found, but this helps: {documents}"
+        for change in explanation.changes:
+            told = f"{name}: {change.text}"
+            assert runs_after(objects, configuration, name, list(change.documents), change.arguments), told
+
+
+def all_that_wait(objects: list[Raw], configuration: Configuration) -> Iterator[tuple[str, Explanation]]:
+    for raw in objects:
+        if raw["kind"] == "PodGroup":
+            name = raw["metadata"]["name"]
+            simulation = Simulation(manifests(*copy.deepcopy(objects)), configuration, [NAME])
+            found = explain(simulation, "podgroup", "default", name)
+            if found.outlook is Outlook.WAITS:
+                yield name, found
 
 
 def test_nearly_every_job_that_waits_is_told_a_way_out() -> None:

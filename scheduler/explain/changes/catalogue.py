@@ -13,7 +13,7 @@ from scheduler.explain.changes.lever import Plan
 from scheduler.explain.changes.loads import raise_overcommit, raise_thresholds
 from scheduler.explain.changes.new_nodes import more_nodes
 from scheduler.explain.changes.nodes import free_amounts, mend_nodes
-from scheduler.explain.changes.priority import raise_priority
+from scheduler.explain.changes.priority import go_first, raise_priority
 from scheduler.explain.changes.queues import (
     create_queue,
     open_queue,
@@ -54,6 +54,7 @@ _KINDS: Final[tuple[Callable[[Evidence], Iterator[Plan]], ...]] = (
     more_nodes,
     raise_priority,
     delete_others,
+    go_first,
     ask_for_less,
 )
 

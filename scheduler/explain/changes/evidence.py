@@ -1,7 +1,7 @@
 """What a session showed about a job that waits: the Pods it would take to reach its goal, and which of them find no
 node even if no queue stands in the way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -45,6 +45,16 @@ class Evidence:
             need = need + task.cls.request
         if self.job.min_resources is not None and self.job.waiting_for_queue:
             need = np.maximum(need, self.job.min_resources)
+        return need
+
+    def others_need(self, queues: Collection[str] | None = None) -> Vector:
+        """What other jobs wait for, of the queues given or of all: those whose turn comes first take their part of what
+        is added."""
+        need: Vector = self.session.dimensions.zeros()
+        for other in self.session.jobs.values():
+            if other is not self.job and (queues is None or other.queue in queues):
+                announced = other.min_resources if other.waiting_for_queue else None
+                need += other.pending if announced is None else np.maximum(other.pending, announced)
         return need
 
     @property

@@ -26,6 +26,8 @@ from scheduler.framework.columns import Filter, Scope
 from scheduler.plugins.capacity_card.discovery import MPS_REPLICAS, NVIDIA
 
 _MOST_NODES: Final = 64
+_MOST_WITH_OTHERS: Final = 512
+"""So many nodes are tried where other jobs take the first of them."""
 _SPARE: Final = 4
 _LEFT_OUT: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "ownerReferences")
 _BARE: Final[Raw] = {"metadata": {"labels": {HOSTNAME_LABEL: ""}}, "spec": {}, "status": {"allocatable": {}}}
@@ -70,7 +72,18 @@ def more_nodes(evidence: Evidence) -> Iterator[Plan]:
     for model in models:
         guess = max(-(-number // model.fits), 1) if model.fits else 1
         change = partial(_with_nodes, evidence, model)
-        yield (Lever(ChangeKind.NODES, guess, max(guess * _SPARE, _MOST_NODES), change, model.name or "bare"),)
+        most = max(guess * _SPARE, _MOST_NODES, min(guess + 2 * _for_others(evidence, model), _MOST_WITH_OTHERS))
+        yield (Lever(ChangeKind.NODES, guess, most, change, model.name or "bare"),)
+
+
+def _for_others(evidence: Evidence, model: Model) -> int:
+    """How many such nodes would do for all that the other jobs wait for."""
+    row = evidence.session.nodes.index.get(model.name)
+    if row is None:
+        return 0
+    need, offered = evidence.others_need(), evidence.session.nodes.allocatable[:, row]
+    asked = (need > 0) & (offered > 0)
+    return int(np.ceil(need[asked] / offered[asked]).max(initial=0))
 
 
 def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:

@@ -1,4 +1,4 @@
-"""A higher priority for the job: at which one others would have to make room for it."""
+"""A higher priority for the job: at which one others would have to make room for it, or let it go first."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,26 +6,49 @@ from typing import Final
 
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
 from scheduler.api.objects import PriorityClass
+from scheduler.explain.changes.cards import raise_card_quota
 from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.jobs import owner_of
+from scheduler.explain.changes.jobs import delete_others, owner_of
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.changes.new_nodes import more_nodes
+from scheduler.explain.changes.queues import raise_limits
+from scheduler.explain.turn import turn
 from scheduler.plugins.priority import Priority
 
 _HIGHEST: Final = 1_000_000_000
 """Beyond are the priorities of the system."""
+_FEW: Final = 2
+"""So many jobs whose turn comes first get what they wait for as well."""
 _EVICTING: Final = ("preempt", "gangpreempt")
 
 
 def raise_priority(evidence: Evidence) -> Iterator[Plan]:
     """Give the job the priority of others of its queue, or one more: nothing differs in between."""
-    session, job = evidence.session, evidence.job
-    if session.plugin(Priority) is None or not any(map(session.configuration.has_action, _EVICTING)):
+    lever = _lever(evidence)
+    if lever is not None and any(map(evidence.session.configuration.has_action, _EVICTING)):
+        yield (lever,)
+
+
+def go_first(evidence: Evidence) -> Iterator[Plan]:
+    """Let the job have its turn before many others, together with what is lacking: these would take what is added."""
+    lever, place = _lever(evidence), turn(evidence.session, evidence.job)
+    if lever is None or place is None or len(place.before) <= _FEW:
         return
+    for added in (raise_card_quota, raise_limits, more_nodes, delete_others):
+        for plan in added(evidence):
+            yield (lever, *plan)
+
+
+def _lever(evidence: Evidence) -> Lever | None:
+    session, job = evidence.session, evidence.job
+    if session.plugin(Priority) is None:
+        return None
     others = {other.priority for other in session.jobs.values() if other.queue == job.queue and other is not job}
     steps = sorted({p for q in others for p in (q, q + 1) if job.priority < p <= _HIGHEST})
-    if steps:
-        guess = next((i for i, p in enumerate(steps, start=1) if p - 1 in others), len(steps))
-        yield (Lever(ChangeKind.PRIORITY, guess, len(steps), partial(_with_priority, evidence, steps)),)
+    if not steps:
+        return None
+    guess = next((i for i, p in enumerate(steps, start=1) if p - 1 in others), len(steps))
+    return Lever(ChangeKind.PRIORITY, guess, len(steps), partial(_with_priority, evidence, steps))
 
 
 def _with_priority(evidence: Evidence, steps: list[int], degree: int) -> Step:

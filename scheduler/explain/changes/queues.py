@@ -16,7 +16,7 @@ from scheduler.explain.changes.evidence import Evidence
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, whole
 from scheduler.explain.explanation import Held
 from scheduler.explain.gates import GUARDING
-from scheduler.explain.turn import used_by
+from scheduler.explain.turn import below, used_by
 
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
 _SPARE: Final = 4
@@ -78,7 +78,7 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
     levers = []
     for at in (name, *(ancestors(session.queues, name) if field == "capability" else ())):
         amounts = getattr(session.queues[at], field)
-        used = used_by(session, at)
+        used, others = used_by(session, at), evidence.others_need(below(session, at))
         for d in np.flatnonzero(need).tolist():
             resource, now = session.dimensions.names[d], float(amounts[d])
             if d == PODS_INDEX or np.isinf(now):
@@ -87,7 +87,8 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
             if missing > 0:
                 change = partial(_with_amount, at, field, resource, now)
                 what, grain = f"{at} {resource}", grain_of(resource)
-                levers.append(Lever(_RAISED[field], missing, missing * _SPARE, change, what, grain))
+                most = missing * _SPARE + units(resource, float(others[d]))
+                levers.append(Lever(_RAISED[field], missing, most, change, what, grain))
     if levers:
         yield tuple(levers)
 

@@ -6,9 +6,10 @@ from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
 from scheduler.explain.explanation import Held
 from scheduler.framework.configuration import parse_configuration
 from tests.builders import Raw, configuration, group, node, pod, pods, queue
-from tests.unit.explain.worlds import LARGE, PLAIN, changes, explained
+from tests.unit.explain.worlds import DEFAULT, LARGE, PLAIN, changes, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
+ORDERED = configuration(["priority", "gang", "predicates", "capacity"])
 
 
 def test_a_queue_that_is_missing_is_to_be_created() -> None:
@@ -316,3 +317,35 @@ def test_a_node_with_a_slice_of_a_card_that_no_node_has_is_to_be_added() -> None
         pod("p", "1c+nvidia.com/mig-1g.18gb=1", "g", annotations={CARD_NAME: slice_}), conf=CARDS,
     )  # fmt: skip
     assert found[0] == "1 node like n1 more, with 1 nvidia.com/mig-1g.18gb, card NVIDIA-H200"
+
+
+# --- behind others ----------------------------------------------------------------------------------------------------
+def behind(number: int, *objects: Raw, place: str = "default") -> list[Raw]:
+    """A gang whose turn comes after so many equal ones, where nothing is free."""
+    made = [*objects, group("r", place), pod("r-0", "4c", "r", on="n0", priority=9)]
+    for name in [*(f"h{i:03}" for i in range(number)), "g"]:
+        made += [group(name, place, 2), *pods(name, 2, "2c", name)]
+    return made
+
+
+FIRST = "raise the priority of PodGroup default/g from 0 to 1 (PriorityClass priority-1, to be created)"
+
+
+def test_behind_many_jobs_more_nodes_are_for_these_too_or_the_job_is_to_go_first() -> None:
+    found = changes("g", *behind(100, node("n0")), conf=DEFAULT)
+    assert found[:2] == ["101 nodes like n0 more", f"{FIRST} and 1 node like n0 more"]
+
+
+def test_behind_many_jobs_of_its_queue_a_limit_is_raised_for_these_too_or_the_job_is_to_go_first() -> None:
+    limited = queue("q", capability="4c")
+    found = changes("g", *behind(40, node("n0", "999c+999Gi"), limited, place="q"), conf=ORDERED)
+    assert "raise queue q's capability cpu from 4 to 168" in found
+    assert f"{FIRST} and raise queue q's capability cpu from 4 to 8" in found
+
+
+def test_a_limit_that_lets_in_a_part_of_a_gang_is_raised_together_with_what_nodes_lack() -> None:
+    found = changes(
+        "g", node("n0", "8c+8Gi"), queue("q", capability="4c"), group("g", "q", 4), pods("p", 4, "3c", "g"),
+        conf=CAPACITY,
+    )  # fmt: skip
+    assert found[0] == "raise queue q's capability cpu from 4 to 12 and 1 node like n0 more"
