@@ -32,7 +32,7 @@ def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
         idle = evidence.session.nodes.idle
         found = [
             (mend.size, -fitting, row, mend)
-            for row, mend in _mendable(evidence, left[0]).items()
+            for row, mend in mendable(evidence, left[0]).items()
             if (fitting := room(idle[:, row], left[0])) > 0
         ]
         number = len(left)
@@ -40,15 +40,15 @@ def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
     if found:
         guess = int(np.searchsorted(np.cumsum([-fitting for _, fitting, _, _ in found]), number)) + 1
         chosen = [mend for _, _, _, mend in found[:_MOST_NODES]]
-        yield (_mend_lever(chosen, min(guess, len(chosen))),)
+        yield (mend_lever(chosen, min(guess, len(chosen))),)
 
 
-def _mend_lever(chosen: Sequence[Mend], guess: int, what: str = "") -> Lever:
+def mend_lever(chosen: Sequence[Mend], guess: int, what: str = "") -> Lever:
     def at(degree: int) -> Step:
         return Step(words(chosen[:degree]), tuple(_mend_edit(mend) for mend in chosen[:degree]))
 
     def apart(degree: int) -> Plan:
-        return tuple(_mend_lever([mend], 1, mend.node) for mend in chosen[:degree])
+        return tuple(mend_lever([mend], 1, mend.node) for mend in chosen[:degree])
 
     return Lever(ChangeKind.NODES_MADE_FIT, guess, len(chosen), at, what, apart=apart)
 
@@ -72,7 +72,7 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
             filters = [f for f in session.filters(cls, evidence.job) if not isinstance(f, PodCountFilter)]
             fits &= passing(session, filters)
         fits &= _offering(evidence, left)
-        mend_of = {} if fits.any() else _mendable(evidence, left[0])
+        mend_of = {} if fits.any() else mendable(evidence, left[0])
         rows: Rows = np.flatnonzero(fits if fits.any() else _offering(evidence, left))
         rows = rows if fits.any() else np.intersect1d(rows, np.array(list(mend_of), dtype=np.intp))
         if not len(rows):
@@ -91,7 +91,7 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
         row = int(rows[int(weighed.argmin())])
         levers = amounts_on(evidence, row, left)
     if levers and row in mend_of:
-        levers.insert(0, _mend_lever([mend_of[row]], 1, session.nodes.names[row]))
+        levers.insert(0, mend_lever([mend_of[row]], 1, session.nodes.names[row]))
     if levers:
         yield tuple(levers)
 
@@ -154,7 +154,7 @@ def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
     return offers
 
 
-def _mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
+def mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
     """Row -> what has to change about its taints, cordon and labels."""
     nodes, labels = evidence.session.nodes.facts.objects, group_label(evidence)
     return {

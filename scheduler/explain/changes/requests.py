@@ -14,8 +14,10 @@ from scheduler.explain.amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.changes.evidence import Evidence
 from scheduler.explain.changes.jobs import owner_of
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.changes.nodes import mend_lever, mendable
 from scheduler.explain.explanation import Held
 from scheduler.framework.columns import Filter
+from scheduler.plugins.gang import Gang
 
 _PARTS: Final = ("requests", "limits")
 
@@ -26,40 +28,49 @@ def ask_for_less(evidence: Evidence) -> Iterator[Plan]:
     for task in evidence.wanted:
         by_class.setdefault(task.cls.id, []).append(task)
     for tasks in by_class.values():
-        short = _short(evidence, tasks)
+        mends, short = _short(evidence, tasks)
         if short:
-            yield tuple(_lever(evidence, tasks, d, guess) for d, guess in short.items())
+            yield (*mends, *(_lever(evidence, tasks, d, guess) for d, guess in short.items()))
     if not evidence.job.size:
         yield from _of_templates(evidence)
 
 
-def _short(evidence: Evidence, tasks: Sequence[Task]) -> dict[int, int]:
-    """Resource -> units by which each of the tasks asks for too much of it."""
+def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Lever], dict[int, int]]:
+    """What makes a node fit where none is otherwise, and by resource the units by which each of the tasks asks for too
+    much of it."""
     session, cls = evidence.session, tasks[0].cls
     asked = [d for d in np.flatnonzero(cls.request > 0).tolist() if d != PODS_INDEX]
-    if evidence.held(Held.VALIDITY):  # a number of devices that nobody gives
+    if any(gate.held is Held.VALIDITY and gate.plugin != Gang.name for gate in evidence.gates):
+        # It may be a number of devices that no node gives.
         devices = [d for d in asked if _most(evidence, cls.request[d], d) > 0 and _counted(evidence, d)]
-        return dict.fromkeys(devices[:1], 1)
-    rows = evidence.rows[~session.nodes.facts.unschedulable[evidence.rows]]
+        return [], dict.fromkeys(devices[:1], 1)
+    rows = evidence.rows
     if not asked or not len(rows):
-        return {}
+        return [], {}
     idle = session.nodes.idle[asked][:, rows]
     missing = np.maximum(cls.request[asked][:, np.newaxis] - idle, 0)
     passes = _passing(evidence, session.filters(cls, evidence.job), rows) & (idle > 0).all(axis=0)
+    made_fit = {} if passes.any() else mendable(evidence, tasks[0])
+    if made_fit:
+        passes = np.isin(rows, list(made_fit)) & (idle > 0).all(axis=0)
     if not passes.any():
-        return {}
+        return [], {}
     weighed = np.where(passes, (missing / cls.request[asked][:, np.newaxis]).sum(axis=0), np.inf)
     best = int(weighed.argmin())
+    mend = made_fit.get(int(rows[best]))
+    if mend is not None:
+        passes = np.arange(len(rows)) == best
     found = {}
     for place, d in enumerate(asked):
         guess = units(session.dimensions.names[d], float(missing[place, best]))
-        if len(tasks) > 1 and not guess:
-            guess = _for_all(idle[place, passes], float(cls.request[d]), len(tasks), session.dimensions.names[d])
+        if len(tasks) > 1:
+            together = _for_all(idle[place, passes], float(cls.request[d]), len(tasks), session.dimensions.names[d])
+            guess = max(guess, together)
         if guess > _most(evidence, cls.request[d], d):
-            return {}
+            return [], {}
         if guess:
             found[d] = guess
-    return found
+    return [] if mend is None else [mend_lever([mend], 1, mend.node)], found
 
 
 def _passing(evidence: Evidence, filters: Sequence[Filter], rows: Any) -> Any:

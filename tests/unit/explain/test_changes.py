@@ -251,6 +251,15 @@ def test_all_pods_of_a_gang_are_to_ask_for_as_much_less_as_lets_them_fit() -> No
     assert found == ["let each of 4 Pods of PodGroup default/g ask for 2 cpu instead of 5"]
 
 
+def test_where_no_node_fits_one_is_made_fit_for_pods_that_ask_for_less() -> None:
+    fenced = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
+    found = changes("g", node("n0", **fenced), group("g", minimum=2), pods("p", 2, "5c", "g"))
+    assert found == [
+        "remove taint dedicated=x:NoSchedule from node n0 and "
+        "let each of 2 Pods of PodGroup default/g ask for 2 cpu instead of 5"
+    ]
+
+
 def test_what_the_pod_group_announces_is_to_shrink_with_what_its_pods_ask_for() -> None:
     conf = configuration(["gang", "overcommit", "predicates"])
     it = explained("podgroup", "g", node("n0"), group("g", asks="9c"), pod("p", "9c", "g"), conf=conf, search=True)
