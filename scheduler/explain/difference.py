@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE
-from scheduler.api.names import GROUP_NAME
 from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory.pods import group_of
 
 Raw = dict[str, Any]
 
@@ -81,7 +81,7 @@ def picture(simulation: Simulation) -> Picture:
         if meta.get("deletionTimestamp"):
             continue
         nodes[_key(pod)] = node
-        group = f"{meta['namespace']}/{(meta.get('annotations') or {}).get(GROUP_NAME, '')}"
+        group = group_of(pod)
         size[group] = size.get(group, 0) + 1
         placed[group] = placed.get(group, 0) + bool(node and phase != "Failed")
     jobs = {

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
-from scheduler.api.names import GROUP_NAME, TASK_ANNOTATIONS
+from scheduler.api.names import TASK_ANNOTATIONS
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory.pods import group_of
 from scheduler.cluster.memory.simulation import MOST_CYCLES
 from scheduler.explain.changes import Evidence
 from scheduler.explain.circumstances import circumstances
@@ -80,16 +81,11 @@ def _out_of_question(simulation: Simulation, target: Target, job: Job | None) ->
 
 def _strangers(simulation: Simulation, target: Target, raw: Raw) -> str:
     """The name of another scheduler that waiting Pods are left to, or ""."""
-    pods = [raw] if target.pod else [pod for pod in simulation.cluster.server.of(POD) if _group(pod) == target.job]
+    pods = [raw] if target.pod else simulation.cluster.server.by(POD, group_of, target.job)
     names = {
         str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods if not pod["spec"].get("nodeName")
     }
     return next(iter(sorted(names - set(simulation.scheduler_names))), "")
-
-
-def _group(pod: Raw) -> str:
-    meta = pod["metadata"]
-    return f"{meta['namespace']}/{(meta.get('annotations') or {}).get(GROUP_NAME, '')}"
 
 
 # --- what is placed ---

@@ -1,6 +1,5 @@
 """A cluster held in memory: an API server, its Events and a kubelet, around the cache of a scheduler."""
 
-import copy
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -175,7 +174,7 @@ class MemoryCluster:
         raw = self.server.find(kind, namespace, name)
         if raw is None:
             return None
-        spec, status = dict(raw.get("spec") or {}), copy.deepcopy(raw.get("status") or {})
+        spec, status = dict(raw.get("spec") or {}), dict(raw.get("status") or {})
         return {**raw, "metadata": dict(raw["metadata"]), "spec": spec, "status": status}
 
     def _put(self, kind: Kind, raw: Json) -> None:

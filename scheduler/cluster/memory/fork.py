@@ -1,33 +1,40 @@
 """A second copy of a simulated cluster, to try what would be without touching what is.
 
 The copy has its own containers, and its own objects where they change. What never changes is shared: manifests (a new
-version is a new dictionary), decoded objects, task classes, facts of nodes. A cluster of ten thousand Pods is copied in
-some tens of milliseconds; reading it again would take a second.
+version is a new dictionary), decoded objects, task classes, facts of nodes. A cluster of twenty thousand Pods is copied
+in some tens of milliseconds; reading it again would take two seconds.
 """
 
 import copy
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import fields
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from types import MethodType
 from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
 
+from scheduler.api.job import Job
 from scheduler.api.node import Nodes
 from scheduler.api.resource import Dimensions
 from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.cluster.memory.index import Index
 from scheduler.controllers.worklist import Worklist
 from scheduler.framework.cycle import Outcome
 
 T = TypeVar("T")
-_PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple})
-"""Types whose values are shared without a look. Tuples hold manifests beside their kinds, and keys."""
-_SHARED: Final = (Enum, msgspec.Struct, TaskClass, PlacedClass, Outcome, Dimensions)
+_PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple, np.ndarray})
+"""Types whose values are shared without a look. Tuples hold manifests beside their kinds, keys, and conditions."""
+_SHARED: Final = (tuple, Enum, msgspec.Struct, TaskClass, PlacedClass, Outcome, Dimensions)
 """Never changed, or only grow: the place that one copy gives to a resource is good for all."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, list, set, MethodType, partial)
+_TASKS: Final = {Task}
+_FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
 _NO_ATTRIBUTE: Final = object()
 
 
@@ -44,16 +51,17 @@ class _Copier:
         self._shared: set[type] = set(_PLAIN)
         """Types found to be shared so far."""
         self._copied: set[type] = set(_CONTAINERS)
+        self._slots: dict[type, tuple[str, ...]] = {}
 
     def copy(self, value: Any) -> Any:
         kind = type(value)
-        if self._shares(kind):
+        if kind in self._shared or self._shares(kind):
             return value
         made = self._made.get(id(value), _NO_ATTRIBUTE)
         if made is not _NO_ATTRIBUTE:
             return made
         if kind is Task:
-            return self._task(value)
+            return self._task(value) if value.status is TaskStatus.PENDING else value
         if kind is dict or kind is OrderedDict:
             return self._dictionary(value)
         if kind is list:
@@ -64,41 +72,61 @@ class _Copier:
             return self._keep(value, MethodType(value.__func__, self.copy(value.__self__)))
         if kind is partial:
             return self._keep(value, partial(self.copy(value.func), *map(self.copy, value.args)))
+        if kind is Job:
+            return self._job(value)
         if kind is Worklist:
             return self._keep(value, value.fork(self.copy))
+        if kind is Index:
+            return self._keep(value, value.fork())
         if kind is Nodes:
             return self._keep(value, value.copy())
         return self._object(value, kind)
 
     def _task(self, task: Task) -> Task:
-        """A task that waits is told its message and nominated node in place; any other is never changed."""
-        if task.status is not TaskStatus.PENDING:
-            return task
+        """A copy of a task that waits: it is told its message and nominated node in place. Any other is never
+        changed, and shared."""
         made: Task = self._made.get(id(task)) or self._keep(task, copy.copy(task))
+        return made
+
+    def _job(self, job: Job) -> Job:
+        """By its constructor, since there are many."""
+        shared, copied = self._shared, self.copy
+        made: Job = self._keep(job, Job(*[v if type(v) in shared else copied(v) if v else type(v)() for v in _FIELDS(job)]))
         return made
 
     def _keep(self, value: Any, made: Any) -> Any:
         self._made[id(value)] = made
         return made
 
-    def _dictionary(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        made: dict[Any, Any] = self._keep(value, type(value)())
+    def _dictionary(self, value: dict[Any, Any]) -> Any:
         kinds = set(map(type, value.values()))
-        if kinds <= self._shared:
-            made.update(value)
+        if kinds <= self._shared or all(map(self._shares, kinds)):
+            made = value.copy()
+        elif kinds == _TASKS:
+            waits = TaskStatus.PENDING
+            made = {key: task if task.status is not waits else self._task(task) for key, task in value.items()}
         else:
-            change = self._task if kinds == {Task} else self.copy
-            made.update(zip(value, map(change, value.values()), strict=True))
-        return made
+            made = self._keep(value, type(value)())  # first, for it may be referred to from within
+            made.update(zip(value, map(self.copy, value.values()), strict=True))
+            return made
+        return self._keep(value, made)
 
     def _object(self, value: Any, kind: type) -> Any:
-        made = self._keep(value, copy.copy(value))
-        for name in _attributes(value, kind):
+        made = self._keep(value, kind.__new__(kind))
+        shared = self._shared
+        for name in self._slots.get(kind) or self._slots_of(kind):
             old = getattr(value, name, _NO_ATTRIBUTE)
-            new = self.copy(old)
-            if new is not old:
-                setattr(made, name, new)
+            if type(old) in shared:
+                setattr(made, name, old)
+            elif old is not _NO_ATTRIBUTE:
+                setattr(made, name, self.copy(old))
+        if hasattr(value, "__dict__"):
+            vars(made).update({name: self.copy(old) for name, old in vars(value).items()})
         return made
+
+    def _slots_of(self, kind: type) -> tuple[str, ...]:
+        names = self._slots[kind] = tuple(name for base in kind.__mro__ for name in _slots(base))
+        return names
 
     def _shares(self, kind: type) -> bool:
         if kind in self._shared:
@@ -109,11 +137,6 @@ class _Copier:
         shared = not kind.__module__.startswith("scheduler.") or frozen or issubclass(kind, _SHARED)
         (self._shared if shared else self._copied).add(kind)
         return shared
-
-
-def _attributes(value: Any, kind: type) -> list[str]:
-    slots = [name for base in kind.__mro__ for name in _slots(base)]
-    return [*slots, *getattr(value, "__dict__", ())]
 
 
 def _slots(base: type) -> tuple[str, ...]:

@@ -1,14 +1,12 @@
 """What kubelets and the taint eviction controller do to Pods, between two cycles of a simulation."""
 
-from typing import Any
-
 import msgspec
 
 from scheduler.api.kinds import NODE, POD
 from scheduler.api.objects import Pod, Taint
 from scheduler.api.tolerations import NO_EXECUTE, tolerates
-from scheduler.cluster.manifests import decode
-from scheduler.cluster.memory.server import Key, MemoryServer
+from scheduler.cluster.memory.pods import node_of
+from scheduler.cluster.memory.server import Json, Key, MemoryServer
 
 
 class SimulatedKubelet:
@@ -19,7 +17,7 @@ class SimulatedKubelet:
         self._leaving: list[Key] = []
         """Pods deleted before the last run, gone with this one."""
 
-    def run(self) -> tuple[bool, list[dict[str, Any]]]:
+    def run(self) -> tuple[bool, list[Json]]:
         """Whether anything changed, and the Pods that a NoExecute taint they do not tolerate drives out."""
         server = self._server
         gone = self._leaving
@@ -28,36 +26,46 @@ class SimulatedKubelet:
         for key in gone:
             if server.find(POD, key[1], key[2]) is not None:
                 server.remove(key)
-        driven_out = []
-        tainted = self._tainted()
-        for raw in server.of(POD):
-            meta, node = raw["metadata"], raw["spec"].get("nodeName")
-            if not node or meta.get("deletionTimestamp"):
-                continue
-            phase = raw["status"].get("phase")
-            if phase in (None, "", "Pending"):
-                phase = "Running"
-                running = {**raw, "status": {**raw["status"], "phase": phase}}
-                server.update(POD, meta["namespace"], meta["name"], running)
-                changed = True
-            if phase == "Running" and node in tainted and not self._may_stay(raw, tainted[node]):
-                server.delete(POD, meta["namespace"], meta["name"])
-                driven_out.append(raw)
-                changed = True
-        return changed, driven_out
+        for raw in server.by(POD, _starts):
+            meta = raw["metadata"]
+            running = {**raw, "status": {**raw["status"], "phase": "Running"}}
+            server.update(POD, meta["namespace"], meta["name"], running)
+            changed = True
+        driven_out = [
+            raw
+            for node, taints in self._tainted().items()
+            for raw in server.by(POD, node_of, node)
+            if _runs(raw) and not self._may_stay(raw, taints)
+        ]
+        for raw in driven_out:
+            server.delete(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
+        return changed or bool(driven_out), driven_out
 
     def _tainted(self) -> dict[str, list[Taint]]:
         """The nodes with NoExecute taints, and these."""
         result = {}
-        for node in self._server.of(NODE):
-            known = [msgspec.convert(taint, Taint) for taint in (node.get("spec") or {}).get("taints") or ()]
+        for node in self._server.by(NODE, _is_tainted):
+            known = [msgspec.convert(taint, Taint) for taint in node["spec"]["taints"]]
             driving = [taint for taint in known if taint.effect == NO_EXECUTE]
             if driving:
                 result[node["metadata"]["name"]] = driving
         return result
 
-    @staticmethod
-    def _may_stay(raw: dict[str, Any], taints: list[Taint]) -> bool:
-        pod = decode(POD, raw, "the cluster in memory")
+    def _may_stay(self, raw: Json, taints: list[Taint]) -> bool:
+        pod = self._server.decoded(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
         tolerations = (pod.spec.tolerations if isinstance(pod, Pod) else None) or ()
         return all(tolerates(tolerations, taint) for taint in taints)
+
+
+def _starts(pod: Json) -> bool | None:
+    """Whether a Pod is to begin to run."""
+    waits = pod["status"].get("phase") in (None, "", "Pending")
+    return (waits and bool(node_of(pod)) and not pod["metadata"].get("deletionTimestamp")) or None
+
+
+def _runs(pod: Json) -> bool:
+    return pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+
+
+def _is_tainted(node: Json) -> bool | None:
+    return bool((node.get("spec") or {}).get("taints")) or None

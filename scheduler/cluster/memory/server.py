@@ -1,12 +1,13 @@
 """The objects of a cluster in memory, and what an API server with its garbage collector does to them.
 
 They are kept as they were written, so that they can be printed back; watchers are told of every change with the decoded
-objects.
+objects. An object that is stored never changes: a new version is a new dictionary, which may share parts with the old
+one. So objects are shared by copies of a cluster, and indices of them (``index``) stay true.
 """
 
 import copy
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,12 +15,14 @@ from scheduler.api.kinds import POD, PRIORITY_CLASS, QUEUE, Kind
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, POD_SCHEDULED
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.manifests import Manifest, ManifestError, decode
+from scheduler.cluster.memory.index import Index, Word
 
 Json = dict[str, Any]
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
 Watcher = Callable[[Kind, KubeObject | None, KubeObject | None], None]
 """Told the kind, the object before (None: it came) and after (None: it went)."""
+_WRITABLE = ("metadata", "spec", "status")
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Dates beyond are refused, so that the clock has room to go on."""
@@ -48,9 +51,11 @@ class MemoryServer:
         self.terminating: list[Key] = []
         """Pods with a node that were deleted: the kubelet has the last word."""
         self._objects: dict[Key, tuple[Kind | None, Json]] = {}
-        self._keys: dict[Kind | None, dict[Key, None]] = {}
-        """Kind -> the keys of its objects, the oldest first."""
+        self._keys: dict[Kind | None, dict[Key, int]] = {}
+        """Kind -> the keys of its objects, the oldest first, numbered in that order."""
+        self._stored = 0
         self._decoded: dict[Key, KubeObject] = {}
+        self._indices: dict[Kind | None, dict[Word, Index]] = {}
         self._uids: dict[str, Key] = {}
         self._lives: dict[Key, int] = {}
         """How often an object of that name was created: a namesake gets another uid."""
@@ -88,6 +93,17 @@ class MemoryServer:
         """Every object of a kind, the oldest first."""
         return [self._objects[key][1] for key in self._keys.get(kind, ())]
 
+    def by(self, kind: Kind, word: Word, value: Hashable = True) -> list[Json]:
+        """The objects of a kind for which ``word``, a function of an object alone, gives a value, the oldest first. An
+        index is kept for each function: finding a few objects of many takes no longer than those few."""
+        indices = self._indices.setdefault(kind, {})
+        index = indices.get(word)
+        if index is None:
+            index = indices[word] = Index(word)
+            for key, number in self._keys.get(kind, {}).items():
+                index.put(key, number, self._objects[key][1])
+        return [self._objects[key][1] for key in index.keys(value)]
+
     def structs(self, kind: Kind) -> list[KubeObject]:
         """The same, decoded."""
         return [self._decoded[key] for key in self._keys.get(kind, ())]
@@ -122,7 +138,7 @@ class MemoryServer:
         Objects that do not say when they were made are a second younger than the one before, for of two PodGroups of
         one second Volcano takes any; but queues are as old as it, as if applied together: of these the name decides.
         """
-        raw = copy.deepcopy(manifest.raw)
+        raw = writable(manifest.raw)
         meta, kind = raw["metadata"], manifest.kind
         if kind is not None and kind.namespaced:
             meta.setdefault("namespace", DEFAULT_NAMESPACE)
@@ -155,13 +171,14 @@ class MemoryServer:
 
     def create(self, kind: Kind, manifest: Json) -> bool:
         """Create an object as a client would; False if it is there already. Raises ManifestError."""
-        raw = copy.deepcopy(manifest)
-        if kind is POD and self._complete is not None:
-            raw = self._complete(raw)
-        meta = raw["metadata"]
+        meta = manifest["metadata"]
         key = key_of(kind, meta.get("namespace") or "", meta["name"])
         if key in self._objects:
             return False
+        if kind is POD and self._complete is not None:
+            manifest = self._complete(manifest)
+        raw = writable(manifest)
+        meta = raw["metadata"]
         meta["creationTimestamp"] = stamp(self.clock)
         self._identify(key, raw)
         fill_in(kind, raw, self)
@@ -188,7 +205,7 @@ class MemoryServer:
         old = self._decoded.get(key)
         if kind.struct is not None:
             self._decoded[key] = decode(kind, raw, self.where(key))
-        self._objects[key] = (kind, raw)
+        self._put(key, kind, raw)
         self._tell(kind, old, self._decoded.get(key))
 
     def admit(self, key: Key) -> None:
@@ -196,13 +213,15 @@ class MemoryServer:
         kind, raw = self._objects[key]
         if kind is None or kind.struct is None:
             return
+        raw = writable(raw)
         fill_in(kind, raw, self)
+        self._put(key, kind, raw)
         self._decoded[key] = decode(kind, raw, self.where(key))
         self._tell(kind, None, self._decoded[key])
 
     def replace_raw(self, key: Key, raw: Json) -> None:
         """Change what was read, before ``admit``."""
-        self._objects[key] = (self._objects[key][0], raw)
+        self._put(key, self._objects[key][0], raw)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> bool:
         """Delete an object and what it owns; whether it was there. A Pod on a node terminates first."""
@@ -212,7 +231,7 @@ class MemoryServer:
             return False
         if kind.name == "Pod" and entry[1]["spec"].get("nodeName"):
             if not entry[1]["metadata"].get("deletionTimestamp"):
-                raw = copy.deepcopy(entry[1])
+                raw = writable(entry[1])
                 raw["metadata"]["deletionTimestamp"] = stamp(self.clock)
                 self.terminating.append(key)
                 self.update(kind, namespace, name, raw)
@@ -224,6 +243,8 @@ class MemoryServer:
         """An object is gone, and the garbage collector takes what it owned."""
         kind, raw = self._objects.pop(key)
         del self._keys[kind][key]
+        for index in self._indices.get(kind, {}).values():
+            index.drop(key)
         old = self._decoded.pop(key, None)
         uid = raw["metadata"]["uid"]
         self._uids.pop(uid, None)
@@ -243,15 +264,27 @@ class MemoryServer:
             raw["metadata"]["uid"] = str(uuid.uuid5(_UIDS, "/".join(key) + (f"#{life}" if life > 1 else "")))
 
     def _store(self, key: Key, kind: Kind | None, raw: Json) -> None:
-        self._objects[key] = (kind, raw)
-        self._keys.setdefault(kind, {})[key] = None
+        self._keys.setdefault(kind, {})[key] = self._stored
+        self._stored += 1
+        self._put(key, kind, raw)
         self._uids[raw["metadata"]["uid"]] = key
         for owner in _owner_uids(raw):
             self._owned.setdefault(owner, {})[key] = None
 
+    def _put(self, key: Key, kind: Kind | None, raw: Json) -> None:
+        self._objects[key] = (kind, raw)
+        for index in self._indices.get(kind, {}).values():
+            index.put(key, self._keys[kind][key], raw)
+
     def _tell(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         for watcher in self._watchers:
             watcher(kind, old, new)
+
+
+def writable(raw: Json) -> Json:
+    """A copy of an object whose metadata, spec and status can be written to; what these hold is shared and is not to be
+    changed."""
+    return {k: dict(v) if k in _WRITABLE and isinstance(v, dict) else v for k, v in raw.items()}
 
 
 def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
@@ -289,8 +322,9 @@ def _priority_class(server: MemoryServer, name: str) -> Json:
 
 
 def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:
-    """Set a Pod condition; whether it changed. ``since``: its transition time if its status changes by this."""
-    conditions = status.setdefault("conditions", [])
+    """Set a Pod condition, in a list of its own; whether it changed. ``since``: its transition time if its status changes
+    by this."""
+    conditions = status["conditions"] = list(status.get("conditions") or ())
     new = {"type": type_, "status": value, **({"reason": reason} if reason else {})}
     if message:
         new["message"] = message

@@ -212,7 +212,7 @@ def _topology(server: MemoryServer, node_name: str, driver: str) -> Json | None:
 
 def _make_ephemeral_claims(server: MemoryServer) -> bool:
     made = False
-    for pod in server.of(POD):
+    for pod in server.by(POD, _has_ephemeral_volumes):
         meta = pod["metadata"]
         for volume in pod["spec"].get("volumes") or ():
             template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
@@ -234,3 +234,7 @@ def _make_ephemeral_claims(server: MemoryServer) -> bool:
             with suppress(ManifestError):  # what cannot be read is not made: the Pod waits for it, and says so
                 made |= server.create(CLAIM, claim)
     return made
+
+
+def _has_ephemeral_volumes(pod: Json) -> bool | None:
+    return any(volume.get("ephemeral") for volume in pod["spec"].get("volumes") or ()) or None

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from scheduler.api.kinds import NODE, POD, POD_GROUP, Kind
-from scheduler.api.names import DEFAULT_NAMESPACE, GROUP_NAME, TASK_ANNOTATIONS, WHAT_IF
+from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.server import Json, fill_in, key_of
+from scheduler.cluster.memory.pods import group_of, node_of
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"
@@ -58,7 +59,7 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
             if field in there["metadata"]:
                 meta[field] = there["metadata"][field]
         if "status" in there:
-            raw.setdefault("status", there["status"])
+            raw.setdefault("status", dict(there["status"]))
         fill_in(kind, raw, cluster.server)
         cluster.server.update(kind, namespace, name, raw)
     cluster.refuse_malformed(where)
@@ -68,14 +69,12 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
 def _delete(cluster: MemoryCluster, kind: Kind, namespace: str, name: str) -> None:
     server = cluster.server
     if kind is POD_GROUP:
-        for pod in server.of(POD):
-            meta = pod["metadata"]
-            if meta["namespace"] == namespace and (meta.get("annotations") or {}).get(GROUP_NAME) == name:
-                server.delete(POD, namespace, meta["name"])
+        for pod in server.by(POD, group_of, f"{namespace}/{name}"):
+            server.delete(POD, namespace, pod["metadata"]["name"])
     server.delete(kind, namespace, name)
     if kind is NODE:
-        for pod in server.of(POD):
-            if pod["spec"].get("nodeName") == name and pod["status"].get("phase") not in ENDED_PHASES:
+        for pod in server.by(POD, node_of, name):
+            if pod["status"].get("phase") not in ENDED_PHASES:
                 _place_anew(cluster, pod)
 
 
