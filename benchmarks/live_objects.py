@@ -165,9 +165,10 @@ def _pod(name: str, group: str, cpu: str, node: str, plain: bool, owner: Raw, pr
         spec |= {
             "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30,
             "securityContext": {}, "serviceAccountName": "default", "enableServiceLinks": True, "priority": 10,
-            "preemptionPolicy": "PreemptLowerPriority", "volumes": [{"name": "token", "projected": {"sources": [token]}}],
+            "preemptionPolicy": "PreemptLowerPriority",
+            "volumes": [{"name": "token", "projected": {"sources": [token]}}],
             "tolerations": [
-                {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+                {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
                 for key in ("not-ready", "unreachable")
             ],
         }  # fmt: skip

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 def format_moment(seconds: float) -> str:
     """``2026-01-31T09:00:00Z``; fractions of a second are dropped."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19]}Z"  # strftime takes ten times as long
 
 
 def parse_moment(text: str | None) -> float | None:

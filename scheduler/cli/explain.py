@@ -1,8 +1,6 @@
 """``volcano-py explain``: why a Pod, PodGroup or job waits, and the smallest change that would let it run."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
 from scheduler.cli.complete import names_of
 from scheduler.cli.connection import Connection, connected
 from scheduler.cli.failure import Failed
+from scheduler.cli.garbage import without_garbage_collection
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
 
@@ -66,7 +65,7 @@ def explain_command(
     from scheduler.explain import NotThereError, explain
     from scheduler.explain.document import explanation_document
 
-    with _without_garbage_collection(), closing(HttpOutside()) as outside:
+    with without_garbage_collection(), closing(HttpOutside()) as outside:
         namespace, simulation = _simulation(connection, paths, conf, names, outside)
         try:
             found = explain(simulation, kind, namespace, name, search=search)
@@ -77,16 +76,6 @@ def explain_command(
             click.echo(line)
     else:
         print_object(explanation_document(found), output)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """A great many objects are made here, and hardly any is dropped before the process ends."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _simulation(

@@ -94,10 +94,44 @@ def _read(path: str) -> Iterator[Manifest]:
 
 def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
     """The objects of one text. Raises ManifestError."""
+    document = _parse_json(text) if text.lstrip().startswith("{") else None
+    if document is not None:
+        yield from _objects(document, f"{source}, document 1")
+        return
     for number, document in enumerate(_documents(text, source), start=1):
         if document is not None:
             where = f"{source}, document {number}"
             yield from _objects(_plain(document, where, "", 0), where)
+
+
+def _parse_json(text: str) -> object:
+    """One JSON document without fields that are null; None if there is anything about it that ``_plain`` looks at."""
+    try:
+        document = msgspec.json.decode(text)
+        _drop_nulls(document, 0)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return document
+
+
+def _drop_nulls(value: Any, depth: int) -> None:
+    """Take fields that are null out of what msgspec has read, in place. Raises RecursionError."""
+    if depth >= _DEEPEST:
+        raise RecursionError
+    if type(value) is dict:
+        nulls = False
+        for item in value.values():
+            if item is None:
+                nulls = True
+            elif type(item) is dict or type(item) is list:
+                _drop_nulls(item, depth + 1)
+        if nulls:
+            for key in [key for key, item in value.items() if item is None]:
+                del value[key]
+    elif type(value) is list:
+        for item in value:
+            if type(item) is dict or type(item) is list:
+                _drop_nulls(item, depth + 1)
 
 
 def _plain(value: Any, where: str, path: str, depth: int) -> Any:

@@ -39,7 +39,6 @@ def _is_locked(node: Json) -> bool | None:
 def _served(server: MemoryServer, node: str, annotation: str) -> bool:
     """Whether a Pod that has the annotation runs on the node."""
     return any(
-        pod["status"].get("phase") == "Running"
-        and annotation in (pod["metadata"].get("annotations") or {})
+        pod["status"].get("phase") == "Running" and annotation in (pod["metadata"].get("annotations") or {})
         for pod in server.by(POD, node_of, node)
     )

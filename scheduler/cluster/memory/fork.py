@@ -91,7 +91,9 @@ class _Copier:
     def _job(self, job: Job) -> Job:
         """By its constructor, since there are many."""
         shared, copied = self._shared, self.copy
-        made: Job = self._keep(job, Job(*[v if type(v) in shared else copied(v) if v else type(v)() for v in _FIELDS(job)]))
+        made: Job = self._keep(
+            job, Job(*[v if type(v) in shared else copied(v) if v else type(v)() for v in _FIELDS(job)])
+        )
         return made
 
     def _keep(self, value: Any, made: Any) -> Any:
@@ -112,7 +114,7 @@ class _Copier:
         return self._keep(value, made)
 
     def _object(self, value: Any, kind: type) -> Any:
-        made = self._keep(value, kind.__new__(kind))
+        made = self._keep(value, object.__new__(kind))
         shared = self._shared
         for name in self._slots.get(kind) or self._slots_of(kind):
             old = getattr(value, name, _NO_ATTRIBUTE)

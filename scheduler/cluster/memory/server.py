@@ -39,7 +39,7 @@ def display(key: Key) -> str:
 
 
 def stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat(timespec='seconds')[:19]}Z"  # strftime takes ten times as long
 
 
 class MemoryServer:
@@ -322,8 +322,8 @@ def _priority_class(server: MemoryServer, name: str) -> Json:
 
 
 def set_condition(status: Json, type_: str, value: str, reason: str, message: str, since: str = "") -> bool:
-    """Set a Pod condition, in a list of its own; whether it changed. ``since``: its transition time if its status changes
-    by this."""
+    """Set a Pod condition, in a new list; whether it changed. ``since``: its transition time if its status changes by
+    this."""
     conditions = status["conditions"] = list(status.get("conditions") or ())
     new = {"type": type_, "status": value, **({"reason": reason} if reason else {})}
     if message:

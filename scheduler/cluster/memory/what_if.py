@@ -15,8 +15,8 @@ from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.server import Json, fill_in, key_of
 from scheduler.cluster.memory.pods import group_of, node_of
+from scheduler.cluster.memory.server import Json, fill_in, key_of
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"

@@ -511,3 +511,30 @@ def test_with_the_feature_gate_pods_are_gated_as_they_are_made_and_let_past_as_t
             o["metadata"]["name"] for o in items if o["kind"] == "Pod" and o["spec"].get("schedulingGates")
         ] == gated
         assert nodes_of(items) == {"train-worker-0": "n1", "train-worker-1": "n1", "train-worker-2": None}
+
+
+@pytest.mark.parametrize("text", ["ünïcode 😀 \u2028", "half a pair \ud800", 'quotes " and \\ and \x7f and \t'])
+def test_json_is_printed_as_python_prints_it(text: str, conf: str, tmp_path: Path) -> None:
+    thing = {
+        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"},
+        "data": {"text": text, "numbers": [1, -0.5, 1e16, 2**70], "empty": [{}, [], ""], "deep": [[{"a": [True]}]]},
+    }  # fmt: skip
+    path = tmp_path / "thing.json"
+    path.write_text(json.dumps(thing))
+    result = run("-f", str(path), "--scheduler-conf", conf, "-o", "json")
+    assert result.stdout == json.dumps(json.loads(result.stdout), indent=1) + "\n"
+    assert thing["data"] in [item.get("data") for item in listing(result)]
+
+
+def test_yaml_repeats_what_pods_of_one_template_share(conf: str, tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "a:1", "env": [{"name": "A", "value": "b"}]}]}}
+    meta = {"name": "web", "namespace": "default"}
+    sets = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": meta,
+        "spec": {"replicas": 2, "template": template},
+    }
+    result = run("-f", written(tmp_path / "c.yaml", sets), "--scheduler-conf", conf, "-o", "yaml")
+    assert result.stdout.count("image: a:1") == 3
+    assert "&id" not in result.stdout

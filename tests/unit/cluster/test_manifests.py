@@ -1,0 +1,55 @@
+"""JSON is read in one go, and says the same as the YAML reader would make of it."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.cluster.manifests import ManifestError, parse_manifests
+from tests.builders import Raw
+
+HEAD = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def read(text: str) -> list[Raw]:
+    return [manifest.raw for manifest in parse_manifests(text, "input")]
+
+
+def without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@given(VALUES.filter(lambda value: "Infinity" not in json.dumps(value)))
+def test_json_is_read_as_python_reads_it_without_fields_that_are_null(value: object) -> None:
+    text = json.dumps({**HEAD, "data": value, "nothing": None})
+    assert read(text) == [without_nulls({**HEAD, "data": value})]
+
+
+@pytest.mark.parametrize("deep", [97, 98])
+def test_json_as_deep_as_may_be_is_read_and_deeper_is_refused(deep: int) -> None:
+    text = json.dumps(HEAD)[:-1] + ', "data": ' + "[" * (deep + 1) + "1" + "]" * (deep + 1) + "}"
+    assert len(read(text)) == 1
+
+
+def test_json_that_is_too_deep_is_refused_with_its_place() -> None:
+    text = json.dumps(HEAD)[:-1] + ', "data": ' + "[" * 120 + "1" + "]" * 120 + "}"
+    with pytest.raises(ManifestError, match=r"input, document 1: data\[0\].*nested more than 100 deep"):
+        read(text)
+
+
+def test_what_json_does_not_know_is_refused_as_ever() -> None:
+    with pytest.raises(ManifestError, match="data: nan is not a number that JSON knows"):
+        read(json.dumps({**HEAD, "data": math.nan}))
+
+
+def test_half_a_surrogate_pair_is_read_as_ever() -> None:
+    assert read(json.dumps({**HEAD, "data": "\ud800"})) == [{**HEAD, "data": "\ud800"}]
