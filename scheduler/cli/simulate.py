@@ -1,5 +1,6 @@
 """``volcano-py simulate``: manifests in, what the scheduler would do out."""
 
+import copy
 import json
 import sys
 from contextlib import closing
@@ -26,7 +27,6 @@ from scheduler.explain.document import difference_document
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
 BAD_INPUT = 2
-_BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @click.command("simulate")
@@ -97,7 +97,9 @@ def _print_document(document: dict[str, Any], output: str) -> None:
         sys.stdout.write(_indented(json.dumps(document)))
         sys.stdout.write("\n")
     else:
-        yaml.dump(document, sys.stdout, Dumper=_Dumper, sort_keys=False)
+        # Objects may share parts, such as those of one template, and YAML would print these once and then refer to them.
+        whole = {k: list(map(copy.deepcopy, v)) if isinstance(v, list) else v for k, v in document.items()}
+        yaml.dump(whole, sys.stdout, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
 
 
 def _indented(text: str) -> str:
@@ -106,13 +108,6 @@ def _indented(text: str) -> str:
         return msgspec.json.format(text, indent=1)
     except msgspec.DecodeError:  # half a surrogate pair, which Python's reader lets through
         return json.dumps(json.loads(text), indent=1)
-
-
-class _Dumper(_BaseDumper):  # type: ignore[misc]
-    """Writes out what objects share, such as Pods made from one template."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
 
 
 def _read(path: str) -> tuple[str, str]:
