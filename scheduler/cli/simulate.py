@@ -97,7 +97,7 @@ def _print_document(document: dict[str, Any], output: str) -> None:
         sys.stdout.write(_indented(json.dumps(document)))
         sys.stdout.write("\n")
     else:
-        # Objects may share parts, such as those of one template, and YAML would print these once and then refer to them.
+        # Objects may share parts, such as those of one template: YAML would print these once and then refer to them.
         whole = {k: list(map(copy.deepcopy, v)) if isinstance(v, list) else v for k, v in document.items()}
         yaml.dump(whole, sys.stdout, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
 
