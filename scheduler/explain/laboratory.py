@@ -18,6 +18,8 @@ from scheduler.framework.configuration import Configuration
 
 MOST_TRIALS: Final = 120
 """After so many trials the best that was found has to do."""
+_KEEPING: Final = frozenset({"enqueue", "allocate", "backfill"})
+"""Actions that take no node from anybody."""
 Arguments = Mapping[str, Mapping[str, Any]]
 
 
@@ -74,9 +76,20 @@ class Laboratory:
         if trial is not None:
             witness = partial(Witness, about=self._goal.job, pod=self._pod)
             for _ in range(MOST_CYCLES):
-                if not trial.cycle(witness):
+                changed = trial.cycle(witness)
+                if not changed or self._is_final(trial):
                     break
+                if not (trial.acted or trial.cluster.preparing or trial.prepare()):
+                    break  # people were told something; the next session would decide the same
         return trial
+
+    def _is_final(self, trial: Simulation) -> bool:
+        """Whether the goal is reached for good: no action evicts, no binding is still to come about, and no Pod is on
+        its way out."""
+        if trial.last is None or not self._goal.reached(trial.last.session):
+            return False
+        cluster, keeps = trial.cluster, _KEEPING.issuperset(trial.configuration.actions)
+        return keeps and not cluster.preparing and not cluster.server.terminating
 
     def documents(self, steps: Sequence[Step]) -> list[Raw]:
         """The change as a what-if file."""

@@ -79,10 +79,12 @@ class _Search:
             if not fresh:
                 return []
             pile += fresh
-            degrees = self._working([lever for plan in pile for lever in plan])
+            levers = [lever for plan in pile for lever in plan]
+            degrees = self._working(levers)
             if degrees is not None:
+                guessed = degrees == [lever.guess for lever in levers]
                 needed = sorted(
-                    (lever for plan in self._thinned(pile) for lever in plan), key=lambda lever: lever.welcome
+                    (lever for plan in self._thinned(pile, guessed) for lever in plan), key=lambda lever: lever.welcome
                 )
                 change = self._minimised(tuple(needed))
                 return [] if change is None else [change]
@@ -90,19 +92,21 @@ class _Search:
             plans = [] if after is None else [plan for plan in self._plans(after) if not left_out(plan)]
         return []
 
-    def _thinned(self, pile: list[Plan]) -> list[Plan]:
-        """The pile without the plans that are not needed, the least welcome left out first."""
+    def _thinned(self, pile: list[Plan], guessed: bool) -> list[Plan]:
+        """The pile without the plans that are not needed, the least welcome left out first. ``guessed``: whether it
+        works with all at the degrees that should do; if not, a part of it does not either."""
         left = list(pile)
         for plan in sorted(pile, key=lambda plan: plan[0].welcome, reverse=True):
             without = [other for other in left if other is not plan]
-            if without and self._working([lever for other in without for lever in other]) is not None:
+            if without and self._working([lever for other in without for lever in other], guessed):
                 left = without
         return left
 
     # --- sizes ---
-    def _working(self, levers: Sequence[Lever]) -> list[int] | None:
-        """Degrees at which the levers do together: those that should, else the highest; None: they do not."""
-        for degrees in ([lever.guess for lever in levers], [lever.most for lever in levers]):
+    def _working(self, levers: Sequence[Lever], guess: bool = True) -> list[int] | None:
+        """Degrees at which the levers do together: those that should (unless it is known that these do not), else the
+        highest; None: they do not."""
+        for degrees in ([lever.guess for lever in levers], [lever.most for lever in levers])[0 if guess else 1 :]:
             if self._works(levers, degrees):
                 return degrees
         return None

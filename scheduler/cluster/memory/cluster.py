@@ -135,39 +135,41 @@ class MemoryCluster:
         )
 
     # --- decisions carried out ---
-    def carry_out(self, decisions: Decisions, malformed: Iterable[Malformed]) -> bool:
-        """Do what a session decided; whether anything in the cluster changed by it."""
-        changed = False
+    def carry_out(self, decisions: Decisions, malformed: Iterable[Malformed]) -> tuple[bool, bool]:
+        """Do what a session decided; whether anything in the cluster changed by it that sessions and controllers go by,
+        and whether anything did that only informs: conditions, messages, Events."""
+        acted = told = False
         for bind in decisions.binds:
             if not bind.together:
-                changed |= self._bind(bind)
+                acted |= self._bind(bind)
         self._preparing.begin(bind for bind in decisions.binds if bind.together)
-        changed |= self._prepare()
+        acted |= self._prepare()
         for eviction in decisions.evictions:
-            changed |= self._evict(eviction.task.namespace, eviction.task.name, eviction.reason)
+            acted |= self._evict(eviction.task.namespace, eviction.task.name, eviction.reason)
         for ungate in decisions.ungates:
-            changed |= self._ungate(ungate)
+            acted |= self._ungate(ungate)
         for update in decisions.pod_groups:
-            changed |= self._group_status(update)
+            moved, changed = self._group_status(update)
+            acted, told = acted or moved, told or changed
         for condition in decisions.pods:
             raw = self._copy(POD, condition.task.namespace, condition.task.name)
             if raw is not None:
-                changed |= set_condition(raw["status"], POD_SCHEDULED, "False", condition.reason, condition.message)
+                told |= set_condition(raw["status"], POD_SCHEDULED, "False", condition.reason, condition.message)
                 if condition.nominated:
-                    changed |= raw["status"].get("nominatedNodeName") != condition.nominated
+                    acted |= raw["status"].get("nominatedNodeName") != condition.nominated
                     raw["status"]["nominatedNodeName"] = condition.nominated
                 self._put(POD, raw)
-        for told in decisions.queues:
-            raw = self._copy(QUEUE, "", told.name)
+        for status in decisions.queues:
+            raw = self._copy(QUEUE, "", status.name)
             if raw is not None:
-                changed |= raw["status"].get("allocated") != told.allocated
-                raw["status"]["allocated"] = dict(told.allocated)
+                acted |= raw["status"].get("allocated") != status.allocated
+                raw["status"]["allocated"] = dict(status.allocated)
                 self._put(QUEUE, raw)
         for event in decisions.events:
-            changed |= self.post(event)
+            told |= self.post(event)
         for problem in malformed:
-            changed |= self.post(_complaint(problem))
-        return changed
+            told |= self.post(_complaint(problem))
+        return acted, told
 
     def _copy(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """A copy whose metadata, spec and status can be written to."""
@@ -184,6 +186,11 @@ class MemoryCluster:
         """Let bindings go on that wait for other objects, and those who own these react; whether anything changed."""
         changed = self._preparing.run()
         return (keep_volumes(self.server) and self._preparing.run()) or changed
+
+    @property
+    def preparing(self) -> bool:
+        """Whether bindings wait for other objects."""
+        return bool(self._preparing)
 
     def _not_prepared(self, bind: Bind, message: str, at_fault: bool) -> None:
         """A binding will not come about for want of what it depends on."""
@@ -226,17 +233,18 @@ class MemoryCluster:
         self._put(POD, raw)
         return len(left) < len(gates)
 
-    def _group_status(self, update: PodGroupStatusUpdate) -> bool:
+    def _group_status(self, update: PodGroupStatusUpdate) -> tuple[bool, bool]:
+        """Whether its phase or its counts changed, and whether anything did."""
         raw = self._copy(POD_GROUP, update.namespace, update.name)
         if raw is None:
-            return False
+            return False, False
         new: Json = {"phase": update.phase} if update.phase else {}
         new["conditions"] = conditions_of(update)
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
-        changed = new != raw["status"]
-        raw["status"] = new
+        old, raw["status"] = raw["status"], new
         self._put(POD_GROUP, raw)
-        return bool(changed)
+        moved = {**old, "conditions": ()} != {**new, "conditions": ()}
+        return moved, old != new
 
     # --- Events ---
     def post(self, event: EventPost) -> bool:

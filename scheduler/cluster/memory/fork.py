@@ -35,6 +35,11 @@ _SHARED: Final = (tuple, Enum, msgspec.Struct, TaskClass, PlacedClass, Outcome, 
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, list, set, MethodType, partial)
 _TASKS: Final = {Task}
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
+_CHANGING: Final = (
+    "by_status", "placed", "nominated", "fit_errors", "refusals", "new_conditions", "transaction", "sub_jobs",
+    "sub_job_of",
+)  # fmt: skip
+"""Containers of a Job that a session changes in place."""
 _NO_ATTRIBUTE: Final = object()
 
 
@@ -90,10 +95,10 @@ class _Copier:
 
     def _job(self, job: Job) -> Job:
         """By its constructor, since there are many."""
-        shared, copied = self._shared, self.copy
-        made: Job = self._keep(
-            job, Job(*[v if type(v) in shared else copied(v) if v else type(v)() for v in _FIELDS(job)])
-        )
+        made: Job = self._keep(job, Job(*_FIELDS(job)))
+        for name in _CHANGING:
+            old = getattr(job, name)
+            setattr(made, name, self.copy(old) if old else type(old)())
         return made
 
     def _keep(self, value: Any, made: Any) -> Any:

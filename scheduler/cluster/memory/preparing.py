@@ -59,6 +59,10 @@ class Preparing:
         self._not_prepared = not_prepared
         self._gangs: list[_Gang] = []
 
+    def __len__(self) -> int:
+        """How many bindings, or gangs of them, wait."""
+        return len(self._gangs)
+
     def begin(self, binds: Iterable[Bind]) -> None:
         """Bindings of one session, in order; those with one number come about together."""
         together: dict[int, list[Bind]] = {}

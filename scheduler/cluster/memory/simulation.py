@@ -73,6 +73,8 @@ class Simulation:
         )
         self.last: Outcome | None = None
         self.cycles = 0
+        self.acted = False
+        """Whether the last cycle changed more than what only informs: conditions, messages, Events."""
         self.evictions: list[Evict] = []
         """All there were, the first first."""
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
@@ -99,12 +101,13 @@ class Simulation:
         self.evictions += outcome.decisions.evictions
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed
-        changed |= cluster.carry_out(outcome.decisions, malformed)
+        acted, told = cluster.carry_out(outcome.decisions, malformed)
+        self.acted = changed or acted
         if self._kubelet is Kubelet.RUN:
-            changed |= cluster.run_kubelet()
+            self.acted |= cluster.run_kubelet()
         cluster.tick()
         self.cycles += 1
-        return changed
+        return self.acted or told
 
     def snapshot(self) -> Snapshot:
         """What a session would see now."""
