@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.manifests import ManifestError, parse_manifests
@@ -28,6 +28,7 @@ def without_nulls(value: object) -> object:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES.filter(lambda value: "Infinity" not in json.dumps(value)))
 def test_json_is_read_as_python_reads_it_without_fields_that_are_null(value: object) -> None:
     text = json.dumps({**HEAD, "data": value, "nothing": None})
