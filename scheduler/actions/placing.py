@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
-from scheduler.api.node import Rows
+from scheduler.api.node import Mask, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.subjob import SubJob
@@ -118,7 +118,11 @@ class Placer:
             if wanted <= 0:
                 pending.take(len(run))
                 continue
-            placed = self._place_run(ground, run[:wanted], within, statement)
+            now = session.allocatable_now(ground.queue, job, task.cls, wanted)
+            if now > 0:
+                placed = self._place_run(ground, run[:now], within, statement)
+            else:
+                placed = self._promise(ground, task, within, statement)
             pending.take(placed or len(run))  # where one of a run fits nowhere, none of it does
             if not placed:
                 failed = failed or task
@@ -163,6 +167,29 @@ class Placer:
         job.fit_errors[task.cls.id] = errors
         return 0
 
+    def _promise(self, ground: Ground, task: Task, within: Rows | None, statement: Statement) -> int:
+        """Pipeline a task that the queue may have once what terminates is gone; how many (1 or 0) found a node.
+
+        Only a node where terminating tasks release some of every resource that the task requests will do: reserving
+        idle nodes would keep them from other queues for as long as the termination takes.
+        """
+        nodes, asked = self._session.nodes, task.cls.request > 0
+        leaving: Mask = np.all(nodes.releasing[asked] > nodes.pipelined[asked], axis=0)
+        rows: Rows = np.flatnonzero(leaving) if within is None else within[leaving[within]]
+        if not len(rows):
+            return 0
+        view = self._session.view(task.cls, ground.job)
+        row = nodes.index.get(task.nominated)
+        if row is None or row not in rows or not view.admits_later(row):
+            row = view.choose_future(rows)
+        if row is None:
+            return 0
+        try:
+            statement.pipeline(ground.job, task, row)
+        except AllocationError:
+            return 0
+        return 1
+
     def _place_nominated(self, ground: Ground, task: Task, view: ClassView, statement: Statement) -> bool:
         row = self._session.nodes.index.get(task.nominated)
         if row is None or (ground.hyper_node is not None and not ground.hyper_node.holds(np.array([row]))):
@@ -200,6 +227,7 @@ class Placer:
         session, job = self._session, ground.job
         for task in pending.rest():
             allowed = session.allocatable(ground.queue, job, task.cls, 1) > 0
+            allowed = allowed and session.allocatable_now(ground.queue, job, task.cls, 1) > 0
             if not allowed or not self._place_nominated(ground, task, session.view(task.cls, job), statement):
                 statement.discard()
                 return False

@@ -44,6 +44,11 @@ class Terms:
         session = self.session
         return session.allocatable(session.queues[job.queue], job, task.cls, 1) > 0
 
+    def permitted_now(self, job: Job, task: Task) -> bool:
+        """Whether the queue may have the task, which is ``permitted``, before what terminates is gone."""
+        session = self.session
+        return session.allocatable_now(session.queues[job.queue], job, task.cls, 1) > 0
+
     def taken_back(self, claimant: Job, victim: Task) -> bool:
         """Whether the queue of an evicted task takes the place right back: as the next session will find it, it is
         served before the claimant's and may have the task again."""

@@ -21,9 +21,13 @@ class BindingRecord:
     chips: Mapping[str, str] = field(default_factory=dict)
     """Key -> value of the binding's annotations that say which devices the Pod was given (``device_annotations``)."""
 
+    cards: Mapping[str, str] = field(default_factory=dict)
+    """Resource -> name of the card it counts, of those for which the queue's card quota is charged."""
+
     def text(self, uid: str, key: SigningKey) -> str:
         """The value of the annotation ``names.BINDING_RECORD`` of the Pod of that uid."""
-        return key.sign(uid, {"node": self.node, "queue": self.queue, "chips": dict(self.chips)})
+        document = {"node": self.node, "queue": self.queue, "chips": dict(self.chips), "cards": dict(self.cards)}
+        return key.sign(uid, document)
 
 
 def read_binding_record(text: str, uid: str, key: SigningKey) -> BindingRecord | None:
@@ -31,12 +35,15 @@ def read_binding_record(text: str, uid: str, key: SigningKey) -> BindingRecord |
     document = key.verify(uid, text)
     if document is None:
         return None
-    node, queue, chips = document.get("node"), document.get("queue"), document.get("chips")
-    if not isinstance(node, str) or not isinstance(queue, str) or not isinstance(chips, dict):
+    node, queue = document.get("node"), document.get("queue")
+    chips, cards = document.get("chips", {}), document.get("cards", {})
+    if not isinstance(node, str) or not isinstance(queue, str):
         return None
-    if not all(isinstance(value, str) for value in chips.values()):
+    if not isinstance(chips, dict) or not isinstance(cards, dict):
         return None
-    return BindingRecord(node, queue, chips)
+    if not all(isinstance(value, str) for value in (*chips.values(), *cards.values())):
+        return None
+    return BindingRecord(node, queue, chips, cards)
 
 
 def device_annotations(annotations: Mapping[str, str]) -> dict[str, str]:

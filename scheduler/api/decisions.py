@@ -27,7 +27,7 @@ class Bind:
     """Bindings of one ``Decisions`` with the same number other than 0 come about together or not at all, as far as
     preparations go: none is made before those of all are done."""
     record: BindingRecord | None = None
-    """What is to be known of the binding whatever becomes of the annotations; None for Pods without extended resources.
+    """What is to be known of the binding whatever becomes of the annotations; None for Pods that take nothing recorded.
     A cluster writes it, signed, onto the Pod in the same call."""
 
 

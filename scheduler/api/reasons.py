@@ -4,6 +4,7 @@ A refusal is written once, where it happens, and everything that speaks of it (E
 line) is a view of that record. Reasons of nodes are aggregated per text, so that five thousand nodes cost one line.
 """
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -98,7 +99,10 @@ class Malformed:
     consequence: str = "ignored"
     reason: str = EVENT_MALFORMED
     """Of the Event that tells of it."""
+    figures: str = dataclasses.field(default="", compare=False)
+    """Numbers of the moment; that they change is not reported again."""
 
     @property
     def message(self) -> str:
-        return f"{self.field}: {self.problem}; {self.consequence}"
+        text = f"{self.field}: {self.problem}; {self.consequence}"
+        return f"{text}: {self.figures}" if self.figures else text

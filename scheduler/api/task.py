@@ -168,8 +168,7 @@ class Task:
     """Entry of ``spec.resourceClaims`` -> the ResourceClaim made for it from a template; None: it needs none."""
     record: BindingRecord | None = None
     """What the scheduler decided when it bound the Pod: remembered, or read from a record that it signed. Nothing that
-    anybody writes onto the Pod changes it. None: not bound by it, without extended resources, or not provable."""
-
+    anybody writes onto the Pod changes it. None: not bound by it, takes nothing that is recorded, or not provable."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Keys and values that ``annotations`` had since the Pod has its node, and has no more: its devices may have been
     chosen by them. At most ``MOST_EARLIER``; as many of them mean that there were more."""

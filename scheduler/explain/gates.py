@@ -18,7 +18,14 @@ from scheduler.explain.gang_evictions import gang_evictions
 from scheduler.explain.nodes import open_rows
 from scheduler.explain.target import Goal, lacking_roles
 from scheduler.explain.witness import Witness
-from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ExtensionPoint
+from scheduler.framework.extension import (
+    ALLOCATABLE,
+    ALLOCATABLE_NOW,
+    JOB_ENQUEUEABLE,
+    JOB_VALID,
+    OVERUSED,
+    ExtensionPoint,
+)
 from scheduler.framework.statement import AllocationError, Statement
 from scheduler.plugins.gang import Gang
 from scheduler.plugins.queues.refusals import not_open
@@ -28,6 +35,7 @@ _HELD_AT: Final = {
     JOB_VALID: Held.VALIDITY,
     OVERUSED: Held.OVERUSED,
     ALLOCATABLE: Held.QUOTA,
+    ALLOCATABLE_NOW: Held.QUOTA,
 }
 GUARDING: Final = frozenset({"proportion", "capacity", "capacity-card"})
 """The plugins that keep queues: only where one of them is configured a closed queue takes nothing."""
@@ -198,7 +206,7 @@ def _places(session: Witness, job: Job) -> Iterator[Gate]:
         if task is None:
             continue
         if errors.note:
-            plugins = session.refusers.get(ALLOCATABLE, [])
+            plugins = session.refusers.get(ALLOCATABLE, []) or session.refusers.get(ALLOCATABLE_NOW, [])
             held = _held_by_note(session, job, errors)
             plugin = plugins[-1] if plugins and held is not Held.NODES else ""
             yield Gate(held, f"{task.name}: {errors.note}", plugin, errors.note_shortages)

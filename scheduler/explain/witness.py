@@ -20,6 +20,7 @@ from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    ALLOCATABLE_NOW,
     JOB_ENQUEUEABLE,
     JOB_VALID,
     OVERUSED,
@@ -30,7 +31,7 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 P = TypeVar("P")
-_QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE})
+_QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE, ALLOCATABLE_NOW})
 
 
 @dataclass(frozen=True, slots=True)

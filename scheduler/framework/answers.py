@@ -20,6 +20,7 @@ from scheduler.framework.columns import Filter, Score
 from scheduler.framework.combining import Function, Functions
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    ALLOCATABLE_NOW,
     FIGURES,
     HYPER_NODE_GRADIENT,
     HYPER_NODE_ORDER,
@@ -149,8 +150,13 @@ class Answers:
         return refusal
 
     def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
-        """How many of ``wanted`` tasks of the class the queue may be given now."""
+        """How many of ``wanted`` tasks of the class the queue may be given, once what terminates is gone."""
         room: int = self.ask(ALLOCATABLE, queue, job, cls, wanted)
+        return room
+
+    def allocatable_now(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
+        """How many of ``wanted`` tasks that are ``allocatable`` may be bound while tasks terminate."""
+        room: int = self.ask(ALLOCATABLE_NOW, queue, job, cls, wanted)
         return room
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:

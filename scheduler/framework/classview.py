@@ -146,8 +146,8 @@ class ClassView:
             total += score.values(rows, ahead)
         return total
 
-    def _wide_pass(self, rows: Rows) -> Rows:
-        return _passing(self._costly, _passing(self._wide_filters, rows))
+    def _wide_pass(self, rows: Rows, *, future: bool = False) -> Rows:
+        return _passing(self._costly, _passing(self._wide_filters, rows, future=future), future=future)
 
     # --- choosing ---
     def choose(self, count: int, within: Rows | None = None) -> list[int]:
@@ -166,7 +166,7 @@ class ClassView:
         if not len(at):
             return []
         if self._one_at_a_time or count == 1:
-            best = self._pick(self._rows[at])
+            best = self._pick(self._rows[at], future=False)
             return [] if best is None else [best]
         seen = self._limited(at)
         run = Run(
@@ -186,7 +186,7 @@ class ClassView:
         ``choose``."""
         at = self._looked.all if within is None else self._looked.find(within)
         rows = self._rows[at[self._future.read()[at]]]
-        return self._pick(rows[self._room_in(rows, future=True) > 0])
+        return self._pick(rows[self._room_in(rows, future=True) > 0], future=True)
 
     def admits(self, row: int) -> bool:
         """Whether one task fits on the row now."""
@@ -198,13 +198,13 @@ class ClassView:
         future = self._nodes.future_idle_of(row)
         if any(self._request[d] > future[d] for d in self._dims) or any(future[d] < 0 for d in self._bare):
             return False
-        rows = self._wide_pass(self._rows[self._looked.find(np.array([row], dtype=np.intp))])
+        rows = self._wide_pass(self._rows[self._looked.find(np.array([row], dtype=np.intp))], future=True)
         return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
 
     def passes_in_future(self) -> Mask:
         """Shape (nodes,): where the filters let one task once terminating tasks are gone; amounts are not looked at."""
         passes = np.zeros(len(self._nodes), dtype=bool)
-        passes[self._wide_pass(self._rows[self._future.read()])] = True
+        passes[self._wide_pass(self._rows[self._future.read()], future=True)] = True
         return passes
 
     def best_first(self, chosen: Mask, among: Mask) -> Iterator[int]:
@@ -217,16 +217,16 @@ class ClassView:
         order = rows[np.argsort(-scores, kind="stable")]
         return map(int, order[chosen[order]])
 
-    def _pick(self, rows: Rows) -> int | None:
+    def _pick(self, rows: Rows, *, future: bool) -> int | None:
         """The best of the rows that pass what has scope CLUSTER, or None."""
         if not self._costly or self._wide or self._limit or self._chooser is not None:
-            rows = self._limited(self._wide_pass(rows))
+            rows = self._limited(self._wide_pass(rows, future=future))
             return self._best_of(rows) if len(rows) else None
-        rows = _passing(self._wide_filters, rows)
+        rows = _passing(self._wide_filters, rows, future=future)
         rows = rows[np.argsort(-self._score.read()[self._looked.find(rows)], kind="stable")]
         start, number = 0, FEW
         while start < len(rows):
-            passing = _passing(self._costly, rows[start : start + number])
+            passing = _passing(self._costly, rows[start : start + number], future=future)
             if len(passing):
                 return int(passing[0])
             start, number = start + number, 2 * number
@@ -286,10 +286,11 @@ class ClassView:
         return self._refusals.unresolvable()
 
 
-def _passing(conditions: Sequence[Filter], rows: Rows) -> Rows:
-    """The rows, in their order, that pass all conditions."""
+def _passing(conditions: Sequence[Filter], rows: Rows, *, future: bool) -> Rows:
+    """The rows, in their order, that pass all conditions, now or once terminating tasks are gone."""
     for condition in conditions:
         if not len(rows):
             break
-        rows = rows[condition.room(rows) > 0]
+        room = condition.future_room if future and isinstance(condition, FutureFilter) else condition.room
+        rows = rows[room(rows) > 0]
     return rows

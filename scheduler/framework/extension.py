@@ -101,7 +101,11 @@ UNGATED = ExtensionPoint("Ungated", "", Combine.CALL)
 OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST)
 """test(queue): a Refusal if the queue has all it may have and is passed over for this session, else None."""
 ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.LEAST)
-"""room(queue, job, class): how many more tasks of the class the queue may be given now (0: none)."""
+"""room(queue, job, class): how many more tasks of the class the queue may be given (0: none). Tasks that terminate may
+count as gone, since places can be promised; see ALLOCATABLE_NOW."""
+ALLOCATABLE_NOW = ExtensionPoint("AllocatableNow", "enabledAllocatable", Combine.LEAST)
+"""room(queue, job, class): how many of these may be bound while what terminates still holds its place (0: none; the
+others can be pipelined)."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL)
 """test(queue, tasks): whether the queue may take these from other queues."""
 
@@ -132,6 +136,9 @@ VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN)
 
 BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.EACH)
 """annotations(task, row): what is written onto the Pod in the binding call."""
+CARDS = ExtensionPoint("Cards", "", Combine.EACH)
+"""cards(job, class, rows): row -> resource -> the card it counts there, for which the queue is charged; kept in the
+binding's record. Rows are left out where the queue is charged for nothing."""
 PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH)
 """preparations(task, row): the Preparations of other objects that the binding has to wait for."""
 QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH)

@@ -4,10 +4,11 @@ The session holds the snapshot, what plugins registered (``answers``), and the d
 I/O or reads a clock; what plugins ask other programs goes through ``outside``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from scheduler.api.binding_record import BindingRecord, device_annotations
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
@@ -26,7 +27,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.classview import ClassView
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration, PluginOption
-from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, PREPARATIONS, UNGATED, ExtensionPoint
+from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED, ExtensionPoint
 from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.statement import Statement
 from scheduler.framework.tenants import Bound, Tenants
@@ -35,6 +36,7 @@ from scheduler.framework.topology import set_tier_limits
 T = TypeVar("T")
 Placement = tuple[Job, Sequence[Task], Sequence[int]]
 """Tasks of one job and their rows."""
+NO_CARDS: Final[Mapping[str, str]] = {}
 
 
 class AllocateHandler(Protocol):
@@ -270,6 +272,7 @@ class Session(Answers):
             allocated = job.by_status[TaskStatus.ALLOCATED]
             binding = job.by_status.setdefault(TaskStatus.BINDING, {})
             extended = self._is_extended(tasks[0].cls)
+            charged = self._charged(job, tasks[0].cls, rows)
             for task, row in zip(tasks, rows, strict=True):
                 annotations: dict[str, str] = {}
                 for annotate in annotators:
@@ -279,9 +282,19 @@ class Session(Answers):
                 del allocated[task.uid]
                 binding[task.uid] = task
                 devices = device_annotations(annotations) if annotations else annotations
-                record = BindingRecord(names[row], job.queue, devices) if extended or devices else None
+                record = None
+                if extended or devices or row in charged:
+                    record = BindingRecord(names[row], job.queue, devices, charged.get(row, NO_CARDS))
                 binds.append(Bind(task, names[row], annotations, preparations, record=record))
             if not allocated:
                 del job.by_status[TaskStatus.ALLOCATED]
         if prepared:
             binds[first:] = [replace(bind, together=first + 1) for bind in binds[first:]]
+
+    def _charged(self, job: Job, cls: TaskClass, rows: Iterable[int]) -> Mapping[int, Mapping[str, str]]:
+        """Row -> the cards there that the job's queue is charged for; without the rows where it is charged nothing."""
+        functions = self._functions.flat(CARDS)
+        if not functions:
+            return {}
+        answers = [cards(job, cls, list(dict.fromkeys(rows))) for cards in functions]
+        return answers[0] if len(answers) == 1 else ChainMap(*answers)

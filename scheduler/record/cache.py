@@ -186,5 +186,5 @@ class RecordedCache(ClusterCache):
 
 def _remembered(task: Task) -> Remembered:
     record = task.record
-    known = None if record is None else (record.node, record.queue, dict(record.chips))
+    known = None if record is None else (record.node, record.queue, dict(record.chips), dict(record.cards))
     return Remembered(task.key, task.uid, known, task.earlier)

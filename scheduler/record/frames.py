@@ -62,8 +62,8 @@ class Remembered(Frame):
 
     pod: str
     uid: str
-    record: tuple[str, str, dict[str, str]] | None
-    """Node, queue and chips."""
+    record: tuple[str, str, dict[str, str], dict[str, str]] | None
+    """Node, queue, chips and cards."""
     earlier: tuple[tuple[str, str], ...]
 
 

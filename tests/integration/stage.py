@@ -1,5 +1,6 @@
 """What tests on a real API server share: the server itself, programs of ours beside it, and one namespace per test."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from controlplane import build
+from controlplane.client import Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 
@@ -175,6 +177,13 @@ class Namespace:
         options = ("--schedule-period=200ms", "--leader-elect=false", *options)
         with running("scheduler", kubeconfig or self.plane.kubeconfig, directory, *options) as role:
             yield role
+
+
+def client_of(plane: ControlPlane, user: str) -> Client:
+    """Requests as some user."""
+    token = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))["users"][0]["user"]["token"]
+    port = int(plane.url.rpartition(":")[2])
+    return Client("127.0.0.1", port, token, plane.authority.client_context())
 
 
 def emptied(plane: ControlPlane) -> None:

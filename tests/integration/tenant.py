@@ -1,12 +1,11 @@
 """A user with the ClusterRole `edit` in one namespace, and no other right."""
 
-import json
-
 import yaml
 
 from controlplane.client import Client
 from controlplane.manifests import ROOT
 from controlplane.run import ControlPlane
+from tests.integration.stage import client_of
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _OURS = ("volcano-py-vcjob-editor", "volcano-py-vcjob-viewer")
@@ -28,6 +27,4 @@ def tenant(plane: ControlPlane, namespace: str) -> Client:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }
         admin.create(f"{_RBAC}/namespaces/{namespace}/rolebindings", binding)
-    kubeconfig = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))
-    port = int(plane.url.rpartition(":")[2])
-    return Client("127.0.0.1", port, kubeconfig["users"][0]["user"]["token"], plane.authority.client_context())
+    return client_of(plane, user)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane import manifests
-from controlplane.client import ApiError, Client
+from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
@@ -28,7 +28,7 @@ from scheduler.api.names import (
     SCHEDULE_POLICY,
     SIGNING_KEY_SECRET,
 )
-from tests.integration.stage import Namespace, Role, emptied, wait
+from tests.integration.stage import Namespace, Role, client_of, emptied, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,13 +37,6 @@ EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view")
 """What the ClusterRole `edit` consists of; no controller puts it together here."""
 LOWER, UPPER = ([f"Ascend910-{chip}" for chip in chips] for chips in (range(4), range(4, 8)))
 SECRET = "signing-key"
-
-
-def client_of(plane: ControlPlane, user: str) -> Client:
-    """Requests as some user."""
-    token = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))["users"][0]["user"]["token"]
-    port = int(plane.url.rpartition(":")[2])
-    return Client("127.0.0.1", port, token, plane.authority.client_context())
 
 
 class Tenant(Namespace):

@@ -5,6 +5,7 @@ card); other resources are not looked at. An account is computed from the job's 
 keeps the Job.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,10 +17,17 @@ from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.plugins.capacity_card.demand import FIELD, UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import Inventory
+from scheduler.plugins.capacity_card.holdings import (
+    HELD_STATUSES,
+    Amounts,
+    Holding,
+    add,
+    charged_queue,
+    moved,
+)
 from scheduler.plugins.capacity_card.quota import Names, parse_request
 from scheduler.plugins.queues.columns import reserves
 
-Amounts = dict[str, float]
 Needs = dict[Names, float]
 """Dimensions that may stand for each other, the preferred one first -> amount."""
 REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
@@ -29,14 +37,18 @@ REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 class JobAccount:
     """What one job takes of its queue's quota."""
 
-    allocated: Amounts
+    holding: Holding
+    elsewhere: Mapping[str, Holding]
+    """Another queue -> what it is charged for tasks of the job, which it admitted."""
+    unproven: tuple[Task, ...]
+    """Tasks of which it is not known which queue admitted them (``Task.unproven``)."""
     minimum: Needs
     """What it needs at least to run: spec.minResources for cpu and memory; for cards the request of its first Pods up
     to minMember or, before these exist, the PodGroup's annotation."""
     lacking: Needs
     """What of the minimum is promised to it, though not yet allocated."""
     elastic: Amounts
-    """What it holds beyond the minimum."""
+    """What it holds of its own queue beyond the minimum."""
     pending: Amounts
     """What its pending Pods would take of each card if all those that may were to take that one."""
     choices: frozenset[Names]
@@ -51,23 +63,26 @@ class JobAccount:
 class Accountant:
     """Accounts of jobs against one inventory."""
 
-    def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool) -> None:
-        """``rows``: node name -> row."""
+    def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool, signed_since: float) -> None:
+        """``rows``: node name -> row; ``signed_since``: as in a snapshot."""
         self.inventory: Inventory = demands.inventory
         self.unlimited = unlimited
+        self.signed_since = signed_since
         self._demands = demands
         self._rows = rows
 
     def account(self, job: Job) -> JobAccount:
         demands = self._demands
-        held = _by_class(task for status in ALLOCATED_STATUSES for task in job.of(status).values())
+        held, leaving = _by_queue(job, HELD_STATUSES), _by_queue(job, (TaskStatus.RELEASING,))
         waiting = _by_class(job.of(TaskStatus.PENDING).values())
-        classes = [tasks[0].cls for tasks in (*held, *waiting)]
+        classes = [tasks[0].cls for group in (*held.values(), *leaving.values(), waiting) for tasks in group]
+        own = Holding(self._sum(held.pop(job.queue, ())), self._sum(leaving.pop(job.queue, ())))
+        elsewhere = {
+            queue: Holding(self._sum(held.get(queue, ())), self._sum(leaving.get(queue, ())))
+            for queue in sorted(held.keys() | leaving.keys())
+        }
         on_cards = any(demands.of(cls).parts for cls in classes)
         free = self.unlimited and on_cards
-        allocated: Amounts = {CPU: float(job.allocated[CPU_INDEX]), MEMORY: float(job.allocated[MEMORY_INDEX])}
-        if on_cards:
-            allocated = self._holdings(held, allocated)
         pending: Amounts = {}
         choices = set()
         for tasks in waiting:
@@ -77,7 +92,14 @@ class Accountant:
                     choices.add(part.cards)
         request = parse_request(job.annotations.get(CARD_REQUEST))
         minimum = self._minimum(job, request.amounts, on_cards)
+        allocated = own.allocated
+        if elsewhere:
+            allocated = dict(allocated)
+            for holding in elsewhere.values():
+                add(allocated, holding.allocated.items())
         lacking, elastic = settle(minimum, allocated)
+        if elsewhere:
+            elastic = {name: min(amount, own.allocated.get(name, 0.0)) for name, amount in elastic.items()}
         if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
             lacking = {}
         elif job.gated is not None and not free:
@@ -87,8 +109,11 @@ class Accountant:
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
         for pod in (tasks[0] for tasks in waiting):
             problems += [Malformed("Pod", pod.namespace, pod.name, FIELD, t) for t in demands.of(pod.cls).problems]
+        problems += [moved(job, queue, holding) for queue, holding in elsewhere.items()]
         return JobAccount(
-            allocated=allocated,
+            holding=own,
+            elsewhere=elsewhere,
+            unproven=self._unproven(job),
             minimum=minimum,
             lacking=lacking,
             elastic=elastic,
@@ -99,15 +124,26 @@ class Accountant:
             bare=not request.amounts and all(demands.of(cls).bare for cls in classes),
         )
 
-    def _holdings(self, held: Iterable[list[Task]], whole: Amounts) -> Amounts:
-        """What tasks hold, cards included; ``whole`` is their cpu and memory if all of it counts."""
-        amounts: Amounts = {CPU: 0.0, MEMORY: 0.0} if self.unlimited else dict(whole)
-        for tasks in held:
-            demand = self._demands.of(tasks[0].cls)
-            if self.unlimited:
-                add(amounts, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
-            if demand.parts:
-                add(amounts, self._demands.charge(demand, self._rows_of(tasks)))
+    def _unproven(self, job: Job) -> tuple[Task, ...]:
+        if math.isinf(self.signed_since):
+            return ()
+        held = (task for status in (*HELD_STATUSES, TaskStatus.RELEASING) for task in job.of(status).values())
+        return tuple(task for task in held if self.unproven(task))
+
+    def unproven(self, task: Task) -> bool:
+        """Whether a task on cards should have a record, and has none."""
+        return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).parts)
+
+    def holding(self, task: Task) -> Holding:
+        """What a task on a node holds."""
+        amounts = self._sum([[task]])
+        return Holding({}, amounts) if task.status is TaskStatus.RELEASING else Holding(amounts, {})
+
+    def _sum(self, groups: Iterable[list[Task]]) -> Amounts:
+        """What tasks on nodes hold; each group is of one class."""
+        amounts: Amounts = {}
+        for tasks in groups:
+            add(amounts, self._demands.holdings(tasks, self._rows_of(tasks)))
         return amounts
 
     def _rows_of(self, tasks: Iterable[Task]) -> list[int]:
@@ -136,7 +172,7 @@ class Accountant:
                 if not demand.parts:
                     continue
                 holders = [task for task in tasks if task.status is not TaskStatus.PENDING]
-                for card, amount in self._demands.charge(demand, self._rows_of(holders)):
+                for card, amount in self._demands.cards_held(holders, self._rows_of(holders)) if holders else ():
                     needs[card,] = needs.get((card,), 0.0) + amount
                 for part in demand.parts:
                     if part.cards and len(holders) < len(tasks):
@@ -168,6 +204,23 @@ def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
             group = groups[task.cls.id] = []
         group.append(task)
     return list(groups.values())
+
+
+def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[Task]]]:
+    """The queue that is charged -> the tasks on nodes, in groups of one class each."""
+    groups: dict[tuple[str, int], list[Task]] = {}
+    for status in statuses:
+        for task in job.of(status).values():
+            if task.node:
+                key = charged_queue(task, job.queue), task.cls.id
+                group = groups.get(key)
+                if group is None:
+                    group = groups[key] = []
+                group.append(task)
+    result: dict[str, list[list[Task]]] = {}
+    for (queue, _), group in groups.items():
+        result.setdefault(queue, []).append(group)
+    return result
 
 
 def first_tasks(job: Job) -> list[Task]:
@@ -212,21 +265,15 @@ def settle(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amounts]:
     return lacking, {name: amount for name, amount in left.items() if amount > 0}
 
 
-def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) -> None:
-    """Add amounts (or, with ``sign`` -1, take them away) by name."""
-    for name, amount in amounts:
-        sums[name] = sums.get(name, 0.0) + sign * amount
-
-
 class AccountMemo:
     """The accounts of the last session, to be used again for Jobs that the cache hands out unchanged."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Job, Inventory, bool, JobAccount]] = {}
+        self._kept: dict[str, tuple[Job, Inventory, tuple[bool, float], JobAccount]] = {}
 
     def accounts(self, jobs: Iterable[Job], accountant: Accountant) -> list[JobAccount]:
         """An account per job, in their order. Accounts of jobs that are not among them are forgotten."""
-        inventory, unlimited = accountant.inventory, accountant.unlimited
+        inventory, terms = accountant.inventory, (accountant.unlimited, accountant.signed_since)
         before, now = self._kept, {}
         result = []
         for job in jobs:
@@ -235,10 +282,10 @@ class AccountMemo:
                 kept is None
                 or kept[0] is not job
                 or job.changed
-                or kept[2] is not unlimited
+                or kept[2] != terms
                 or not (kept[1] is inventory or kept[3].bare)
             ):
-                kept = (job, inventory, unlimited, accountant.account(job))
+                kept = (job, inventory, terms, accountant.account(job))
             now[job.key] = kept
             result.append(kept[3])
         self._kept = now

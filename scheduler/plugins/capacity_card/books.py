@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from scheduler.api.queue import Queue
 from scheduler.api.resource import share
-from scheduler.plugins.capacity_card.accounting import Amounts, JobAccount, Needs, add
+from scheduler.plugins.capacity_card.accounting import JobAccount, Needs
+from scheduler.plugins.capacity_card.holdings import Amounts, Holding, add
 from scheduler.plugins.capacity_card.quota import Names
 
 
@@ -20,6 +21,11 @@ class QueueBook:
     note: str = ""
     """What is to be said besides wherever a card is refused, or ""."""
     allocated: Amounts = field(default_factory=dict)
+    """Held by tasks that do not terminate, and pipelined."""
+    releasing: Amounts = field(default_factory=dict)
+    """Held by tasks that terminate."""
+    pipelined: Amounts = field(default_factory=dict)
+    """Of what is allocated, what waits for tasks that terminate."""
     inqueue: Amounts = field(default_factory=dict)
     elastic: Amounts = field(default_factory=dict)
     pending: Amounts = field(default_factory=dict)
@@ -31,13 +37,29 @@ class QueueBook:
         """The most the queue may have; a card that its quota does not list it may not use at all."""
         return self.limits.get(name, 0.0)
 
+    def limits_any(self, *amounts: tuple[str, float]) -> bool:
+        """Whether there is a limit for something of which there is an amount."""
+        return any(amount > 0 and self.limit(name) < float("inf") for name, amount in amounts)
+
     def room(self, name: str) -> float:
-        """What may still be allocated."""
+        """What may still be allocated or pipelined, once what terminates is gone."""
         return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
 
-    def fitting(self, name: str, amount: float) -> int:
-        """How many tasks of an amount each may still be placed by this dimension."""
-        return max(int(self.room(name) // amount), 0)
+    def used(self, name: str) -> float:
+        """What counts against a task that is to be bound: terminating tasks hold their places, and what they release
+        may be promised already."""
+        waiting = self.releasing.get(name, 0.0) - self.pipelined.get(name, 0.0) if self.releasing else 0.0
+        return self.allocated.get(name, 0.0) + max(waiting, 0.0)
+
+    def held(self, name: str) -> float:
+        """What tasks on nodes hold, terminating ones included."""
+        return self.allocated.get(name, 0.0) - self.pipelined.get(name, 0.0) + self.releasing.get(name, 0.0)
+
+    def fitting(self, name: str, amount: float, *, now: bool = False) -> int:
+        """How many tasks of an amount each may still be placed by this dimension. ``now``: bound, while others
+        terminate."""
+        room = self.limits.get(name, 0.0) - self.used(name) if now else self.room(name)
+        return max(int(room // amount), 0)
 
     def room_for_promises(self, name: str) -> float:
         """What may still be promised: jobs in the queue count with their minimum, what they hold beyond it does not."""
@@ -49,9 +71,15 @@ class QueueBook:
         allocated = self.allocated
         return max((share(allocated.get(name, 0.0), limit) for name, limit in self.limits.items()), default=0.0)
 
+    def hold(self, holding: Holding) -> None:
+        """Add what tasks hold."""
+        add(self.allocated, holding.allocated.items())
+        if holding.releasing:
+            add(self.releasing, holding.releasing.items())
+
     def enter(self, account: JobAccount) -> None:
         """Add what a job holds and waits for; promises are added by ``promise``, when all holdings are known."""
-        add(self.allocated, account.allocated.items())
+        self.hold(account.holding)
         add(self.elastic, account.elastic.items())
         if account.pending:
             add(self.pending, account.pending.items())
@@ -69,8 +97,8 @@ class QueueBook:
             add(self.inqueue, ((names[0], missing),))
 
     def find_tight(self) -> None:
-        """Set ``tight`` from what is allocated and pending now."""
+        """Set ``tight`` from what is held and pending now."""
         for names in self.choices:
             for name in names:
-                if self.allocated.get(name, 0.0) + self.pending.get(name, 0.0) > self.limit(name):
+                if self.held(name) + self.pending.get(name, 0.0) > self.limit(name):
                     self.tight.add(name)

@@ -2,7 +2,7 @@
 and which the Pod would rather have."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -16,6 +16,11 @@ customary range add up to some thousands, the ranks of Ascend nodes to less than
 one card only. With at most 64 names float64 keeps five decimal places of what is added to it."""
 
 
+class Room(Protocol):
+    def __call__(self, *, now: bool) -> int:
+        """How many more Pods may have a card: now, or once terminating tasks are gone."""
+
+
 class QuotaFilter:
     """Nodes of cards of which the queue's quota is not used up. Every placement may use up one."""
 
@@ -23,19 +28,24 @@ class QuotaFilter:
     unresolvable = False
 
     def __init__(
-        self, inventory: Inventory, resource: str, room: Mapping[str, Callable[[], int]], reason: Callable[[str], str]
+        self, inventory: Inventory, resource: str, room: Mapping[str, Room], reason: Callable[[str], str]
     ) -> None:
-        """``room``: card -> how many more Pods may have it; nodes of other cards are not looked at. ``reason``: why a
-        card is refused."""
+        """``room``: by card; nodes of other cards are not looked at. ``reason``: why a card is refused."""
         self._names = inventory.names
         self._codes = inventory.column(resource)
         self._room = {inventory.code(card): function for card, function in room.items() if inventory.code(card) >= 0}
         self._reason = reason
 
     def room(self, rows: Rows) -> Counts:
+        return self._rooms(rows, now=True)
+
+    def future_room(self, rows: Rows) -> Counts:
+        return self._rooms(rows, now=False)
+
+    def _rooms(self, rows: Rows, *, now: bool) -> Counts:
         by_code: Counts = np.full(len(self._names) + 1, UNBOUNDED, dtype=np.int64)  # the last stands for code -1
         for code, room in self._room.items():
-            by_code[code] = room()
+            by_code[code] = room(now=now)
         result: Counts = by_code[self._codes[rows]]
         return result
 

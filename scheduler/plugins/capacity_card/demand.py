@@ -2,23 +2,26 @@
 
 A Pod asks for a resource (``nvidia.com/gpu``); which card that is, its annotation ``volcano.sh/card.name`` says, and in
 the end the node it is on. A Pod that names no card may land on any card its queue has quota of, and is charged for that
-one: leaving out the annotation is no way around the quota.
+one: leaving out the annotation is no way around the quota. A bound Pod is charged for the cards in its binding record,
+whatever becomes of its annotations and of the node's labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from scheduler.api.names import CARD_NAME
+from scheduler.api.names import CARD_NAME, CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
-from scheduler.api.task import TaskClass
+from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.capacity_card.discovery import Inventory
 from scheduler.plugins.capacity_card.quota import SEPARATOR, CardNames, Names, parse_names
 
 FIELD: Final = f"metadata.annotations[{CARD_NAME}]"
 NO_NAMES: Final = CardNames(())
+Listed = list[tuple[str, float]]
+"""Names and amounts; a name may be listed several times."""
 UNKNOWN: Final = -1
 """The row of a node that the session does not know."""
 
@@ -74,20 +77,65 @@ class Demands:
             demand = self._known[cls.id] = self._demand(cls)
         return demand
 
-    def charge(self, demand: Demand, rows: Sequence[int]) -> list[tuple[str, float]]:
+    def charge(self, demand: Demand, rows: Sequence[int]) -> Listed:
         """Cards and amounts that tasks take on their nodes (UNKNOWN: not among the session's): the node's card where
         there is one, else the first that the Pod names."""
-        result = []
+        result: Listed = []
         for part in demand.parts:
             codes = self.inventory.codes_on(part.resource, rows)
             for code, number in enumerate(np.bincount(codes + 1).tolist(), start=-1):
-                if not number:
-                    continue
-                if code >= 0:
-                    result.append((self.inventory.names[code], part.amount * number))
-                elif part.named:
-                    result.append((part.cards[0], part.amount * number))
+                card = self._card(part, code) if number else ""
+                if card:
+                    result.append((card, part.amount * number))
         return result
+
+    def cards_on(self, demand: Demand, rows: Sequence[int]) -> dict[int, Mapping[str, str]]:
+        """Row -> resource -> the card that a task is charged for there, as ``charge`` counts. Rows with the same cards
+        share a mapping."""
+        codes = [self.inventory.codes_on(part.resource, rows).tolist() for part in demand.parts]
+        known: dict[tuple[int, ...], Mapping[str, str]] = {}
+        result: dict[int, Mapping[str, str]] = {}
+        for row, *found in zip(rows, *codes, strict=True):
+            key = tuple(found)
+            if key not in known:
+                cards = ((part.resource, self._card(part, code)) for part, code in zip(demand.parts, key, strict=True))
+                known[key] = {resource: card for resource, card in cards if card}
+            result[row] = known[key]
+        return result
+
+    def _card(self, part: Part, code: int) -> str:
+        """``code``: of the node's card, -1 if it has none of a known name. "" if there is nothing to charge."""
+        if code >= 0:
+            return self.inventory.names[code]
+        return part.cards[0] if part.named else ""
+
+    def cards_held(self, tasks: Sequence[Task], rows: Sequence[int]) -> Listed:
+        """Cards and amounts that bound tasks of one class hold: those recorded when they were bound; without a record,
+        as ``charge`` counts. A card may be listed several times."""
+        return self._cards_held(tasks[0].cls, *_by_record(tasks, rows))
+
+    def _cards_held(self, cls: TaskClass, recorded: Mapping[tuple[str, str], int], others: Sequence[int]) -> Listed:
+        result: Listed = []
+        for (resource, card), number in recorded.items():
+            amount = self._amount(cls, resource)
+            if amount > 0:
+                result.append((self.inventory.canonical(card), amount * number))
+        demand = self.of(cls)
+        if others and demand.parts:
+            result += self.charge(demand, others)
+        return result
+
+    def holdings(self, tasks: Sequence[Task], rows: Sequence[int]) -> Listed:
+        """``cards_held``, with the cpu and the memory that count."""
+        cls, (recorded, others) = tasks[0].cls, _by_record(tasks, rows)
+        demand = self.of(cls)
+        # Cpu and memory may be free for Pods on cards; the labels that made them cards may be gone.
+        number = len(others) if self._unlimited else len(tasks)
+        return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *self._cards_held(cls, recorded, others)]
+
+    def _amount(self, cls: TaskClass, resource: str) -> float:
+        position = self._dimensions.find(resource)
+        return 0.0 if position is None or position >= len(cls.request) else float(cls.request[position])
 
     def canonical(self, names: Names) -> Names:
         return tuple(dict.fromkeys(self.inventory.canonical(name) for name in names))
@@ -152,3 +200,21 @@ class Demands:
 
 def joined(names: Names) -> str:
     return SEPARATOR.join(names)
+
+
+def _by_record(tasks: Sequence[Task], rows: Sequence[int]) -> tuple[Mapping[tuple[str, str], int], list[int]]:
+    """(resource, card) -> how many of the tasks have it in their records; the rows of tasks without any."""
+    shared: dict[int, tuple[Mapping[str, str], int]] = {}
+    others = []
+    for task, row in zip(tasks, rows, strict=True):
+        cards = None if task.record is None else task.record.cards
+        if cards:
+            _, number = shared.get(id(cards), (cards, 0))  # bindings of one run share the mapping
+            shared[id(cards)] = cards, number + 1
+        else:
+            others.append(row)
+    recorded: dict[tuple[str, str], int] = {}
+    for cards, number in shared.values():
+        for item in cards.items():
+            recorded[item] = recorded.get(item, 0) + number
+    return recorded, others

@@ -6,7 +6,7 @@ Pod may name several cards; it is charged for the one of the node it gets. Queue
 what the cluster has: they may add up to more than there is, and cards may disappear.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -15,11 +15,13 @@ from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
-from scheduler.api.task import Task, TaskClass
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, StaticScore
 from scheduler.framework.extension import (
     ALLOCATABLE,
+    ALLOCATABLE_NOW,
+    CARDS,
     JOB_ENQUEUEABLE,
     JOB_ENQUEUED,
     JOB_VALID,
@@ -31,11 +33,13 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, Amounts, JobAccount, Needs, add
+from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, JobAccount, Needs
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
 from scheduler.plugins.capacity_card.demand import Demands, Part, joined
 from scheduler.plugins.capacity_card.discovery import Discovery
+from scheduler.plugins.capacity_card.holdings import Amounts, without_group, without_record
+from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.quota import parse_quota
 from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of, shortages_of_part, used_up
 from scheduler.plugins.queues.limits import guaranteed
@@ -66,23 +70,26 @@ class CapacityCard:
             session.malformed_field(problem)
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
         self._books = self._open_books()
-        self._account_jobs()
+        self._account()
         session.add(QUEUE_ORDER, self._queue_key)
         session.add(JOB_VALID, self._valid)
         session.add(JOB_ENQUEUEABLE, self._enqueueable)
         session.add(JOB_ENQUEUED, self._enqueued)
         session.add(ALLOCATABLE, self._allocatable)
+        session.add(ALLOCATABLE_NOW, self._allocatable_now)
+        session.add(CARDS, self._cards)
         # Only where a queue's quota bears on which nodes its Pods may have do views differ from queue to queue.
         session.add(PREDICATE, self._filters, variant=self._own_view)
         session.add(NODE_ORDER, self._scores)
         session.add(QUEUE_USAGE, self._usage)
-        session.add_handlers(self._allocated, self._deallocated)
+        placements = Placements(self._books, self._demands)
+        session.add_handlers(placements.allocate, placements.deallocate)
 
     def _usage(self, queue: Queue) -> dict[str, tuple[float, float]]:
-        """Cards of a queue: in use, and quota (both in thousandths)."""
+        """Cards of a queue: in use, by terminating Pods as well, and quota (both in thousandths)."""
         book = self._books[queue.name]
-        cards = [name for name in dict.fromkeys([*book.limits, *book.allocated]) if name not in (CPU, MEMORY)]
-        return {name: (book.allocated.get(name, 0.0), book.limit(name)) for name in cards}
+        names = dict.fromkeys((*book.limits, *book.allocated, *book.releasing))
+        return {name: (book.held(name), book.limit(name)) for name in names if name not in (CPU, MEMORY)}
 
     # --- for explanations ---
     def book(self, queue: str) -> QueueBook | None:
@@ -133,27 +140,64 @@ class CapacityCard:
         note = "" if quota.readable else f"; the queue's annotation {CARD_QUOTA} cannot be read"
         return QueueBook(queue, limits, note)
 
-    def _account_jobs(self) -> None:
+    def _account(self) -> None:
+        """Fill the books."""
         session, books = self._session, self._books
-        accountant = Accountant(self._demands, session.nodes.index, self._unlimited)
+        accountant = Accountant(self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since)
+        unproven = list(self._account_strangers(accountant))
         jobs = list(session.jobs.values())
         accounts = _accounts.accounts(jobs, accountant)
         self._accounts: dict[str, JobAccount] = {}
         promised = []
         for job, account in zip(jobs, accounts, strict=True):
             self._accounts[job.key] = account
+            unproven += account.unproven
             for problem in account.problems:
                 session.malformed_field(problem)
+            for queue, holding in account.elsewhere.items():
+                if queue in books:
+                    books[queue].hold(holding)
             book = books.get(job.queue)
             if book is None:
                 continue
             book.enter(account)
             if account.lacking:
                 promised.append((book, account.lacking))
+        self._account_unproven(accountant, unproven)
         for book, needs in promised:
             book.promise(needs)
         for book in books.values():
             book.find_tight()
+
+    def _account_strangers(self, accountant: Accountant) -> Iterator[Task]:
+        """Pods whose PodGroup is gone, or that name none, stay charged to the queue that admitted them. Returns those
+        of which it is not known."""
+        for task in self._session.snapshot.strangers:
+            if task.record is None:
+                if task.ours and accountant.unproven(task):  # most are not: daemons, and Pods of other schedulers
+                    yield task
+                continue
+            holding = accountant.holding(task)
+            book = self._books.get(task.record.queue)
+            if book is not None:
+                book.hold(holding)
+            if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods may well be deleted together
+                self._session.malformed_field(without_group(task, task.record.queue, holding))
+
+    def _account_unproven(self, accountant: Accountant, tasks: Iterable[Task]) -> None:
+        """Charge each of the queues that may have admitted tasks: who takes away the record gains nothing."""
+        queues: dict[str, set[str]] = {}
+        jobs = self._session.jobs
+        for task in tasks:
+            if not queues:
+                for job in jobs.values():
+                    queues.setdefault(job.namespace, set()).add(job.queue)
+            named = sorted(queues.get(task.namespace, set()) & self._books.keys())
+            holding = accountant.holding(task)
+            for queue in named:
+                if task.job not in jobs or queue != jobs[task.job].queue:
+                    self._books[queue].hold(holding)
+            self._session.malformed_field(without_record(task, named, holding))
 
     # --- order ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
@@ -197,19 +241,27 @@ class CapacityCard:
         if book is None or not queue.open:
             job.fit_errors[cls.id] = FitErrors(len(self._session.nodes), note=not_open(queue).message)
             return 0
+        return self._room(book, job, cls, now=False)
+
+    def _allocatable_now(self, queue: Queue, job: Job, cls: TaskClass) -> int:
+        book = self._books[queue.name]
+        return self._room(book, job, cls, now=True) if book.releasing else UNBOUNDED
+
+    def _room(self, book: QueueBook, job: Job, cls: TaskClass, *, now: bool) -> int:
+        """How many more tasks of a class the quota allows: now, or once terminating tasks are gone."""
         demand = self._demands.of(cls)
         room = UNBOUNDED
         shortages = []
         for name, amount in ((CPU, demand.cpu), (MEMORY, demand.memory)):
             if amount <= 0 or book.limit(name) == float("inf"):
                 continue
-            fitting = book.fitting(name, amount)
+            fitting = book.fitting(name, amount, now=now)
             room = min(room, fitting)
             if fitting <= 0:
                 shortages.append(shortage_of(book, name, name, amount))
         for part in demand.parts:
             usable = self._usable(book, part)
-            fitting = sum(book.fitting(card, part.amount) for card in usable)
+            fitting = sum(book.fitting(card, part.amount, now=now) for card in usable)
             room = min(room, fitting)
             if fitting <= 0:
                 shortages += shortages_of_part(book, part, usable)
@@ -271,20 +323,10 @@ class CapacityCard:
             if part.named and len(part.cards) > 1
         ]
 
-    # --- books ---
-    def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        self._charge(job, tasks[0].cls, rows, 1.0)
-
-    def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._charge(job, tasks[0].cls, rows, -1.0)
-
-    def _charge(self, job: Job, cls: TaskClass, rows: Sequence[int], sign: float) -> None:
-        """Charge the queue for tasks of a class on nodes: each for the card of the node it is on."""
-        book = self._books.get(job.queue)
-        if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
-            return
-        demand = self._demands.of(cls)
-        count = sign * len(rows)
-        add(book.allocated, ((CPU, demand.cpu), (MEMORY, demand.memory)), count)
-        if demand.parts:
-            add(book.allocated, self._demands.charge(demand, rows), sign)
+    # --- bindings ---
+    def _cards(self, job: Job, cls: TaskClass, rows: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+        """For the records of bindings; none where the queue limits nothing of what is held."""
+        book, demand = self._books.get(job.queue), self._demands.of(cls)
+        if book is None or not (demand.parts or book.limits_any((CPU, demand.cpu), (MEMORY, demand.memory))):
+            return {}
+        return self._demands.cards_on(demand, rows)

@@ -13,7 +13,7 @@ def shortages_of_part(book: QueueBook, part: Part, usable: Sequence[str]) -> lis
     """What there is too little of for a resource that a task asks for. ``usable``: the cards of which the queue has any
     quota."""
     if not part.named and not usable:
-        taken = sum(book.allocated.get(card, 0.0) for card in part.cards)
+        taken = sum(map(book.used, part.cards))
         return [Shortage(part.resource, part.amount, taken, 0.0, "Queue", book.queue.name)]
     written = dict(zip(part.cards, part.written, strict=True)) if part.named else {}
     return [shortage_of(book, card, written.get(card, card), part.amount) for card in usable or part.cards]
@@ -21,7 +21,7 @@ def shortages_of_part(book: QueueBook, part: Part, usable: Sequence[str]) -> lis
 
 def shortage_of(book: QueueBook, name: str, written: str, amount: float) -> Shortage:
     """``written``: what people call the dimension."""
-    return Shortage(written, amount, book.allocated.get(name, 0.0), book.limit(name), "Queue", book.queue.name)
+    return Shortage(written, amount, book.used(name), book.limit(name), "Queue", book.queue.name)
 
 
 def insufficient(book: QueueBook, shortage: Shortage) -> str:
@@ -36,7 +36,7 @@ def insufficient(book: QueueBook, shortage: Shortage) -> str:
 
 def used_up(book: QueueBook, card: str, part: Part) -> str:
     """Why nodes of a card are refused."""
-    numbers = ((w, format_milli(a)) for w, a in (("asked", part.amount), ("used", book.allocated.get(card, 0.0))))
+    numbers = ((w, format_milli(a)) for w, a in (("asked", part.amount), ("used", book.used(card))))
     told = ", ".join(f"{what} {amount}" for what, amount in numbers)
     quota = format_milli(book.limit(card))
     return f"node(s) had card {card}, quota of which is used up in queue {book.queue.name} ({told}, quota {quota})"

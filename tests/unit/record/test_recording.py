@@ -275,7 +275,7 @@ KEY = SigningKey(b"k" * 32, 1000.0)
 
 def chip_pods() -> list[Raw]:
     """A Pod with chips on n1 that carries a record."""
-    record = BindingRecord("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"})
+    record = BindingRecord("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"}, {ASCEND_910: "910"})
     there = pod("there", f"1c+{ASCEND_910}=2", "g", on="n1", phase="Running")
     there["metadata"]["uid"] = "uid-there"
     there["metadata"]["annotations"] |= {BINDING_RECORD: record.text("uid-there", KEY)}
@@ -304,7 +304,7 @@ def test_records_that_were_verified_are_known_in_the_replay_which_has_no_key(tmp
         for frame in read_frames(path):
             assert b"k" * 32 not in joined([frame])
         records = {frame.pod: frame.record for frame in read_frames(path) if isinstance(frame, Remembered)}
-        assert records["default/there"] == ("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"})
+        assert records["default/there"] == ("n1", "q", {ASCEND_910: "Ascend910-2,Ascend910-3"}, {ASCEND_910: "910"})
         assert any(frame.moment == 1000.0 for frame in read_frames(path) if isinstance(frame, Since))
 
 

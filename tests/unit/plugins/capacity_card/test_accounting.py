@@ -87,7 +87,7 @@ def test_a_job_in_its_queue_is_promised_its_minimum_before_it_has_pods() -> None
     waiting = card_group("job", "q", 2, {H200: 2}, asks="2c+2Gi", phase="Inqueue")
     found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting)
     assert found.inqueue == {CPU: 2000.0, MEMORY: 2.0**31, H200: 2000.0}
-    assert found.allocated[CPU] == 0
+    assert found.held(CPU) == 0
 
 
 def test_pods_count_instead_of_the_annotation_once_they_are_all_there() -> None:

@@ -1,0 +1,192 @@
+"""A tenant who may edit one namespace tries to hold more cards than the quota of a queue allows."""
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.client import ApiError, Client
+from controlplane.run import ControlPlane
+from scheduler.api.names import BINDING_RECORD, CARD_NAME, CARD_QUOTA, GROUP_NAME
+from tests.integration.stage import GROUPS, Namespace, emptied
+from tests.integration.tenant import tenant
+
+pytestmark = pytest.mark.controlplane
+
+CARD = "NVIDIA-H200"
+CARDS = "nvidia.com/gpu"
+CONFIGURATION = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: predicates}, {name: capacity-card}, {name: nodeorder}]
+"""
+
+
+def _custom(kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    version = "scheduling.volcano.sh/v1beta1"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+class Stage(Namespace):
+    """Two nodes with two cards each. Queue ``paid`` may have one, queue ``free`` none, and the tenant's Pod ``old`` of
+    ``paid`` will terminate for an hour."""
+
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        super().__init__(plane)
+        self._directory = directory
+        self.tenant = tenant(plane, self.name)
+        for name in ("n1", "n2"):
+            node = self.node(name, **{CARDS: "2"})
+            labels = {f"{CARDS}.product": CARD, f"{CARDS}.count": "2", f"{CARDS}.memory": "143771"}
+            self.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+        self.paid, self.free = (f"{self.name}-{kind}" for kind in ("paid", "free"))
+        for queue, number in ((self.paid, 1), (self.free, 0)):
+            annotations = {CARD_QUOTA: json.dumps({CARD: number})}
+            body = _custom("Queue", queue, {"weight": 1}, annotations=annotations)
+            self.api.create(f"{GROUPS}/queues", body)
+        self._system = f"{self.name}-system"
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self._system}})
+        data = {"key": b"k" * 32, "in-use-since": b"1"}
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        self.api.create(f"/api/v1/namespaces/{self._system}/secrets", {"metadata": {"name": "key"}, "data": encoded})
+        self._probes = 0
+
+    def at_work(self) -> Any:
+        """A scheduler."""
+        conf = self._directory / "scheduler.conf"
+        conf.write_text(CONFIGURATION, encoding="utf-8")
+        return self.scheduled(self._directory, f"--scheduler-conf={conf}", f"--signing-key-secret={self._system}/key")
+
+    def card_pod(self, name: str, group: str) -> None:
+        annotations = {CARD_NAME: CARD, "volcano-py.test/terminates-for": "1h"}
+        grace = {"terminationGracePeriodSeconds": 3600}
+        self.pod(name, group, {"cpu": "1", CARDS: "1"}, annotations, **grace)
+
+    def wait_for_a_cycle(self) -> None:
+        """Until the scheduler has decided on all that is there: a Pod that comes last is bound."""
+        self._probes += 1
+        name = f"probe-{self._probes}"
+        self.group(name, 1)
+        self.pod(name, name, {"cpu": "100m"})
+        self.wait(lambda: name in self.bound())
+
+    def cards(self) -> set[str]:
+        """The Pods that hold a card: bound and not gone."""
+        return {name for name in self.bound() if not name.startswith("probe")}
+
+
+@pytest.fixture
+def stage(control_plane: ControlPlane, tmp_path: Path) -> Stage:
+    emptied(control_plane)
+    return Stage(control_plane, tmp_path)
+
+
+def _annotate(stage: Stage, user: Client, key: str, value: str | None) -> None:
+    user.patch(f"{stage.path}/pods/old", {"metadata": {"annotations": {key: value}}})
+
+
+def a_long_grace_period(stage: Stage, user: Client) -> None:
+    user.delete(f"{stage.path}/pods/old")
+
+
+def another_group(stage: Stage, user: Client) -> None:
+    group = _custom("PodGroup", "elsewhere", {"minMember": 1, "queue": stage.free})
+    user.create(f"{GROUPS}/namespaces/{stage.name}/podgroups", group)
+    _annotate(stage, user, GROUP_NAME, "elsewhere")
+
+
+def no_group(stage: Stage, user: Client) -> None:
+    _annotate(stage, user, GROUP_NAME, None)
+
+
+def another_queue(stage: Stage, user: Client) -> None:
+    user.patch(f"{GROUPS}/namespaces/{stage.name}/podgroups/old", {"spec": {"queue": stage.free}})
+
+
+def a_deleted_group(stage: Stage, user: Client) -> None:
+    user.delete(f"{GROUPS}/namespaces/{stage.name}/podgroups/old")
+
+
+def a_group_made_again(stage: Stage, user: Client) -> None:
+    a_deleted_group(stage, user)
+    group = _custom("PodGroup", "old", {"minMember": 1, "queue": stage.free})
+    user.create(f"{GROUPS}/namespaces/{stage.name}/podgroups", group)
+
+
+def another_card(stage: Stage, user: Client) -> None:
+    _annotate(stage, user, CARD_NAME, "NVIDIA-GeForce-RTX-4090")
+
+
+def another_queue_without_the_record(stage: Stage, user: Client) -> None:
+    another_queue(stage, user)
+    _annotate(stage, user, BINDING_RECORD, None)
+
+
+def no_group_and_no_record(stage: Stage, user: Client) -> None:
+    a_deleted_group(stage, user)
+    _annotate(stage, user, BINDING_RECORD, "{}")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        a_long_grace_period,
+        another_group,
+        no_group,
+        another_queue,
+        a_deleted_group,
+        a_group_made_again,
+        another_card,
+        another_queue_without_the_record,
+        no_group_and_no_record,
+    ],
+)
+def test_a_tenant_gets_no_card_beyond_the_quota(stage: Stage, attack: Callable[[Stage, Client], None]) -> None:
+    with stage.at_work():
+        stage.group("old", 1, stage.paid)
+        stage.card_pod("old", "old")
+        stage.wait(lambda: stage.cards() == {"old"})
+        attack(stage, stage.tenant)
+        stage.group("new", 1, stage.paid)
+        stage.card_pod("new", "new")
+        stage.wait_for_a_cycle()
+        assert stage.cards() == {"old"}
+    with stage.at_work():  # after a restart
+        stage.wait_for_a_cycle()
+        assert stage.cards() == {"old"}
+        stage.wait(lambda: stage.condition("new")["message"])
+        stage.api.delete(f"{stage.path}/pods/old?gracePeriodSeconds=0")
+        stage.wait(lambda: stage.cards() == {"new"})
+
+
+def test_the_tenant_reads_which_queue_is_charged(stage: Stage) -> None:
+    with stage.at_work():
+        stage.group("old", 1, stage.paid)
+        stage.card_pod("old", "old")
+        stage.wait(lambda: stage.cards() == {"old"})
+        another_queue(stage, stage.tenant)
+
+        def told() -> list[str]:
+            events = stage.tenant.get(f"{stage.path}/events")["items"]
+            return [
+                e["message"] for e in events if e["type"] == "Warning" and e["involvedObject"]["kind"] == "PodGroup"
+            ]
+
+        stage.wait(
+            lambda: any(stage.paid in text and stage.free in text and f"<{CARD}> 1000" in text for text in told())
+        )
+
+
+def test_the_tenant_is_no_administrator(stage: Stage) -> None:
+    for path in (
+        f"{GROUPS}/queues/{stage.paid}",
+        "/api/v1/nodes",
+        f"/api/v1/namespaces/{stage.name}-system/secrets/key",
+    ):
+        with pytest.raises(ApiError) as refused:
+            stage.tenant.patch(path, {}) if "queues" in path else stage.tenant.get(path)
+        assert refused.value.status == 403

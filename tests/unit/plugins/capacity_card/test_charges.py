@@ -1,0 +1,330 @@
+"""A Pod is charged until it holds nothing any more, and to the queue that admitted it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.api.names import BINDING_RECORD, CARD_NAME, EVENT_CHARGED_QUEUE, GROUP_NAME
+from scheduler.api.signing import SigningKey
+from scheduler.framework.extension import QUEUE_USAGE
+from tests.builders import Raw, configuration
+from tests.unit.plugins.capacity_card.cards import (
+    CONFIGURATION,
+    D4090,
+    D4090D,
+    GPU,
+    H200,
+    H800,
+    PLUGINS,
+    card_group,
+    card_pod,
+    gang,
+    gpu_node,
+    insufficient,
+    quota_queue,
+)
+from tests.unit.plugins.capacity_card.histories import History
+
+PREEMPTING = configuration(*PLUGINS, actions="enqueue, allocate, preempt, backfill")
+IMPORTANT: Raw = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 9,
+}
+NODES = [gpu_node("a", H200, 1), gpu_node("b", H200, 1)]
+Rewrite = Callable[[History], None]
+
+
+def one_card_in_use(*more: Raw | list[Raw]) -> History:
+    """Queue ``q`` may have one H200, and Pod ``old-0`` runs on it."""
+    history = History(NODES, quota_queue("q", {H200: 1}), gang("old", "q", 1), *more)
+    assert history.cycle() == {"old-0": "a"}
+    return history
+
+
+def wants_another(history: History) -> dict[str, str]:
+    """What is bound of a second Pod for the queue, in two cycles."""
+    history.create(gang("new", "q", 1))
+    return history.cycle() | history.cycle()
+
+
+# --- until it holds nothing ---
+def test_a_terminating_pod_is_charged_until_it_is_gone() -> None:
+    history = one_card_in_use()
+    history.terminate("old-0")
+    assert wants_another(history) == {}
+    history.gone("old-0")
+    assert set(history.cycle()) == {"new-0"}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_terminating_pod_whose_containers_have_ended_is_not_charged(phase: str) -> None:
+    history = one_card_in_use()
+    history.terminate("old-0")
+    history.finish("old-0", phase)
+    assert set(wants_another(history)) == {"new-0"}
+
+
+def test_a_pod_of_unknown_phase_is_charged() -> None:
+    history = one_card_in_use()
+    history.finish("old-0", "Unknown")
+    assert wants_another(history) == {}
+
+
+def test_what_a_terminating_pod_holds_is_promised_on_its_node_and_idle_nodes_stay_open_to_others() -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1}))
+    history.terminate("old-0")
+    history.create(gang("new", "q", 1))
+    assert history.cycle() == {}
+    assert "can possibly be assigned to a, once resource is released" in history.told("new-0")
+    history.create(gang("theirs", "other", 1))
+    assert history.cycle() == {"theirs-0": "b"}
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill"])
+def test_a_pod_that_cannot_go_where_one_terminates_is_told_the_numbers(actions: str) -> None:
+    history = one_card_in_use()
+    history.terminate("old-0")
+    history.label("b", "pool", "x")
+    elsewhere = card_pod("new-0", "new", selector={"pool": "x"})
+    history.create(card_group("new", "q", phase="Inqueue"), elsewhere)
+    assert history.cycle(configuration(*PLUGINS, ["predicates"], actions=actions)) == {}
+    assert history.told("new-0") == insufficient("q", H200, 1000, 2000, 1000)
+    assert not history.evicted
+
+
+def test_a_gang_binds_nothing_while_one_of_its_cards_is_held_by_a_terminating_pod() -> None:
+    history = History([gpu_node("a", H200, 4)], quota_queue("q", {H200: 3}), gang("one", "q", 1), gang("two", "q", 1))
+    assert set(history.cycle()) == {"one-0", "two-0"}
+    history.terminate("one-0")
+    history.create(gang("new", "q", 2))
+    assert history.cycle() == {}
+    assert history.held()["q", H200] == 2
+    history.gone("one-0")
+    assert set(history.cycle()) == {"new-0", "new-1"}
+
+
+def test_a_choice_of_cards_takes_the_one_of_which_nothing_terminates() -> None:
+    nodes = [gpu_node("a", D4090, 2), gpu_node("b", D4090D, 2)]
+    history = History(nodes, quota_queue("q", {D4090: 1, D4090D: 1}), gang("old", "q", 1, D4090))
+    assert history.cycle() == {"old-0": "a"}
+    history.terminate("old-0")
+    history.create(gang("new", "q", 1, f"{D4090}|{D4090D}"))
+    assert history.cycle() == {"new-0": "b"}
+
+
+def test_a_gang_with_a_choice_of_cards_waits_for_the_terminating_one_and_is_bound_whole() -> None:
+    nodes = [gpu_node("a", D4090, 2), gpu_node("b", D4090D, 2)]
+    history = History(nodes, quota_queue("q", {D4090: 1, D4090D: 1}), gang("old", "q", 1, D4090))
+    assert history.cycle() == {"old-0": "a"}
+    history.terminate("old-0")
+    history.create(gang("new", "q", 2, f"{D4090}|{D4090D}"))
+    assert history.cycle() | history.cycle() == {}
+    history.gone("old-0")
+    assert history.cycle() == {"new-0": "a", "new-1": "b"}
+
+
+def test_cpu_and_memory_of_terminating_pods_are_charged_too() -> None:
+    cpu_only = card_pod("old-0", "old", None, "2c+2Gi")
+    history = History(NODES, quota_queue("q", {}, "3c+9Gi"), card_group("old", "q", phase="Inqueue"), cpu_only)
+    assert history.cycle() == {"old-0": "a"}
+    history.terminate("old-0")
+    history.create(card_group("new", "q", phase="Inqueue"), card_pod("new-0", "new", None, "2c+2Gi"))
+    assert history.cycle() == {}
+    history.gone("old-0")
+    assert set(history.cycle()) == {"new-0"}
+
+
+def test_preemption_within_a_queue_counts_on_what_it_evicts_and_binds_when_that_is_gone() -> None:
+    history = History(
+        [gpu_node("a", H200, 2), gpu_node("b", H200, 2)],
+        quota_queue("q", {H200: 2}),
+        IMPORTANT,
+        card_group("old", "q", 1, phase="Inqueue"),
+        [card_pod(f"old-{i}", "old") for i in range(2)],
+    )
+    assert set(history.cycle(PREEMPTING) | history.cycle(PREEMPTING)) == {"old-0", "old-1"}
+    urgent = card_group("urgent", "q", 1, phase="Inqueue", priority_class="high")
+    history.create(urgent, card_pod("urgent-0", "urgent"))
+    assert history.cycle(PREEMPTING) == {}
+    (victim,) = history.evicted
+    history.create(gang("late", "q", 1))
+    for _ in range(3):  # nobody else is evicted, and nobody passes it
+        assert history.cycle(PREEMPTING) == {}
+        assert not history.evicted
+    history.gone(victim)
+    assert set(history.cycle(PREEMPTING)) == {"urgent-0"}
+    assert history.held()["q", H200] == 2
+
+
+def test_the_cards_of_terminating_pods_are_shown_as_used() -> None:
+    history = one_card_in_use()
+    history.terminate("old-0")
+    session = history.session(CONFIGURATION)
+    (usage,) = session.ask(QUEUE_USAGE, session.queues["q"])
+    assert usage == {H200: (1000.0, 1000.0)}
+
+
+# --- to the queue that admitted it ---
+def moves_the_pod_group(history: History) -> None:
+    history.move("old", "other")
+
+
+def moves_the_pod(history: History) -> None:
+    history.create(card_group("elsewhere", "other", phase="Inqueue"))
+    history.annotate("old-0", GROUP_NAME, "elsewhere")
+
+
+def takes_the_pod_out_of_its_group(history: History) -> None:
+    history.annotate("old-0", GROUP_NAME, None)
+
+
+def deletes_the_pod_group(history: History) -> None:
+    history.delete_group("old")
+
+
+def makes_the_pod_group_again_elsewhere(history: History) -> None:
+    history.delete_group("old")
+    history.cycle()
+    history.create(card_group("old", "other", phase="Inqueue"))
+
+
+def names_another_card(history: History) -> None:
+    history.annotate("old-0", CARD_NAME, H800)
+    for key in ("product", "count", "memory"):
+        history.label("a", f"{GPU}.{key}", None)
+
+
+def terminates_slowly_elsewhere(history: History) -> None:
+    history.move("old", "other")
+    history.terminate("old-0")
+
+
+REWRITES = [
+    moves_the_pod_group,
+    moves_the_pod,
+    takes_the_pod_out_of_its_group,
+    deletes_the_pod_group,
+    makes_the_pod_group_again_elsewhere,
+    names_another_card,
+    terminates_slowly_elsewhere,
+]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "and a restart"])
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_rewriting_objects_of_a_running_pod_frees_no_quota(rewrite: Rewrite, restarted: bool) -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1, H800: 1}))
+    rewrite(history)
+    if restarted:
+        history.restart()
+    assert wants_another(history) == {}
+    history.gone("old-0")
+    assert set(history.cycle()) == {"new-0"}
+
+
+@pytest.mark.parametrize("rewrite", [r for r in REWRITES if r is not names_another_card])
+def test_a_pod_does_not_count_in_the_queue_it_was_moved_to(rewrite: Rewrite) -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1, H800: 1}))
+    rewrite(history)
+    history.create(gang("theirs", "other", 1))
+    assert set(history.cycle()) == {"theirs-0"}
+
+
+def test_cpu_of_a_moved_pod_stays_charged() -> None:
+    cpu_only = card_pod("old-0", "old", None, "2c+2Gi")
+    queues = [quota_queue("q", {}, "3c+9Gi"), quota_queue("other", {}, "9c+9Gi")]
+    history = History(NODES, queues, card_group("old", "q", phase="Inqueue"), cpu_only)
+    assert history.cycle() == {"old-0": "a"}
+    history.move("old", "other")
+    history.restart()
+    history.create(card_group("new", "q", phase="Inqueue"), card_pod("new-0", "new", None, "2c+2Gi"))
+    assert history.cycle() == {}
+
+
+def test_the_charge_survives_the_deletion_of_the_queue() -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1}))
+    history.delete_queue("q")
+    history.move("old", "other")
+    history.cycle()
+    history.create(quota_queue("q", {H200: 1}))
+    assert wants_another(history) == {}
+
+
+def test_what_a_moved_job_holds_elsewhere_is_not_elastic_in_its_new_queue() -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1}))
+    history.create(gang("theirs", "other", 1))
+    history.cycle()
+    history.move("old", "other")
+    history.create(card_group("more", "other", 1, {H200: 1}, asks="1c+1Gi"))
+    history.cycle()
+    assert history.phase("more") == "Pending"
+
+
+def test_the_owner_is_told_once_which_queue_is_charged_and_for_what() -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1}))
+    moves_the_pod_group(history)
+    history.cycle()
+    assert history.malformed == [
+        "PodGroup old spec.queue: queue <other> did not admit all running Pods of the PodGroup"
+    ]
+    (event,) = [text for text in history.events(EVENT_CHARGED_QUEUE) if "admit" in text]
+    assert "queue <q>, which admitted some, is charged for these until they end" in event
+    assert f"<{H200}> 1000, <cpu> 1000" in event
+
+
+def test_that_fewer_pods_are_charged_elsewhere_than_before_is_not_told_again() -> None:
+    history = History([gpu_node("a")], quota_queue("q", {H200: 2}), quota_queue("other", {}), gang("old", "q", 2))
+    history.cycle()
+    moves_the_pod_group(history)
+    history.cycle()
+    assert history.outcome is not None
+    (before,) = history.outcome.malformed
+    history.finish("old-0")
+    history.cycle()
+    (after,) = history.outcome.malformed
+    assert before == after
+    assert before.message != after.message
+
+
+def test_the_owner_of_a_pod_without_a_group_is_told_which_queue_is_charged() -> None:
+    history = one_card_in_use()
+    deletes_the_pod_group(history)
+    history.cycle()
+    assert history.malformed == [f"Pod old-0 metadata.annotations[{GROUP_NAME}]: PodGroup default/old does not exist"]
+
+
+def test_of_pods_that_end_with_their_group_nothing_is_told() -> None:
+    history = one_card_in_use()
+    deletes_the_pod_group(history)
+    history.terminate("old-0")
+    history.cycle()
+    assert history.malformed == []
+
+
+# --- without a record ---
+def test_a_pod_of_an_earlier_version_is_charged_to_the_queue_of_its_group() -> None:
+    running = card_pod("old-0", "old", on="a")
+    history = History(NODES, quota_queue("q", {H200: 1}), card_group("old", "q", phase="Running"), running)
+    history.cluster.cache.trust(SigningKey(b"k" * 32, history.cluster.now + 60))
+    assert wants_another(history) == {}
+    assert history.malformed == []
+
+
+@pytest.mark.parametrize("record", [None, "{}"], ids=["removed", "forged"])
+@pytest.mark.parametrize("rewrite", [moves_the_pod_group, moves_the_pod, deletes_the_pod_group])
+def test_a_pod_whose_record_was_removed_is_charged_to_all_queues_of_its_namespace(
+    rewrite: Rewrite, record: str | None
+) -> None:
+    history = one_card_in_use(quota_queue("other", {H200: 1}))
+    rewrite(history)
+    history.annotate("old-0", BINDING_RECORD, record)
+    assert wants_another(history) == {}  # it is remembered
+    history.restart()
+    assert history.cycle() == {}
+    assert any(BINDING_RECORD in text and "is not known" in text for text in history.malformed)
+    history.create(gang("theirs", "other", 1))
+    assert history.cycle() == {}
+    history.gone("old-0")
+    assert history.cycle()
