@@ -10,15 +10,17 @@ import numpy as np
 from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
 from scheduler.api.job import INQUEUE, PENDING, Condition, Job
-from scheduler.api.moment import format_moment
+from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.names import (
     CARD_REQUEST,
+    CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
     EVENT_FAILED_SCHEDULING,
     EVENT_NORMAL,
     EVENT_SCHEDULED,
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
+    REASON_GANG_READY,
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.queue import ancestors
@@ -33,6 +35,9 @@ from scheduler.framework.waiting import gang_message, task_reason
 
 RUNNING, UNKNOWN, COMPLETED = "Running", "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
+_UNSCHEDULABLE_STANDS = 10.0
+"""Seconds for which the condition Unschedulable stays True at least, though the gang is placed: of a gang that had to
+wait a moment it tells so, as in Volcano, and one that comes and goes causes no write each time."""
 
 
 def close_session(session: Session) -> None:
@@ -74,7 +79,8 @@ def _close_job(session: Session, job: Job) -> None:
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
-    conditions = _conditions(session, job)
+    placed = phase in (RUNNING, COMPLETED) or any(new.type == CONDITION_SCHEDULED for new in job.new_conditions)
+    conditions = _conditions(session, job, placed=placed)
     _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if (
@@ -158,16 +164,20 @@ def _refuse_queue(session: Session, job: Job) -> None:
     _explain_tasks(session, job)
 
 
-def _conditions(session: Session, job: Job) -> tuple[PodGroupCondition, ...]:
-    """The PodGroup's conditions after this session; the very same tuple if none changed."""
+def _conditions(session: Session, job: Job, *, placed: bool = False) -> tuple[PodGroupCondition, ...]:
+    """The PodGroup's conditions after this session; the very same tuple if none changed. ``placed``: its gang runs, or
+    is about to."""
     conditions = job.conditions
-    for type_, reason, message in job.new_conditions:
+    changes = [("True", *new) for new in job.new_conditions]
+    if placed and any(_is_outdated(c, job, session.now) for c in conditions):
+        changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
+    for status, type_, reason, message in changes:
         old = next((c for c in conditions if c.type == type_), None)
-        if old is not None and (old.status, old.reason, old.message) == ("True", reason, message):
+        if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             continue
         new = PodGroupCondition(
             type=type_,
-            status="True",
+            status=status,
             reason=reason,
             message=message,
             transition_id=f"{int(session.now * 1000):x}",
@@ -178,6 +188,16 @@ def _conditions(session: Session, job: Job) -> tuple[PodGroupCondition, ...]:
         else:
             conditions = tuple(new if c is old else c for c in conditions)
     return conditions
+
+
+def _is_outdated(condition: PodGroupCondition, job: Job, now: float) -> bool:
+    """Whether it says of a gang that is placed that it is unschedulable."""
+    return (
+        condition.type == CONDITION_UNSCHEDULABLE
+        and condition.status == "True"
+        and now - (parse_moment(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
+        and all(new.type != CONDITION_UNSCHEDULABLE for new in job.new_conditions)
+    )
 
 
 # --- Pods ---

@@ -3,8 +3,9 @@
 import pytest
 
 from scheduler.api.job import Condition
+from scheduler.api.kinds import NODE, POD, POD_GROUP
 from scheduler.api.queue import ancestors
-from scheduler.framework.status import group_phase
+from scheduler.framework.status import close_session, group_phase
 from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 
 RUNNING = {"on": "n", "phase": "Running"}
@@ -59,6 +60,69 @@ def test_members_of_a_gang_that_nearly_fits_are_told_where_they_could_run() -> N
     assert [c["reason"] for c in told] == ["Schedulable", "Schedulable", "Unschedulable"]
     assert told[0]["message"] == "Pod default/p-0 can possibly be assigned to n, once minAvailable is satisfied"
     assert told[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+
+
+def unschedulable(world: World, name: str = "a") -> str | None:
+    """The status of the PodGroup's condition; None without one."""
+    conditions = world.get("PodGroup", name)["status"].get("conditions") or ()
+    return next((c["status"] for c in conditions if c["type"] == "Unschedulable"), None)
+
+
+STUCK = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "2/2 tasks ..."}
+"""What an earlier session has written."""
+
+
+def test_a_gang_that_had_waited_is_unschedulable_no_longer_once_it_is_placed() -> None:
+    world = World(node("n", "1c"), group("a", minimum=2), pods("p", 2, "1c", "a"))
+    conf = configuration(["gang"])
+    assert unschedulable(world.run(conf, 10)) == "True"
+    world.cluster.server.create(NODE, node("m", "1c"))
+    assert unschedulable(world.run(conf)) == "False"
+    assert unschedulable(world.run(conf, 3)) == "False"
+    assert world.phase("a") == "Running"
+    assert not world.run(conf).decisions
+
+
+def test_a_gang_that_had_to_wait_a_moment_says_so_for_a_few_seconds() -> None:
+    world = World(node("n", "1c"), group("a", minimum=2), pods("p", 2, "1c", "a"))
+    conf = configuration(["gang"])
+    world.run(conf)
+    world.cluster.server.create(NODE, node("m", "1c"))
+    assert unschedulable(world.run(conf, 9)) == "True"
+    assert unschedulable(world.run(conf)) == "False"
+
+
+@pytest.mark.parametrize("plugins", [["gang"], []])
+@pytest.mark.parametrize("member", [RUNNING, BOUND, DONE])
+def test_a_running_group_is_not_unschedulable_whoever_bound_its_pods(plugins: list[str], member: Raw) -> None:
+    waited = group("a", minimum=2, phase="Inqueue")
+    waited["status"]["conditions"] = [STUCK]
+    members = [pod(f"p{i}", "1c", "a", **member) for i in range(2)]
+    world = World(node("n", "9c"), waited, members).run(configuration(plugins))
+    assert unschedulable(world) == "False"
+
+
+def test_a_running_group_of_which_more_pods_are_needed_is_unschedulable_again() -> None:
+    world = World(node("n", "2c"), group("a", minimum=2), pods("p", 2, "1c", "a"))
+    conf = configuration(["gang"])
+    assert unschedulable(world.run(conf, 3, kubelet=True)) is None
+    world.cluster.server.patch(POD_GROUP, "default", "a", {"spec": {"minMember": 3}})
+    world.cluster.server.create(POD, pod("more", "1c", "a"))
+    assert unschedulable(world.run(conf, 10)) == "True"
+    assert world.phase("a") == "Unknown"
+    world.cluster.server.create(NODE, node("m", "1c"))
+    assert unschedulable(world.run(conf, 3, kubelet=True)) == "False"
+    assert world.phase("a") == "Running"
+
+
+def test_a_running_group_that_this_session_finds_unschedulable_is_not_told_otherwise() -> None:
+    waited = group("a", minimum=2, phase="Running")
+    waited["status"]["conditions"] = [STUCK]
+    world = World(node("n", "9c"), waited, [pod(f"p{i}", "1c", "a", **BOUND) for i in range(2)])
+    session = world.session(configuration([]))
+    session.jobs["default/a"].new_conditions.append(Condition("Unschedulable", STUCK["reason"], STUCK["message"]))
+    close_session(session)
+    assert not session.decisions.pod_groups
 
 
 @pytest.mark.parametrize("order", [("b-w-0", "a-w-0"), ("a-w-0", "b-w-0")])
