@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.amount import Amount, Family
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Quantity
 from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
@@ -106,12 +107,13 @@ class Dimensions:
         return np.where(listed, vector, np.inf)
 
     def to_list(self, vector: Vector) -> dict[str, str]:
-        """A vector as a Kubernetes ResourceList: cpu always and memory always, others where not zero."""
-        result = {CPU: format_amount(CPU, vector[CPU_INDEX]), MEMORY: format_amount(MEMORY, vector[MEMORY_INDEX])}
-        for position, name in enumerate(self.names[2:], start=2):
-            if vector[position]:
-                result[name] = format_amount(name, vector[position])
-        return result
+        """A vector as a ResourceList in Kubernetes' canonical form (``4Gi``, ``3k``): cpu always and memory always,
+        others where not zero."""
+        return {
+            name: _canonical(name, vector[position])
+            for position, name in enumerate(self.names)
+            if position in (CPU_INDEX, MEMORY_INDEX) or vector[position]
+        }
 
     def numbers(self, position: int, **amounts: float) -> str:
         """Amounts of one resource for people: ``cpu: asked 4, limit 2500m`` (underscores in names become spaces)."""
@@ -123,6 +125,11 @@ class Dimensions:
 def format_amount(name: str, amount: float) -> str:
     """An amount in the vector's units as Kubernetes writes it: ``1500m`` cpu, ``2`` cards, bytes of memory."""
     return str(int(amount)) if scale_of(name) == 1 else format_milli(amount)
+
+
+def _canonical(name: str, amount: float) -> str:
+    family = Family.BINARY if name == MEMORY else Family.DECIMAL
+    return str(Amount(int(amount) * (10**9 // scale_of(name)), family))
 
 
 def scale_of(name: str) -> int:

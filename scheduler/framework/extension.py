@@ -143,6 +143,9 @@ PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH)
 """preparations(task, row): the Preparations of other objects that the binding has to wait for."""
 QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH)
 """usage(queue): name -> (used, limit) of what the plugin limits that is not in the queue's spec, for reports."""
+HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH)
+"""held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they ask for, for
+``status.allocated`` of queues."""
 FIGURES = ExtensionPoint("Figures", "", Combine.EACH)
 """figures(): the Figures of the queues, jobs and namespaces that the plugin divides the cluster among, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)

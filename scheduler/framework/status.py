@@ -25,10 +25,10 @@ from scheduler.api.names import (
 )
 from scheduler.api.queue import ancestors
 from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.resource import Vector
+from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
-from scheduler.api.task import TaskStatus
-from scheduler.framework.extension import CLOSE
+from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
+from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
 from scheduler.framework.waiting import gang_message, task_reason
@@ -229,6 +229,7 @@ def _close_queues(session: Session) -> None:
         total = own.get(job.queue)
         if total is not None:
             total += job.allocated
+    _correct(session, own)
     sums = {name: total.copy() for name, total in own.items()}
     for name, total in own.items():
         for ancestor in ancestors(queues, name):
@@ -240,3 +241,17 @@ def _close_queues(session: Session) -> None:
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {})}
         if allocated != queue.allocated:
             session.decisions.queues.append(QueueAllocated(name, allocated))
+
+
+def _correct(session: Session, own: dict[str, Vector]) -> None:
+    """Of what the jobs of queues ask for, make what they hold."""
+    for held in session.ask(HELD_AMOUNTS):
+        for task, amounts in held:
+            job = session.jobs.get(task.job)
+            total = None if job is None else own.get(job.queue)
+            if job is None or total is None or not any(task.uid in job.of(status) for status in ALLOCATED_STATUSES):
+                continue
+            for name, amount in amounts.items():
+                position = session.dimensions.find(name)
+                if position is not None:
+                    total[position] += amount * scale_of(name) - task.cls.request[position]

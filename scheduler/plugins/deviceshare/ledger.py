@@ -4,7 +4,7 @@ Each node has two states: its cards now, and as they will be once terminating Po
 Evicting a Pod frees nothing now; it makes what the Pod has promisable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -76,6 +76,11 @@ class CardLedger(Ledger[Grant]):
                 yield task, grant
         if later:
             yield from self._promised(row)
+
+    def grants(self) -> Iterator[tuple[Task, Grant]]:
+        """Who has something of the cards of any node."""
+        for holders in self._holders.values():
+            yield from holders.values()
 
     def _promised(self, row: int) -> list[tuple[Task, Grant]]:
         return [(task, grant) for task, grant, at in self._promises.values() if at == row]

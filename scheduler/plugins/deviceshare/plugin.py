@@ -4,7 +4,7 @@ Each family of devices (``gpushare``, ``vgpu``, ``hami``, ``mindcluster``) tells
 what its device plugin reads; ``ledger`` keeps the books, ``columns`` answers about nodes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from scheduler.api.job import Job
@@ -15,7 +15,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, MaskFilter, Score
-from scheduler.framework.extension import BIND_ANNOTATIONS, NODE_ORDER, PREDICATE, PREPARATIONS
+from scheduler.framework.extension import BIND_ANNOTATIONS, HELD_AMOUNTS, NODE_ORDER, PREDICATE, PREPARATIONS
 from scheduler.framework.intake import Intake
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -83,6 +83,7 @@ class DeviceShare:
         session.add(PREDICATE, self._filters, variant=self._separation.variant if self._settings.vgpu else None)
         session.add(NODE_ORDER, self._scores)
         session.add(BIND_ANNOTATIONS, self._annotations)
+        session.add(HELD_AMOUNTS, self._held_amounts)
         if self._settings.node_lock:
             session.add(PREPARATIONS, self._locks)
         session.shared[DEVICE_USAGE] = [
@@ -161,6 +162,12 @@ class DeviceShare:
                 claim = ledger.claim(task.cls)
                 annotations.update(ledger.family.annotations(task, claim, node, inventory, grant))
         return annotations
+
+    def _held_amounts(self) -> Iterator[tuple[Task, Mapping[str, int]]]:
+        for ledger in self.ledgers:
+            if isinstance(ledger.family, Vgpu):
+                for task, grant in ledger.grants():
+                    yield task, ledger.family.amounts(grant)
 
     def _locks(self, task: Task, row: int) -> Iterable[Preparation]:
         for ledger in self.ledgers:

@@ -131,6 +131,14 @@ class Vgpu:
             VGPU_BIND_TIME: self._now,
         }
 
+    def amounts(self, grant: Grant) -> dict[str, int]:
+        """What a Pod has of memory and cores, of all GPUs together; what it asks for is of each."""
+        uses = [use for uses in grant for use in uses]
+        if not uses:
+            return {}
+        memory, cores = sum(use.told_memory for use in uses), sum(use.cores for use in uses)
+        return {self._config.memory: memory, self._config.cores: cores}
+
     # --- nodes ---
     def has(self, node: Node) -> bool:
         registered = VGPU_REGISTER in (node.metadata.annotations or {})

@@ -70,11 +70,15 @@ def test_limits_that_are_not_listed_are_infinite() -> None:
     assert np.isinf(limits[MEMORY_INDEX]) and np.isinf(limits[PODS_INDEX])
 
 
-def test_a_vector_is_written_back_as_a_resource_list() -> None:
+def test_a_vector_is_written_back_as_a_resource_list_in_canonical_form() -> None:
     dimensions = Dimensions()
-    amounts: dict[str, Quantity] = {"cpu": "1500m", "memory": "2Gi", "pods": 4, "example.com/gpu": 2}
+    amounts: dict[str, Quantity] = {"cpu": "1500m", "memory": "2048Mi", "pods": 1000, "example.com/gpu-memory": 3500}
     written = dimensions.to_list(dimensions.vector(amounts))
-    assert written == {"cpu": "1500m", "memory": str(2 * 2**30), "pods": "4", "example.com/gpu": "2"}
+    assert written == {"cpu": "1500m", "memory": "2Gi", "pods": "1k", "example.com/gpu-memory": "3500"}
+    assert dimensions.to_list(dimensions.vector({"memory": 3000, "example.com/gpu-memory": 3000})) == {
+        **{"cpu": "0", "memory": "3000"},
+        "example.com/gpu-memory": "3k",
+    }
     assert dimensions.to_list(dimensions.zeros()) == {"cpu": "0", "memory": "0"}
 
 
