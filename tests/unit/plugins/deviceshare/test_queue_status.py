@@ -28,7 +28,7 @@ def test_memory_that_is_asked_for_without_a_number_of_gpus_counts_as_it_is() -> 
 
 
 def test_pods_that_run_count_as_their_annotation_says_in_their_queue_and_those_above() -> None:
-    held = limited("old", slice_of(2, 100, 1), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,700,3:n-1,NVIDIA,800,4:"})
+    held = limited("old", slice_of(2, 800, 4), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,700,3:n-1,NVIDIA,800,4:"})
     world = World(
         vgpu_node("n"), queue("top", parent="root"), queue("leaf", parent="top"), jobs(held, queue="leaf")
     ).run(VGPU)
