@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders import Raw, World, group, node, pod
+from tests.builders import Raw, World, configuration, group, node, pod
 from tests.unit.plugins.predicates.volumes.stock import (
     CONF,
     claim,
@@ -110,3 +110,19 @@ def test_the_claim_of_an_ephemeral_volume_is_waited_for() -> None:
 
     wanted = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"'
     assert wanted in reason_of(world, "p")
+
+
+def test_without_filters_claims_are_bound_all_the_same_and_a_node_without_a_volume_does_not_do() -> None:
+    unfiltered = configuration({"gang": {}}, {"predicates": {"enablePredicate": False}})
+    elsewhere = user("p", "c")
+    elsewhere["spec"]["nodeSelector"] = {"disk": "ssd"}
+    world = World(node("n1"), storage_class(), group("g"), volume("v", on=["n1"]), claim("c"), elsewhere)
+    world.run(unfiltered)
+    assert (node_of(world, "p"), volume_of(world, "c")) == ("n1", "v")
+
+    world = World(
+        [node("n1"), node("n2")], storage_class(), group("g"), volume("v", on=["n2"]), claim("c"), user("p", "c")
+    )
+    world.run(unfiltered)
+    assert (node_of(world, "p"), volume_of(world, "c")) == ("", "")
+    assert reason_of(world, "p") == "node(s) didn't find available persistent volumes to bind: n1"
