@@ -60,6 +60,28 @@ def test_a_gang_is_bound_whole_and_a_gang_too_big_not_at_all(cluster: Namespace,
     assert {("Pod", "Scheduled"), ("Pod", "FailedScheduling"), ("PodGroup", "Unschedulable")} <= reasons
 
 
+def test_a_gang_that_waited_for_nodes_is_unschedulable_no_longer_once_it_runs(
+    cluster: Namespace, tmp_path: Path
+) -> None:
+    def unschedulable() -> str | None:
+        conditions = cluster.get_group("late").get("status", {}).get("conditions") or ()
+        return next((c["status"] for c in conditions if c["type"] == "Unschedulable"), None)
+
+    cluster.node("n1")
+    cluster.group("late", 2)
+    for i in range(2):
+        cluster.pod(f"late-{i}", "late", {"cpu": "6"})
+    with cluster.scheduled(tmp_path):
+        cluster.wait(lambda: unschedulable() == "True")
+
+    cluster.node("n2")
+    with cluster.scheduled(tmp_path):  # another process, which finds what the one before has written
+        cluster.wait(lambda: unschedulable() == "False")
+        cluster.wait(lambda: cluster.get_group("late")["status"]["phase"] == "Running")
+
+    assert set(cluster.bound()) == {"late-0", "late-1"}
+
+
 def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Namespace, tmp_path: Path) -> None:
     for i in range(4):
         cluster.node(f"npu-{i}", **{ASCEND_910: "8"})
