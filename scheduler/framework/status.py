@@ -79,8 +79,7 @@ def _close_job(session: Session, job: Job) -> None:
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons))
-    placed = phase in (RUNNING, COMPLETED) or any(new.type == CONDITION_SCHEDULED for new in job.new_conditions)
-    conditions = _conditions(session, job, placed=placed)
+    conditions = _conditions(session, job, phase)
     _tell_refusals(session, job)
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if (
@@ -164,12 +163,11 @@ def _refuse_queue(session: Session, job: Job) -> None:
     _explain_tasks(session, job)
 
 
-def _conditions(session: Session, job: Job, *, placed: bool = False) -> tuple[PodGroupCondition, ...]:
-    """The PodGroup's conditions after this session; the very same tuple if none changed. ``placed``: its gang runs, or
-    is about to."""
+def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
+    """The PodGroup's conditions after this session; the very same tuple if none changed."""
     conditions = job.conditions
     changes = [("True", *new) for new in job.new_conditions]
-    if placed and any(_is_outdated(c, job, session.now) for c in conditions):
+    if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
     for status, type_, reason, message in changes:
         old = next((c for c in conditions if c.type == type_), None)
@@ -190,14 +188,18 @@ def _conditions(session: Session, job: Job, *, placed: bool = False) -> tuple[Po
     return conditions
 
 
-def _is_outdated(condition: PodGroupCondition, job: Job, now: float) -> bool:
-    """Whether it says of a gang that is placed that it is unschedulable."""
-    return (
-        condition.type == CONDITION_UNSCHEDULABLE
-        and condition.status == "True"
-        and now - (parse_moment(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
-        and all(new.type != CONDITION_UNSCHEDULABLE for new in job.new_conditions)
-    )
+def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
+    """Whether a PodGroup is said to be unschedulable whose gang runs, or is about to."""
+    for condition in job.conditions:
+        if condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
+            found = {new.type for new in job.new_conditions}
+            placed = phase in (RUNNING, COMPLETED) or CONDITION_SCHEDULED in found
+            return (
+                placed
+                and CONDITION_UNSCHEDULABLE not in found
+                and session.now - (parse_moment(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
+            )
+    return False
 
 
 # --- Pods ---
