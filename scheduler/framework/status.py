@@ -36,8 +36,8 @@ from scheduler.framework.waiting import gang_message, task_reason
 RUNNING, UNKNOWN, COMPLETED = "Running", "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 _UNSCHEDULABLE_STANDS = 10.0
-"""Seconds for which the condition Unschedulable stays True at least, though the gang is placed: of a gang that had to
-wait a moment it tells so, as in Volcano, and one that comes and goes causes no write each time."""
+"""Seconds for which the condition Unschedulable stays True at least, although the gang is placed: a gang that waits a
+moment for evicted Pods has both conditions, as in Volcano, and one that is placed and evicted in turn does not flap."""
 
 
 def close_session(session: Session) -> None:

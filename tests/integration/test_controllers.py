@@ -159,7 +159,7 @@ def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Clust
     assert conditions == ["Pending", "Running", "Completed"]
 
 
-def test_whoever_scales_a_job_down_finds_the_list_of_hosts_changed_before_anything_else(controlled: Cluster) -> None:
+def test_the_list_of_hosts_is_changed_before_anything_else_when_a_job_is_scaled_down(controlled: Cluster) -> None:
     namespace = controlled.namespace("scaled-down")
     controlled.job(namespace, "train", 3, plugins={"svc": [], "ssh": ["--no-root"]})
     controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")

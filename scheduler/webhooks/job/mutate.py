@@ -66,9 +66,8 @@ def _with_defaults(task: Any, index: int) -> Any:
 
 
 def _whole(task: Any) -> Any:
-    """A task as Volcano writes it: where it fills in anything, it writes all tasks anew, with the objects that are
-    empty and without a zero. Programs that read its jobs may count on that; where nothing is filled in, nothing is
-    added either."""
+    """A task as Volcano writes it: where it fills in anything, it writes all tasks again, with empty objects and
+    without a zero, and programs that read its jobs may count on that."""
     if not isinstance(task, dict):
         return task
     task = {key: value for key, value in task.items() if key != "replicas" or value != 0}

@@ -94,7 +94,7 @@ def test_a_gang_that_had_to_wait_a_moment_says_so_for_a_few_seconds() -> None:
 
 @pytest.mark.parametrize("plugins", [["gang"], []])
 @pytest.mark.parametrize("member", [RUNNING, BOUND, DONE])
-def test_a_running_group_is_not_unschedulable_whoever_bound_its_pods(plugins: list[str], member: Raw) -> None:
+def test_a_running_group_is_not_unschedulable_however_its_pods_were_bound(plugins: list[str], member: Raw) -> None:
     waited = group("a", minimum=2, phase="Inqueue")
     waited["status"]["conditions"] = [STUCK]
     members = [pod(f"p{i}", "1c", "a", **member) for i in range(2)]
@@ -115,7 +115,7 @@ def test_a_running_group_of_which_more_pods_are_needed_is_unschedulable_again() 
     assert world.phase("a") == "Running"
 
 
-def test_a_running_group_that_this_session_finds_unschedulable_is_not_told_otherwise() -> None:
+def test_a_running_group_that_this_session_finds_unschedulable_keeps_the_condition() -> None:
     waited = group("a", minimum=2, phase="Running")
     waited["status"]["conditions"] = [STUCK]
     world = World(node("n", "9c"), waited, [pod(f"p{i}", "1c", "a", **BOUND) for i in range(2)])

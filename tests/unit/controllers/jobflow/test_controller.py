@@ -130,7 +130,7 @@ def test_a_flow_without_steps_is_pending() -> None:
     assert phase(cluster) == "Pending"
 
 
-def test_the_first_status_leaves_whoever_made_the_flow_time_to_update_it() -> None:
+def test_the_first_status_of_a_flow_leaves_its_creator_time_to_update_it() -> None:
     cluster = controlled(flow(a=[]), template("a"), flow(name="g", uid="uid-g", a=[]))
     assert jobs(cluster) == ["f-a", "g-a"]
     cluster.wait(1)
