@@ -111,7 +111,7 @@ def test_a_request_that_could_not_be_sent_is_repeated_whatever_it_is(
         client.get("/")
         kept = client._local.connection
         monkeypatch.setattr(kept, "request", broken_pipe)
-        assert client.create("/", {}) == {}
+        assert client.request("POST", "/") == {}
     assert methods == ["GET", "POST"]
 
 
