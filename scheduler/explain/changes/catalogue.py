@@ -23,6 +23,7 @@ from scheduler.explain.changes.queues import (
     raise_weight,
 )
 from scheduler.explain.changes.requests import ask_for_less
+from scheduler.explain.changes.shrinking import shrink_others
 from scheduler.explain.changes.volumes import more_attachments, more_storage, more_volumes
 from scheduler.explain.changes.zones import use_loans
 
@@ -53,6 +54,7 @@ _KINDS: Final[tuple[Callable[[Evidence], Iterator[Plan]], ...]] = (
     free_amounts,
     more_nodes,
     raise_priority,
+    shrink_others,
     delete_others,
     go_first,
     ask_for_less,

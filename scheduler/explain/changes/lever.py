@@ -43,6 +43,7 @@ class ChangeKind(Enum):
     AMOUNT = "amount on one node"
     NODES = "nodes"
     PRIORITY = "priority"
+    SHRINK = "size of other jobs"
     DELETE = "delete"
     REQUEST = "request of the job"
 

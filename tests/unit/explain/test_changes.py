@@ -5,7 +5,7 @@ import json
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
 from scheduler.explain.explanation import Held
 from scheduler.framework.configuration import parse_configuration
-from tests.builders import Raw, configuration, group, node, pod, pods, queue
+from tests.builders import NAME, Raw, configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, LARGE, PLAIN, changes, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
@@ -275,6 +275,30 @@ def test_a_number_of_chips_that_nobody_gives_is_to_be_another() -> None:
         conf=configuration(["gang", "predicates", "ascend"]),
     )  # fmt: skip
     assert found == ["let Pod default/p ask for 2 huawei.com/Ascend910 instead of 3"]
+
+
+def test_of_a_job_that_runs_more_than_it_needs_some_pods_are_to_go() -> None:
+    found = changes(
+        "g", node("n0", "8c+8Gi"), group("h", minimum=2), pods("h", 4, "2c", "h", on="n0"), group("g", minimum=2),
+        pods("p", 2, "2c", "g"),
+    )  # fmt: skip
+    assert "2 Pods fewer of PodGroup default/h, which needs 2: h-3, h-2" in found
+
+
+def test_a_replica_set_that_is_to_be_smaller_does_not_make_its_pods_again() -> None:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"schedulerName": NAME, "containers": [{"name": "c"}]}}
+    meta = {"name": "web", "namespace": "default", "uid": "u"}
+    replica_set = {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta,
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}}  # fmt: skip
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    replicas = pods("web", 2, "2c", on="n0")
+    for made in replicas:
+        made["metadata"]["ownerReferences"] = [owner]
+    objects = (node("n0"), replica_set, replicas, group("g"), pod("p", "2c", "g"))
+    it = explained("podgroup", "g", *objects, search=True)
+    change = next(change for change in it.changes if change.kinds == ("size of other jobs",))
+    assert [document["spec"] for document in change.documents if document["kind"] == "ReplicaSet"] == [{"replicas": 1}]
 
 
 # --- card quotas ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,107 @@
+"""Fewer Pods of other jobs: of those that run more than they need at least."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind
+from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
+from scheduler.api.task import Task, TaskStatus
+from scheduler.explain.changes.evidence import Evidence
+from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.explain.nodes import compared
+
+_HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
+_MOST_PODS: Final = 24
+_SCALED: Final = {kind.name: kind for kind in (REPLICA_SET, STATEFUL_SET)}
+
+
+def shrink_others(evidence: Evidence) -> Iterator[Plan]:
+    """Let jobs that are no more important run fewer Pods: one, else several."""
+    spare = _spare(evidence)
+    if spare:
+        change = partial(_fewer, evidence, spare)
+        yield (Lever(ChangeKind.SHRINK, 1, len(spare), change, apart=partial(_each, evidence, spare)),)
+
+
+def _each(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -> Plan:
+    return tuple(Lever(ChangeKind.SHRINK, 1, 1, partial(_fewer, evidence, [one]), one[1].key) for one in spare[:degree])
+
+
+def _spare(evidence: Evidence) -> list[tuple[Job, Task]]:
+    """Pods that others can do without, those first that leave room for a Pod that finds none; of one job the youngest
+    go first."""
+    session, wanted = evidence.session, next(iter(evidence.wanted), None)
+    asked = np.flatnonzero(evidence.need)
+    found: list[tuple[tuple[object, ...], Job, Task]] = []
+    for other in session.jobs.values():
+        if other is evidence.job or other.priority > evidence.job.priority or other.namespace == KUBE_SYSTEM:
+            continue
+        if other.roles_binding or other.grouped:
+            continue
+        holding = [task for status in _HOLDING for task in other.of(status).values() if task.cls.request[asked].any()]
+        holding.sort(key=lambda task: (-task.index, -task.creation, task.name))
+        for task in holding[: max(other.ready_count - max(other.min_member, 1), 0)]:
+            enough = wanted is not None and _leaves_room(evidence, task, wanted)
+            found.append(((not enough, other.priority, other.key), other, task))
+    return [(job, task) for _, job, task in sorted(found, key=lambda entry: entry[0])[:_MOST_PODS]]
+
+
+def _leaves_room(evidence: Evidence, held: Task, wanted: Task) -> bool:
+    nodes = evidence.session.nodes
+    row, dims = nodes.index.get(held.node), compared(wanted.cls)
+    return row is not None and bool((nodes.idle[dims, row] + held.cls.request[dims] >= wanted.cls.request[dims]).all())
+
+
+def _fewer(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -> Step:
+    gone: dict[str, tuple[Job, list[Task]]] = {}
+    for job, task in spare[:degree]:
+        gone.setdefault(job.key, (job, []))[1].append(task)
+    texts: list[str] = []
+    edits: list[Edit] = []
+    for job, tasks in gone.values():
+        what = "Pod" if len(tasks) == 1 else f"{len(tasks)} Pods"
+        names = ", ".join(task.name for task in tasks)
+        texts.append(f"{what} fewer of PodGroup {job.key}, which needs {max(job.min_member, 1)}: {names}")
+        for task in tasks:
+            edits += _scaled_down(evidence, task)
+            edits.append(Edit(POD, task.namespace, task.name, lambda raw: None))
+    return Step(" and ".join(texts), tuple(edits))
+
+
+def _scaled_down(evidence: Evidence, task: Task) -> Iterator[Edit]:
+    """One replica less of what would make the Pod again."""
+    server = evidence.cluster.server
+    raw = server.find(POD, task.namespace, task.name)
+    owner = _controller(raw)
+    if owner is None:
+        return
+    if owner["kind"] == VCJOB.name and str(owner.get("apiVersion")) == VCJOB.api_version:
+        name = ((raw or {})["metadata"].get("annotations") or {}).get(TASK_SPEC, "")
+        yield Edit(VCJOB, task.namespace, str(owner["name"]), partial(_task_with_fewer, name))
+    kind: Kind | None = _SCALED.get(str(owner["kind"]))
+    if kind is not None:
+        yield Edit(kind, task.namespace, str(owner["name"]), _with_fewer)
+        above = _controller(server.find(kind, task.namespace, str(owner["name"])))
+        if above is not None and above["kind"] == DEPLOYMENT.name:
+            yield Edit(DEPLOYMENT, task.namespace, str(above["name"]), _with_fewer)
+
+
+def _controller(raw: Raw | None) -> Raw | None:
+    owners = raw["metadata"].get("ownerReferences") or () if raw is not None else ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _with_fewer(workload: Raw) -> Raw:
+    workload["spec"]["replicas"] = max(int(workload["spec"].get("replicas", 1)) - 1, 0)
+    return workload
+
+
+def _task_with_fewer(name: str, job: Raw) -> Raw:
+    for task in job["spec"].get("tasks") or ():
+        if task.get("name") == name:
+            task["replicas"] = max(int(task.get("replicas", 1)) - 1, 0)
+    return job
