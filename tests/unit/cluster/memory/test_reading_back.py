@@ -1,0 +1,58 @@
+"""A cluster that is read back as it is: nothing of what workloads made there is made again."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from scheduler.api.kinds import find_kind
+from scheduler.cluster.manifests import Manifest
+from scheduler.cluster.memory import Simulation
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from tests.builders import NAME, Raw, manifests, node
+
+DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
+CONTAINER = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"schedulerName": NAME, "restartPolicy": "Never", "containers": [CONTAINER]},
+}
+REPLICAS = {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}
+VCJOB = {"schedulerName": NAME, "minAvailable": 2, "tasks": [{"name": "w", "replicas": 2, "template": TEMPLATE}]}
+BATCH, FLOW = "batch.volcano.sh/v1alpha1", "flow.volcano.sh/v1alpha1"
+CRON_JOB = {"schedule": "@every 2s", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": VCJOB}}
+
+
+def the(api_version: str, kind: str, **spec: Any) -> Raw:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "it", "namespace": "default"}, "spec": spec}
+
+
+def names(simulation: Simulation) -> Counter[tuple[str, str]]:
+    found = [raw for raw in simulation.cluster.objects() if raw["kind"] != "Event"]
+    return Counter((raw["kind"], raw["metadata"]["name"]) for raw in found)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        [the("apps/v1", "Deployment", **REPLICAS)],
+        [the("apps/v1", "StatefulSet", **REPLICAS)],
+        [the("batch/v1", "Job", parallelism=3, completions=5, template=TEMPLATE)],
+        [the(BATCH, "Job", **VCJOB)],
+        [the(BATCH, "CronJob", **CRON_JOB)],
+        [the(FLOW, "JobTemplate", **VCJOB), the(FLOW, "JobFlow", flows=[{"name": "it"}])],
+    ],
+    ids=lambda workload: workload[-1]["apiVersion"] + "/" + workload[-1]["kind"],
+)
+def test_what_is_there_is_not_made_a_second_time(workload: list[Raw]) -> None:
+    first = Simulation(manifests(node("n0", "8c+64Gi"), *workload), DEFAULT, [NAME])
+    first.run()
+    made = names(first)
+    assert any(kind == "Pod" for kind, _ in made)
+
+    read = [raw for raw in first.cluster.objects() if raw["kind"] != "Event"]
+    again = [Manifest("the cluster", find_kind(raw["apiVersion"], raw["kind"]), raw) for raw in read]
+    second = Simulation(again, DEFAULT, [NAME], start=first.cluster.server.clock, lenient=True)
+    second.run()
+
+    assert names(second) == made
