@@ -136,7 +136,7 @@ def test_a_budget_is_obeyed_as_the_disruption_controller_reads_it(place: Namespa
 
 
 def simulated(place: Namespace, kind: str) -> list[Raw]:
-    """The objects of a kind in a simulation of what somebody wrote into this namespace: no ReplicaSets, no Pods."""
+    """The objects of a kind in a simulation of what a user wrote into this namespace: no ReplicaSets, no Pods."""
     listed = []
     for path in (
         "/api/v1/nodes",

@@ -38,10 +38,18 @@ class DisruptionBudgets:
     def run(self) -> bool:
         """Bring the status of all budgets up to date; whether any changed."""
         namespaces, self._changed = self._changed, {}
+        budgets = [
+            budget
+            for budget in self._server.structs(DISRUPTION_BUDGET)
+            if isinstance(budget, PodDisruptionBudget) and budget.metadata.namespace in namespaces
+        ]
+        pods: dict[str, list[Json]] = {budget.metadata.namespace: [] for budget in budgets}
+        for pod in self._server.of(POD) if budgets else ():
+            if pod["metadata"]["namespace"] in pods:
+                pods[pod["metadata"]["namespace"]].append(pod)
         changed = False
-        for budget in self._server.structs(DISRUPTION_BUDGET):
-            if isinstance(budget, PodDisruptionBudget) and budget.metadata.namespace in namespaces:
-                changed |= self._sync(budget)
+        for budget in budgets:
+            changed |= self._sync(budget, pods[budget.metadata.namespace])
         return changed
 
     def _observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -52,16 +60,13 @@ class DisruptionBudgets:
             return
         self._changed[obj.metadata.namespace] = None
 
-    def _sync(self, budget: PodDisruptionBudget) -> bool:
+    def _sync(self, budget: PodDisruptionBudget, neighbours: Sequence[Json]) -> bool:
+        """``neighbours``: the Pods of its namespace."""
         namespace, name = budget.metadata.namespace, budget.metadata.name
         raw = self._server.find(DISRUPTION_BUDGET, namespace, name)
         assert raw is not None
         before, selector = raw.get("status") or {}, budget.spec.selector
-        pods = [
-            pod
-            for pod in self._server.of(POD)
-            if pod["metadata"]["namespace"] == namespace and matches(selector, pod["metadata"].get("labels") or {})
-        ]
+        pods = [pod for pod in neighbours if matches(selector, pod["metadata"].get("labels") or {})]
         disrupted = before.get("disruptedPods") or {}
         healthy = sum(pod["metadata"]["name"] not in disrupted and _healthy(pod) for pod in pods)
         counts = self._wanted(raw.get("spec") or {}, pods, before)

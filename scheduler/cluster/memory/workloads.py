@@ -96,7 +96,7 @@ class Workloads:
         if over or spec.get("suspend") or spec.get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER:
             return False
         pods = list(self._controlled(POD, job))
-        done = max(int(status.get("succeeded") or 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
+        done = max(_count(status, "succeeded", 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
         wanted = _count(spec, "parallelism")
         if spec.get("completions") is not None:
             wanted = min(wanted, max(_count(spec, "completions") - done, 0))
@@ -107,7 +107,7 @@ class Workloads:
 
     def _sync_stateful_set(self, stateful_set: Json) -> bool:
         meta, spec = stateful_set["metadata"], stateful_set.get("spec") or {}
-        first = _count(spec.get("ordinals") or {}, "start", 0)
+        first = _count(_object(spec.get("ordinals")), "start", 0)
         last = first + _count(spec, "replicas")
         # The API server fills in the policy; a manifest without it gets all its Pods at once.
         in_turn = spec.get("podManagementPolicy") == "OrderedReady"
@@ -180,10 +180,11 @@ class Workloads:
         labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
         pod, mounted = _pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
         meta = stateful_set["metadata"]
-        for template in (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ():
+        claims = stateful_set["spec"].get("volumeClaimTemplates")
+        for template in claims if isinstance(claims, list) else ():
             if not isinstance(template, dict):
                 continue
-            own = template.get("metadata") or {}
+            own = _object(template.get("metadata"))
             claim = f"{own.get('name', '')}-{meta['name']}-{ordinal}"
             manifest = {
                 "apiVersion": CLAIM.api_version,
@@ -209,8 +210,9 @@ def _replica_set(deployment: Json) -> Json:
     meta, spec = deployment["metadata"], deployment.get("spec") or {}
     template = copy.deepcopy(spec["template"])
     digest = _encoded(f"{meta['namespace']}/{meta['name']}", 10)
-    labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    selector = spec.get("selector") or {"matchLabels": dict(labels)}
+    template["metadata"] = {**_object(template.get("metadata"))}
+    labels = template["metadata"]["labels"] = {**_object(template["metadata"].get("labels"))}
+    selector = _object(spec.get("selector")) or {"matchLabels": dict(labels)}
     labels[_TEMPLATE_HASH] = digest
     annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (_LAST_APPLIED, _REVISION)}
     return {
@@ -225,7 +227,7 @@ def _replica_set(deployment: Json) -> Json:
         },
         "spec": {
             "replicas": _count(spec, "replicas"),
-            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), _TEMPLATE_HASH: digest}},
+            "selector": {**selector, "matchLabels": {**_object(selector.get("matchLabels")), _TEMPLATE_HASH: digest}},
             "template": template,
         },
     }
@@ -234,8 +236,8 @@ def _replica_set(deployment: Json) -> Json:
 def _pod(kind: Kind, workload: Json, name: str, more: dict[str, dict[str, str]]) -> Json:
     """A Pod of a workload's template; ``more``: labels and annotations besides."""
     meta, template = workload["metadata"], workload["spec"]["template"]
-    own = template.get("metadata") or {}
-    written = {key: {**copy.deepcopy(own.get(key) or {}), **more.get(key, {})} for key in ("labels", "annotations")}
+    own = _object(template.get("metadata"))
+    written = {key: {**copy.deepcopy(_object(own.get(key))), **more.get(key, {})} for key in ("labels", "annotations")}
     return {
         "apiVersion": POD.api_version,
         "kind": POD.name,
@@ -245,7 +247,7 @@ def _pod(kind: Kind, workload: Json, name: str, more: dict[str, dict[str, str]])
             "namespace": meta["namespace"],
             "ownerReferences": [_owner(kind, workload)],
         },
-        "spec": template.get("spec") or {},
+        "spec": _object(template.get("spec")),
     }
 
 
@@ -293,7 +295,13 @@ def _least_needed(pods: list[Json]) -> list[Json]:
 
 
 def _conditions(status: Json) -> list[Json]:
-    return [condition for condition in status.get("conditions") or () if isinstance(condition, dict)]
+    found = status.get("conditions")
+    return [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
+
+
+def _object(value: Any) -> Json:
+    """What is no object counts as an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _completed(text: Any) -> list[tuple[int, int]]:

@@ -124,8 +124,8 @@ def _of_templates(evidence: Evidence) -> Iterator[Plan]:
     raw = evidence.cluster.server.find(VCJOB, evidence.job.namespace, name) if kind == "job" else None
     session, rows, levers = evidence.session, evidence.rows, []
     for place, task in enumerate((raw or {}).get("spec", {}).get("tasks") or ()):
-        containers = ((task.get("template") or {}).get("spec") or {}).get("containers") or ()
-        for resource in sorted({r for c in containers for r in (c.get("resources") or {}).get("requests") or ()}):
+        containers = _containers(task.get("template"))
+        for resource in sorted({r for container in containers for r in _amounts(container, "requests")}):
             asked, d = sum(_asked(container, resource) for container in containers), session.dimensions.find(resource)
             most = float(session.nodes.idle[d, rows].max()) if d is not None and len(rows) else 0.0
             guess = units(resource, asked - most)
@@ -161,25 +161,35 @@ def _template_asking_less(evidence: Evidence, name: str, place: int, resource: s
 # --- objects ---
 def _reduced(resource: str, fewer: float, pod: Raw) -> Raw:
     """The Pod, or the template of one, with the container that asks for most asking for less."""
-    containers = pod["spec"].get("containers") or ()
-    asking = max(containers, key=lambda container: _asked(container, resource), default=None)
+    asking = max(_containers(pod), key=lambda container: _asked(container, resource), default=None)
     if asking is not None:
         then = format_amount(resource, max(_asked(asking, resource) - fewer, 0.0))
-        resources = asking["resources"] = dict(asking.get("resources") or {})
         for part in _PARTS:
-            if resource in (resources.get(part) or {}):
-                resources[part] = {**resources[part], resource: then}
+            if resource in _amounts(asking, part):
+                asking["resources"] = {**asking["resources"], part: {**_amounts(asking, part), resource: then}}
     return pod
 
 
 def _asked(container: Raw, resource: str) -> float:
     """In the units of vectors."""
-    resources = container.get("resources") or {}
-    given = next((amounts[resource] for p in _PARTS if resource in (amounts := resources.get(p) or {})), 0)
+    given = next((amounts[resource] for part in _PARTS if resource in (amounts := _amounts(container, part))), 0)
     try:
         return float(parse_quantity(given, scale_of(resource)))
-    except QuantityError:
+    except (QuantityError, TypeError):
         return 0.0
+
+
+def _containers(pod: Any) -> list[Raw]:
+    """The containers of a Pod or of a template, which may be anything."""
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    return [each for each in containers if isinstance(each, dict)] if isinstance(containers, list) else []
+
+
+def _amounts(container: Raw, part: str) -> dict[str, Any]:
+    resources = container.get("resources")
+    amounts = resources.get(part) if isinstance(resources, dict) else None
+    return amounts if isinstance(amounts, dict) else {}
 
 
 def _announced(evidence: Evidence, resource: str, fewer: float, group: Raw) -> Raw:

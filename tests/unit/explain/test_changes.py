@@ -268,7 +268,7 @@ def test_what_the_pod_group_announces_is_to_shrink_with_what_its_pods_ask_for() 
     assert {document["kind"] for document in change.documents} == {"Pod", "PodGroup"}
 
 
-def test_a_number_of_chips_that_nobody_gives_is_to_be_another() -> None:
+def test_a_number_of_chips_that_no_pod_may_ask_for_is_to_be_another() -> None:
     ring = {"accelerator-type": "module"}
     found = changes(
         "g", node("n1", "8c+8Gi+huawei.com/Ascend910=8", ring), group("g"), pod("p", "1c+huawei.com/Ascend910=3", "g"),
@@ -335,7 +335,7 @@ def test_a_quota_that_lets_in_a_part_of_the_gang_is_named_and_raised() -> None:
     assert it.changes[0].text == "queue q needs 1 NVIDIA-H200 more in its card quota (4 in all)"
 
 
-def test_a_quota_with_an_odd_number_in_it_is_written_anew() -> None:
+def test_a_quota_with_an_odd_number_in_it_is_replaced() -> None:
     found = changes(
         "g", carded("n1", "NVIDIA-H200"), with_cards("q", {"NVIDIA-H200": "three"}), group("g", "q"),
         pod("p", "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}), conf=CARDS,

@@ -59,7 +59,7 @@ def test_a_closed_queue_holds_nothing_where_no_plugin_keeps_queues() -> None:
     assert {gate.held for gate in it.gates} == {Held.NODES}
 
 
-def test_a_number_of_chips_that_nobody_gives_is_named_though_the_job_is_not_let_in() -> None:
+def test_a_number_of_chips_that_no_pod_may_ask_for_is_named_though_the_job_is_not_let_in() -> None:
     ring = {"accelerator-type": "module"}
     it = explained(
         "podgroup", "g", node("n1", "8c+8Gi+huawei.com/Ascend910=8", ring), queue("q", state="Closed"),

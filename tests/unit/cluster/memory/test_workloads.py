@@ -4,6 +4,8 @@ import copy
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.server import Json, MemoryServer
@@ -203,7 +205,7 @@ def test_a_pod_that_failed_or_terminates_is_replaced() -> None:
     assert not cluster.workloads.run()
 
 
-def test_pods_of_somebody_else_with_a_like_name_do_not_count() -> None:
+def test_pods_of_another_controller_do_not_count() -> None:
     cluster = Cluster(REPLICA_SET, replicas=1)
     other = cluster.has(the(REPLICA_SET, "v", replicas=0), REPLICA_SET)
     cluster.has_pods(other, "w-4x2zt", deletionTimestamp="2020-01-01T00:00:00Z")
@@ -268,6 +270,16 @@ def test_an_indexed_job_makes_the_pods_of_the_indices_that_are_free() -> None:
     cluster.workloads.run()
 
     assert [pod["metadata"]["annotations"][index] for pod in cluster.server.of(POD)] == ["1", "3", "4"]
+
+
+@pytest.mark.parametrize("odd", ["x", 7, ["x"], {"x": "x"}])
+@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET, BATCH_JOB])
+def test_fields_of_odd_types_count_as_not_given(kind: Kind, odd: Any) -> None:
+    fields = ("ordinals", "paused", "completionMode", "volumeClaimTemplates", "podManagementPolicy")
+    cluster = Cluster(kind, status={"succeeded": "x", "conditions": odd}, **dict.fromkeys(fields, odd))
+    cluster.has({**the(kind, "v"), "spec": {"template": {"metadata": odd, "spec": odd}}}, kind)
+
+    cluster.workloads.run()
 
 
 # --- what selectors find ----------------------------------------------------------------------------------------------
