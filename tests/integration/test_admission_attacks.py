@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from controlplane.client import ApiError, Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import ADMISSION_RECORD, SIGNING_KEY_SECRET, SYSTEM_NAMESPACE
-from tests.integration.stage import GROUPS, Namespace, emptied
+from tests.integration.stage import GROUPS, Namespace, emptied, running
 from tests.integration.tenant import tenant
 
 pytestmark = pytest.mark.controlplane
@@ -54,7 +54,7 @@ def pod_group(name: str, minimum: Mapping[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def victim(control_plane: ControlPlane) -> Namespace:
+def victim(control_plane: ControlPlane) -> Iterator[Namespace]:
     """A namespace beside the attacker's, a node of 8 cpu for both, and a signing key that has long been in use."""
     emptied(control_plane)
     admin, secrets = control_plane.admin, f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
@@ -67,7 +67,8 @@ def victim(control_plane: ControlPlane) -> Namespace:
     admin.create(secrets, {"metadata": {"name": SIGNING_KEY_SECRET}, "data": encoded})
     namespace = Namespace(control_plane)
     namespace.node("n")
-    return namespace
+    yield namespace
+    admin.delete(f"{secrets}/{SIGNING_KEY_SECRET}")
 
 
 @pytest.fixture
@@ -146,5 +147,31 @@ def test_pods_of_a_group_that_its_user_calls_admitted_wait(
     attacker.stage.pod("a-1", "a", {}, nodeSelector=pool)
     with victim.scheduled(tmp_path):
         victim.wait(lambda: attacker.phase("a") == "Pending")
+        runs(victim)
+        assert attacker.stage.bound() == {}
+
+
+def test_pods_of_a_vcjob_that_its_user_calls_admitted_are_made_and_wait(
+    victim: Namespace, attacker: Attacker, tmp_path: Path
+) -> None:
+    container = {"name": "main", "image": "registry.example/a:1", "resources": {"requests": {"cpu": "1000"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    tasks = [{"name": "t", "replicas": 1, "template": template}]
+    vcjob = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"schedulerName": "volcano-py", "minAvailable": 1, "queue": "default", "tasks": tasks},
+    }
+    jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{attacker.stage.name}/jobs"
+    controllers = running("controllers", victim.plane.kubeconfig, tmp_path, "--leader-elect=false")
+    with victim.scheduled(tmp_path), controllers:
+        attacker.api.create(jobs, vcjob)
+        (group,) = victim.wait(lambda: attacker.api.get(attacker.path)["items"])
+        name = group["metadata"]["name"]
+        victim.wait(lambda: attacker.phase(name) == "Pending")
+        attacker.edit(name, {"status": {"phase": "Inqueue"}})
+        victim.wait(attacker.stage.pods)
+        victim.wait(lambda: attacker.phase(name) == "Pending")
         runs(victim)
         assert attacker.stage.bound() == {}
