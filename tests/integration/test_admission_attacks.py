@@ -40,6 +40,10 @@ class Attacker:
         found: dict[str, Any] = self.api.get(f"{self.path}/{name}")
         return found
 
+    def warned(self) -> set[str]:
+        """Names of the PodGroups of which a phase did not count."""
+        return {e["involvedObject"]["name"] for e in self.stage.events() if "no record of" in e["message"]}
+
     def phase(self, name: str) -> str:
         return str(self.get(name).get("status", {}).get("phase", ""))
 
@@ -134,8 +138,8 @@ def test_after_a_restart_of_the_scheduler(victim: Namespace, attacker: Attacker,
         runs(victim)
         assert attacker.phase("honest") == "Inqueue"
         assert attacker.get("honest")["metadata"]["annotations"][ADMISSION_RECORD] == record
-        named = {e["involvedObject"]["name"] for e in attacker.stage.events() if "no record of" in e["message"]}
-    assert named == {"forged", "copied", "altered"}
+        victim.wait(lambda: attacker.warned() >= {"forged", "copied", "altered"})
+    assert attacker.warned() == {"forged", "copied", "altered"}
 
 
 def test_pods_of_a_group_that_its_user_calls_admitted_wait(
