@@ -12,26 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.faults import fault_of
+from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DEEPEST = 100
-"""Levels of nesting; the API server refuses far less."""
 _SUFFIXES = (".yaml", ".yml", ".json")
-
-
-class _Loader(_Base):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: dates stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Base.yaml_implicit_resolvers.items()
-}
 
 
 class ManifestError(Exception):
@@ -137,8 +124,8 @@ def _drop_nulls(value: Any, depth: int) -> None:
 def _plain(value: Any, where: str, path: str, depth: int) -> Any:
     """A copy in JSON's types, without fields that are null, which Kubernetes takes for absent ones. Raises
     ManifestError naming the field that JSON cannot hold."""
-    if depth > _DEEPEST:
-        raise ManifestError(f"{where}: {path[:80]}...: nested more than {_DEEPEST} deep")
+    if depth > DEEPEST:
+        raise ManifestError(f"{where}: {path[:80]}...: nested more than {DEEPEST} deep")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
@@ -157,20 +144,18 @@ def _documents(text: str, source: str) -> Iterator[object]:
     if text.lstrip().startswith("{"):
         try:
             yield json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             pass  # several JSON documents, or YAML in flow style: the YAML reader knows both
         else:
             return
     number = 0
     try:
-        for document in yaml.load_all(text, Loader=_Loader):
+        for document in read_yaml_documents(text):
             number += 1
             yield document
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ManifestError(f"{source}, document {number + 1}{line}: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(f"{source}, document {number + 1}: {error}") from None
+    except DocumentError as error:
+        line = f", line {error.line}" if error.line else ""
+        raise ManifestError(f"{source}, document {number + 1}{line}: {error}") from None
 
 
 def _objects(document: object, where: str) -> Iterator[Manifest]:

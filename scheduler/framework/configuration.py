@@ -7,9 +7,8 @@ wrong type refuses the whole file, with its place, so that a running scheduler k
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from scheduler.framework import registry
+from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS
 from scheduler.framework.usage_source import UsageSource, parse_usage_source
 
@@ -71,12 +70,9 @@ class Configuration:
 def parse_configuration(text: str, source: str = "scheduler configuration") -> Configuration:
     """Raises ConfigurationError, naming ``source`` and the line or field, when the text cannot be used."""
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError(f"{source}{line}: {error.problem or error.context or 'not YAML'}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not YAML: {error}") from None
+        document = read_yaml(text)
+    except DocumentError as error:
+        raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
     root = _mapping(document, source, "the file")
     warnings: list[str] = []
     names = _actions(root.get("actions", ""), source)

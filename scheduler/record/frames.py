@@ -185,6 +185,11 @@ _LENGTH: Final = 4
 _CHUNK: Final = 1 << 16
 _GZIP: Final = 31
 """zlib's number for the gzip format."""
+LARGEST_MEMBER: Final = 1 << 30
+"""Bytes of a member, decompressed: it is read as a whole."""
+LARGEST_RATIO: Final = 100
+"""Bytes of a file, decompressed, for each that it takes; recordings have about a tenth of that. The first
+``LARGEST_MEMBER`` are not counted."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 
@@ -206,20 +211,30 @@ def read_frames(path: Path) -> Iterator[AnyFrame]:
                 yield _decode(member[start:position])
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from None
-    except (zlib.error, msgspec.DecodeError) as error:
+    except (zlib.error, msgspec.DecodeError, RecursionError) as error:
         raise RecordingError(f"{path}: not a recording: {error}") from None
 
 
 def _members(path: Path) -> Iterator[bytes]:
+    """Raises RecordingError when one, or all together, are larger than a recording's."""
     with path.open("rb") as file:
         data = b""
-        inflate, parts = zlib.decompressobj(_GZIP), list[bytes]()
+        inflate, member, whole = zlib.decompressobj(_GZIP), bytearray(), 0
         while data or (data := file.read(_CHUNK)):
-            parts.append(inflate.decompress(data))
+            part = inflate.decompress(data)
+            member += part
+            whole += len(part)
+            if len(member) > LARGEST_MEMBER:
+                raise RecordingError(f"{path}: a member of more than {LARGEST_MEMBER} bytes when decompressed")
+            if whole > LARGEST_MEMBER + LARGEST_RATIO * file.tell():
+                raise RecordingError(
+                    f"{path}: the first {file.tell()} bytes are {whole} when decompressed, "
+                    f"at most {LARGEST_RATIO} times as many are read"
+                )
             data = inflate.unused_data
             if inflate.eof:
-                yield b"".join(parts)
-                inflate, parts = zlib.decompressobj(_GZIP), []
+                yield bytes(member)
+                inflate, member = zlib.decompressobj(_GZIP), bytearray()
 
 
 def packed(obj: Any) -> msgspec.Raw:

@@ -80,7 +80,7 @@ def replay(path: Path) -> Iterator[Replayed]:
     for frame in frames:
         try:
             done = player.take(frame)
-        except (msgspec.ValidationError, KeyError) as error:
+        except (msgspec.DecodeError, KeyError, RecursionError) as error:
             raise RecordingError(f"{path}: {type(frame).__name__}: {error}") from None
         if done is not None:
             yield done

@@ -8,9 +8,8 @@ process keeps the last good one.
 import json
 from typing import Any, Final
 
-import yaml
-
 from scheduler.framework.configuration import ConfigurationError
+from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.webhooks.contract import Json, ResourceGroup
 
 BY_NAMESPACE: Final = "namespace"
@@ -27,12 +26,9 @@ def annotation_of(value: str) -> tuple[str, str]:
 def parse_resource_groups(text: str, source: str) -> tuple[ResourceGroup, ...]:
     """Raises ConfigurationError, naming ``source`` and the line or field, when the text cannot be used."""
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError(f"{source}{line}: {error.problem or error.context or 'not YAML'}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not YAML: {error}") from None
+        document = read_yaml(text)
+    except DocumentError as error:
+        raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
     if document is None:
         return ()
     place = _Place(source)

@@ -9,6 +9,7 @@ import structlog
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.backoff import Backoff
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.fence import Fence, Fenced
@@ -41,7 +42,7 @@ async def _ensure(
             return
         except Fenced:
             return
-        except (ApiError, TransportError, msgspec.MsgspecError) as error:
+        except (ApiError, TransportError, *UNREADABLE) as error:
             if isinstance(error, ApiError) and error.status == 409:
                 return
             log.warning("a queue could not be made", queue=name, error=str(error))

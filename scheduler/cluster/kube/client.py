@@ -18,6 +18,7 @@ import structlog
 from yarl import URL
 
 from scheduler import __version__
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.credentials import Access, CredentialsError
 from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.ratelimit import Priority, RateLimiter
@@ -292,7 +293,7 @@ def _parsed(text: str) -> URL:
 def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:
     try:
         answer = msgspec.json.decode(body, type=_Status)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         answer = _Status("", body[:300].decode("utf-8", "replace").strip())
     return ApiError(status, answer.reason, answer.message, _seconds(retry_after))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.framework.documents import DocumentError, read_yaml
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration as KubernetesConfiguration
@@ -105,9 +106,24 @@ class Credentials:
     def _load_kubeconfig(self, configuration: "KubernetesConfiguration") -> None:
         from kubernetes.config import load_kube_config
 
+        self._check_bounds()
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=self._kubeconfig or None, context=self._context or None, client_configuration=configuration
         )
+
+    def _check_bounds(self) -> None:
+        """Raises CredentialsError if a kubeconfig is more than the package could read: it has no bounds of its own."""
+        from kubernetes.config import KUBE_CONFIG_DEFAULT_LOCATION
+
+        for name in (self._kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep):
+            path = Path(name).expanduser()
+            if not name or not path.is_file():
+                continue
+            try:
+                read_yaml(path.read_text(encoding="utf-8"))
+            except DocumentError as error:
+                place = f":{error.line}" if error.line else ""
+                raise CredentialsError(f"cannot load credentials from {path}{place}: {error}") from None
 
     def namespace(self) -> str:
         """The namespace of the kubeconfig's context, or of the service account; where none is told, the default one.
@@ -119,6 +135,7 @@ class Credentials:
         try:
             if self._in_cluster():
                 return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
+            self._check_bounds()
             contexts, current = list_kube_config_contexts(self._kubeconfig or None)  # type: ignore[no-untyped-call]
             chosen = next((c for c in contexts if c["name"] == self._context), current)
             return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)

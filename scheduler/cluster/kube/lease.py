@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.fence import Fence, clock
 from scheduler.cluster.kube.ratelimit import Priority
@@ -108,7 +109,7 @@ class LeaderElector:
                 patience = self._first_patience
                 look = self._settings.look_period * random.uniform(1.0, 1.2)
                 pause = min(look, max(0.0, self._free_at - clock())) or look
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (ApiError, TransportError, *UNREADABLE) as error:
                 text = str(error)
                 patience = min(self._settings.renew_deadline, 2 * patience)
             waited = True
@@ -133,7 +134,7 @@ class LeaderElector:
                     why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
                     break
                 deadline = started + self._settings.renew_deadline
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (ApiError, TransportError, *UNREADABLE) as error:
                 why = str(error)
                 log.warning("the lease could not be renewed", error=why, seconds_left=round(deadline - clock(), 1))
         self._fence.close()
@@ -153,7 +154,7 @@ class LeaderElector:
         try:
             await self._put(self._lease, 3.0)
             log.info("lease released", lease=self._settings.name)
-        except (ApiError, TransportError, msgspec.MsgspecError) as error:
+        except (ApiError, TransportError, *UNREADABLE) as error:
             log.warning("the lease could not be released", error=str(error))
 
     @property

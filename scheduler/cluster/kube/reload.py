@@ -34,6 +34,8 @@ class ReloadedFile(Generic[T]):
         self._path = Path(path) if path else None
         self._parse = parse
         self._text = built_in if self._path is None else self._read(self._path)
+        self._refused = ""
+        """The text that was not used when it was read last."""
         self._problem = ""
         self.current = parse(self._text, path or "the built-in configuration")
         """The last good configuration."""
@@ -45,8 +47,11 @@ class ReloadedFile(Generic[T]):
         try:
             text = self._read(self._path)
             if text == self._text:
-                self._problem = ""
+                self._problem = self._refused = ""
                 return False
+            if self._refused and text == self._refused:
+                return False
+            self._refused = text
             self.current = self._parse(text, str(self._path))
         except ConfigurationError as error:
             if str(error) != self._problem:
@@ -54,7 +59,7 @@ class ReloadedFile(Generic[T]):
                 metrics.config_reloads.labels("error").inc()
                 log.error("the configuration file is not used, the last good one stays", error=self._problem)
             return False
-        self._text, self._problem = text, ""
+        self._text, self._problem, self._refused = text, "", ""
         metrics.config_reloads.labels("success").inc()
         log.info("configuration reloaded", file=str(self._path))
         return True

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-import yaml
-
 from scheduler.api.names import (
     ASCEND_310P,
     VGPU_CORES,
@@ -18,6 +16,7 @@ from scheduler.api.names import (
     VGPU_MEMORY_PERCENTAGE,
     VGPU_NUMBER,
 )
+from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.plugins.deviceshare.partitions import Group, Instances, Layouts
 
 KEY: Final = "device-config.yaml"
@@ -103,9 +102,9 @@ DEFAULT: Final = DeviceConfig()
 def parse_device_config(text: str) -> tuple[DeviceConfig, tuple[str, ...]]:
     """The configuration in the text, and what of it cannot be used. The same text gives the same objects."""
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return DEFAULT, (f"not YAML: {str(error).splitlines()[0][:128]}",)
+        document = read_yaml(text)
+    except DocumentError as error:
+        return DEFAULT, (f"not YAML: {f'line {error.line}: ' if error.line else ''}{str(error)[:128]}",)
     reader = _Reader()
     root = reader.mapping(document, "the document")
     config = DeviceConfig(vgpu=_vgpu(reader, reader.mapping(root.get("nvidia", {}), "nvidia")))

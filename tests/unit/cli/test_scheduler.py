@@ -1,5 +1,7 @@
 """The flags of ``volcano-py scheduler``: Volcano's names, Go's notations, and what is refused."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import scheduler.actions
+import scheduler.plugins  # noqa: F401  a test must not be the first to register them: it would have them forgotten
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, VERBOSITY, boolean
 from scheduler.cli.main import main
@@ -66,6 +70,30 @@ def test_a_bad_configuration_file_ends_with_code_2_naming_file_and_line(tmp_path
     result = CliRunner().invoke(main, ["scheduler", f"--scheduler-conf={path}"])
     assert result.exit_code == 2
     assert "scheduler.conf:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("scheduler", "--scheduler-conf"), ("webhooks", "--admission-conf"), ("simulate", "--scheduler-conf")],
+)
+def test_a_configuration_file_that_is_nested_without_end_ends_with_code_2_not_by_a_signal(
+    command: str, flag: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "deep.conf"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    more = {"simulate": ["-f", str(tmp_path)], "webhooks": ["--webhook-service-name=admission"]}.get(command, [])
+    line = [sys.executable, "-m", "scheduler.cli.main", command, flag, str(path), *more]
+    result = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert result.returncode == 2, result.stderr
+    assert "deep.conf:1: nested more than 100 deep" in result.stderr
+
+
+def test_a_kubeconfig_that_is_nested_without_end_ends_with_code_1_naming_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    result = CliRunner().invoke(main, ["scheduler", f"--kubeconfig={path}", "--leader-elect=false"])
+    assert result.exit_code == 1
+    assert f"cannot load credentials from {path}:1: nested more than 100 deep" in result.stderr
 
 
 def test_credentials_that_cannot_be_had_end_with_code_1(tmp_path: Path) -> None:

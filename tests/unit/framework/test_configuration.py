@@ -138,12 +138,12 @@ def test_hierarchical_drf_and_proportion_in_one_tier_conflict() -> None:
 
 
 def test_deeply_nested_text_is_refused_not_fatal() -> None:
-    with pytest.raises(ConfigurationError):
-        parse("actions: " + "[" * 3000)
+    with pytest.raises(ConfigurationError, match=r":1: nested more than 100 deep"):
+        parse("actions: " + "[" * 100_000)
 
 
 def test_a_list_that_holds_itself_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"tiers\[0\]: expected a mapping"):
+    with pytest.raises(ConfigurationError, match=r":2: 'a' is nested in itself"):
         parse("actions: allocate\ntiers: &a [*a]\n")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
@@ -52,7 +53,7 @@ class BundleKeeper:
         for route in self._routes:
             try:
                 problem = await self._ensure_one(route, encoded)
-            except (ApiError, TransportError, msgspec.MsgspecError) as error:
+            except (ApiError, TransportError, *UNREADABLE) as error:
                 problem = str(error)
             self._tell(route, problem)
         return not any(self._problems.values())

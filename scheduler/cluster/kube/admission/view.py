@@ -15,6 +15,7 @@ from scheduler.api.names import PODS
 from scheduler.api.objects import KubeObject, Namespace
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.ratelimit import Priority
 from scheduler.cluster.kube.sources import object_path
@@ -93,7 +94,7 @@ class Reader:
             async with asyncio.timeout(seconds):
                 body = await self._client.request("GET", object_path(QUEUE, "", name), priority=Priority.READ)
             queue = msgspec.json.decode(body, type=Queue)
-        except (ApiError, TransportError, TimeoutError, msgspec.MsgspecError) as error:
+        except (ApiError, TransportError, TimeoutError, *UNREADABLE) as error:
             absent = isinstance(error, ApiError) and error.status == 404
             self._metrics.queue_reads.labels("absent" if absent else "failed").inc()
             if not absent:

@@ -8,8 +8,8 @@ import pytest
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.cluster.kube.daemon import nodes_to_find
-from scheduler.cluster.kube.reload import ConfigurationFile
-from scheduler.framework.configuration import ConfigurationError
+from scheduler.cluster.kube.reload import ConfigurationFile, ReloadedFile
+from scheduler.framework.configuration import Configuration, ConfigurationError, parse_configuration
 from scheduler.observability.metrics import Metrics
 
 
@@ -43,6 +43,40 @@ def test_a_bad_file_later_keeps_the_last_good_one_and_is_counted_once(tmp_path: 
     assert file.poll(metrics)
     assert file.current.actions == ("allocate", "backfill")
     assert reloads(metrics, "success") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "scheduler.conf:1: nested more than 100 deep"),
+        ("- " * 100_000 + "x", "scheduler.conf:1: nested more than 100 deep"),
+        (
+            "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+            + "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(12)),
+            "at most 10000000 are read",
+        ),
+    ],
+)
+def test_a_file_that_is_too_much_later_keeps_the_last_good_one_and_is_read_once(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text('actions: "allocate"\n', encoding="utf-8")
+    parsed: list[str] = []
+
+    def parse(text: str, source: str) -> Configuration:
+        parsed.append(text)
+        return parse_configuration(text, source)
+
+    metrics, file = Metrics(), ReloadedFile(str(path), parse)
+    path.write_text(text, encoding="utf-8")
+    assert [file.poll(metrics), file.poll(metrics)] == [False, False]
+    assert file.current.actions == ("allocate",)
+    assert reloads(metrics, "error") == 1
+    assert parsed[1:] == [text]
+    assert problem in capsys.readouterr().out
+    path.write_text('actions: "backfill"\n', encoding="utf-8")
+    assert file.poll(metrics)
 
 
 def test_the_swapped_symlink_of_a_mounted_config_map_is_noticed(tmp_path: Path) -> None:
