@@ -7,6 +7,7 @@ import pytest
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from scheduler.cluster.kube import reload
 from scheduler.cluster.kube.daemon import nodes_to_find
 from scheduler.cluster.kube.reload import ConfigurationFile, ReloadedFile
 from scheduler.framework.configuration import Configuration, ConfigurationError, parse_configuration
@@ -58,11 +59,13 @@ def test_a_bad_file_later_keeps_the_last_good_one_and_is_counted_once(tmp_path: 
     ],
 )
 def test_a_file_that_is_too_much_later_keeps_the_last_good_one_and_is_read_once(
-    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "scheduler.conf"
     path.write_text('actions: "allocate"\n', encoding="utf-8")
     parsed: list[str] = []
+    logged: list[str] = []
+    monkeypatch.setattr(reload.log, "error", lambda event, error: logged.append(error), raising=False)
 
     def parse(text: str, source: str) -> Configuration:
         parsed.append(text)
@@ -74,7 +77,8 @@ def test_a_file_that_is_too_much_later_keeps_the_last_good_one_and_is_read_once(
     assert file.current.actions == ("allocate",)
     assert reloads(metrics, "error") == 1
     assert parsed[1:] == [text]
-    assert problem in capsys.readouterr().out
+    (told,) = logged
+    assert problem in told
     path.write_text('actions: "backfill"\n', encoding="utf-8")
     assert file.poll(metrics)
 
