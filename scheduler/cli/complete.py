@@ -1,10 +1,14 @@
 """Names of the cluster for completion: quickly, or not at all."""
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
+_COMPLETED: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
+"""What may be put on the line: a shell would act on much of the rest."""
 _SECONDS = 1.0
 """As long as a person waits for a completion."""
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -18,7 +22,8 @@ def names_of(kind: str) -> Complete:
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
-            return [CompletionItem(name) for name in _names(kind, ctx) if name.startswith(incomplete)]
+            names = _names(kind, ctx)
+            return [CompletionItem(n) for n in names if n.startswith(incomplete) and _COMPLETED.fullmatch(n)]
         except (Exception, click.exceptions.Exit):  # a completion that complains would garble the line being typed
             return []
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -17,6 +16,6 @@ def delete_each(connection: Connection, kind: "Kind", names: Sequence[str]) -> N
     async def work(cluster: Cluster) -> None:
         for name in names:
             await cluster.delete(kind, cluster.namespace, name)
-            click.echo(f"delete {kind.name.lower()} {name} successfully")
+            echo(f"delete {kind.name.lower()} {name} successfully")
 
     connection.run(work)

@@ -14,6 +14,7 @@ from scheduler.cli.failure import Failed
 from scheduler.cli.garbage import without_garbage_collection
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.memory import Simulation
@@ -73,7 +74,7 @@ def explain_command(
             raise Failed(str(error)) from None
     if output == TABLE:
         for line in lines(found):
-            click.echo(line)
+            echo(line)
     else:
         print_object(explanation_document(found), output)
 
@@ -101,7 +102,7 @@ def _simulation(
             text, source = Path(conf).read_text(encoding="utf-8"), conf
         configuration = parse_configuration(text, source)
         for warning in configuration.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         simulation = Simulation(
             manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), outside=outside, **settings
         )

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.failure import NOT_FOUND, Failed
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.sources import Source
@@ -65,7 +64,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, _FORBIDDEN):
             raise
         if failed.status != NOT_FOUND or kind not in OPTIONAL:
-            click.echo(f"warning: {failed.message}; explained without", err=True)
+            echo(f"warning: {failed.message}; explained without", err=True)
         return []
     found = []
     for raw in items:
@@ -76,7 +75,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
             if kind.struct is not None:
                 decode(kind, raw, where)
         except ManifestError as error:
-            click.echo(f"warning: {error}; left out", err=True)
+            echo(f"warning: {error}; left out", err=True)
         else:
             found.append(Manifest(where, kind, raw))
     return found
@@ -92,7 +91,7 @@ async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
         if isinstance(text, str):
             return text, f"ConfigMap {_dict(raw, 'metadata').get('namespace', '')}/{_name(raw)}"
     if not configured:
-        click.echo(
+        echo(
             "note: no scheduler's configuration can be read here, the built-in one is taken (--scheduler-conf FILE)",
             err=True,
         )

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-import click
-
 from scheduler.api.reasons import Shortage
 from scheduler.cli.output import Column, Table
-from scheduler.cli.text import coloured, printable
+from scheduler.cli.text import styled
 from scheduler.explain.amounts import quantity
 from scheduler.explain.explanation import (
     Explanation,
@@ -32,11 +30,9 @@ _SHOWN: Final = 3
 
 def lines(it: Explanation) -> Iterator[str]:
     """What is printed."""
-    outlook = it.outlook.value
-    colour = _COLOURS.get(it.outlook)
-    shown = click.style(outlook, fg=colour, bold=True) if colour and coloured() else outlook
-    yield f"{_TITLES[it.kind]} {printable(f'{it.namespace}/{it.name}')}: {shown}"
-    yield f"  {printable(it.state)}"
+    outlook = styled(it.outlook.value, _COLOURS.get(it.outlook), bold=True)
+    yield f"{_TITLES[it.kind]} {it.namespace}/{it.name}: {outlook}"
+    yield f"  {it.state}"
     yield from _about(it)
     yield from _held(it.gates)
     yield from _nodes(it.nodes)
@@ -56,7 +52,7 @@ def _about(it: Explanation) -> Iterator[str]:
         pods = f"{it.size}, of which {it.needed} are needed at once; {it.placed} have a node"
         fields.append(("Pods", pods + (f", {it.placeable} more would find one" if it.placeable else "")))
     for key, text in fields:
-        yield f"  {key + ':':<10} {printable(text)}"
+        yield f"  {key + ':':<10} {text}"
 
 
 def _turn(turn: Turn) -> str:
@@ -69,7 +65,7 @@ def _turn(turn: Turn) -> str:
 
 
 def _heading(text: str) -> str:
-    return click.style(text, bold=True) if coloured() else text
+    return styled(text, bold=True)
 
 
 # --- what holds it ----------------------------------------------------------------------------------------------------
@@ -175,8 +171,7 @@ def _changes(it: Explanation) -> Iterator[str]:
         return
     yield _heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
-        text = printable(change.text + _evicting(change.evicted))
-        shown = click.style(text, fg="green") if coloured() else text
+        shown = styled(change.text + _evicting(change.evicted), "green")
         yield f"  {shown}" if i == 0 else f"  or {shown}"
 
 

@@ -4,7 +4,7 @@ from typing import IO, Any, Final
 
 import click
 
-from scheduler.cli.text import printable
+from scheduler.cli.text import echo
 
 NOT_FOUND: Final = 404
 
@@ -26,8 +26,8 @@ class Failed(click.ClickException):
         self._command = " ".join(words)
 
     def show(self, file: IO[Any] | None = None) -> None:
-        lines = "\n".join(printable(line) for line in self.message.splitlines())
-        click.echo(f"Failed to {self._command}: {lines}", file=file, err=True)
+        for line in f"Failed to {self._command}: {self.message}".split("\n"):
+            echo(line, err=True)
 
 
 class Interrupted(click.exceptions.Exit):

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
+from scheduler.cli.text import echo
 
 KNOWN: Final = (SCHEDULING_GATES_QUEUE_ADMISSION,)
 _ALL_ALPHA: Final = "AllAlpha"
@@ -42,7 +43,7 @@ def feature_gates(command: Callable[..., None]) -> Callable[..., None]:
     def gates_on(ctx: click.Context, param: click.Parameter, given: tuple[dict[str, bool], ...]) -> frozenset[str]:
         said = {gate: on for gates in given for gate, on in gates.items()}
         for gate in said.keys() - {*KNOWN, _ALL_ALPHA}:
-            click.echo(f"{ctx.command_path}: feature gate {gate} has no effect here", err=True)
+            echo(f"{ctx.command_path}: feature gate {gate} has no effect here", err=True)
         return frozenset(gate for gate in KNOWN if said.get(gate, said.get(_ALL_ALPHA, False)))
 
     return click.option(

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from scheduler.cli.text import echo
+
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
@@ -109,7 +111,7 @@ def without_effect(*names: str) -> Callable[[Any], Any]:
 
     def say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         if value is not None:
-            click.echo(f"{ctx.command_path}: {param.opts[0]} has no effect here", err=True)
+            echo(f"{ctx.command_path}: {param.opts[0]} has no effect here", err=True)
 
     def decorate(function: Any) -> Any:
         for name in names:

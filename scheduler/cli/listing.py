@@ -14,7 +14,7 @@ import click
 from scheduler.cli.connection import Cluster, Connection, Raw, connected
 from scheduler.cli.failure import Failed
 from scheduler.cli.output import TABLE, WIDE, Column, Table, key_in, nothing_found, output_option, print_list
-from scheduler.cli.text import printable
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -105,7 +105,7 @@ def print_rows(view: View[T], rows: Sequence[T], output: str = TABLE) -> None:
         nothing_found()
         return
     for line in Table(view.columns, output).lines(rows):
-        click.echo(line)
+        echo(line)
 
 
 def _read(kind: "Kind", raws: Sequence[Raw]) -> list[Any]:
@@ -138,7 +138,7 @@ def read_one(kind: "Kind", raw: Raw) -> Any:
 def warn(kind: str, namespace: str, name: str, field: str, problem: str) -> None:
     """On stderr, that an object is left out, and why."""
     where = f"{namespace}/{name}" if namespace else name
-    click.echo(printable(f"warning: {kind} {where} is not shown: {field}: {problem}"), err=True)
+    echo(f"warning: {kind} {where} is not shown: {field}: {problem}", err=True)
 
 
 def key_of(obj: "KubeObject") -> Key:

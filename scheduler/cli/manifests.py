@@ -7,6 +7,7 @@ import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.failure import Failed
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -56,7 +57,7 @@ async def each(
     refusals = []
     for namespace, item in read(files, kind, cluster, connection):
         try:
-            click.echo(f"{done} {kind.name}: {namespace}/{await do(namespace, item)}")
+            echo(f"{done} {kind.name}: {namespace}/{await do(namespace, item)}")
         except Failed as failed:
             refusals.append(failed.message)
     if refusals:

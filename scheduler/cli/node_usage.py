@@ -5,9 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import click
-
 from scheduler.api.usage import NodeUsage
+from scheduler.cli.text import echo
 from scheduler.framework.usage_source import UsageSource
 
 
@@ -20,7 +19,7 @@ def ask_usage(settings: UsageSource | None, nodes: Sequence[str]) -> Mapping[str
     try:
         usages = asyncio.run(measure_once(settings, nodes))
     except SourceError as error:
-        click.echo(f"warning: the load of nodes is not known: {error}", err=True)
+        echo(f"warning: the load of nodes is not known: {error}", err=True)
         return {}
     now = time.time()
     return {name: replace(usage, moment=min(usage.moment - now, 0.0)) for name, usage in usages.items()}

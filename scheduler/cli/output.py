@@ -6,14 +6,15 @@ reading. On a terminal that is too narrow, gaps shrink first and then the cells 
 
 import re
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import click
 
-from scheduler.cli.text import in_colour_of, printable
+from scheduler.api.printable import is_printable, printable
+from scheduler.cli.failure import Failed
+from scheduler.cli.text import echo, echo_document, in_colour_of, on_terminal
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -101,19 +102,19 @@ class Table(Generic[T]):
 
 
 def _columns_of_terminal() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if on_terminal() else None
 
 
 def nothing_found() -> None:
     """On stderr, as kubectl does it, so that a pipe gets nothing."""
-    click.echo("No resources found", err=True)
+    echo("No resources found", err=True)
 
 
 def print_list(items: Sequence[Raw], output: str, kind: "Kind") -> None:
     """Objects as one List, or as their names."""
     if output == NAME:
         for item in items:
-            click.echo(name_of(item, kind))
+            echo(name_of(item, kind))
         if not items:
             nothing_found()
         return
@@ -124,15 +125,14 @@ def print_list(items: Sequence[Raw], output: str, kind: "Kind") -> None:
 def print_object(item: Raw, output: str, kind: "Kind | None" = None) -> None:
     """One object; ``kind`` is needed for its name."""
     if output == NAME and kind is not None:
-        click.echo(name_of(item, kind))
+        echo(name_of(item, kind))
         return
     item = _without_managed_fields(item)
-    if output == JSON:
-        import json
-
-        click.echo(json.dumps(item, indent=4, ensure_ascii=False))
-    else:
-        click.echo(_yaml(item), nl=False)
+    try:
+        document = _json(item) if output == JSON else _yaml(item)
+    except RecursionError:
+        raise Failed("an object is nested too deeply to be shown") from None
+    echo_document(document, json=output == JSON)
 
 
 def name_of(item: Raw, kind: "Kind") -> str:
@@ -156,19 +156,34 @@ def _without_managed_fields(item: Raw) -> Raw:
     return item | {"metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
 
+def _json(item: Raw) -> str:
+    import json
+
+    return json.dumps(item, indent=4, ensure_ascii=False) + "\n"
+
+
 def _yaml(item: Raw) -> str:
     import yaml
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Dumper(base):  # type: ignore[misc]
-        """Quotes what other readers than PyYAML take for a number, such as the commit 12e4567."""
+        """Quotes what other readers than PyYAML take for a number, such as the commit 12e4567, and what has to be
+        escaped."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    def represent(dumper: Any, text: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if _is_plain(text) else '"')
+
+    Dumper.add_representer(str, represent)
     Dumper.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
     )
     text: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     return text
+
+
+def _is_plain(text: str) -> bool:
+    return is_printable(text) or is_printable(text.replace("\n", "").replace("\t", ""))

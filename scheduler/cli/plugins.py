@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import click
 
+from scheduler.cli.text import echo
+
 BAD_PLUGIN: Final = 2
 
 
@@ -23,10 +25,10 @@ def load_plugins(directory: Path | None = None) -> None:
         load_installed()
         passed_over = load_directory(directory) if directory is not None else []
     except LoadingError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(BAD_PLUGIN)
     for name in passed_over:
-        click.echo(f"warning: {directory}/{name} is no Python file and is passed over", err=True)
+        echo(f"warning: {directory}/{name} is no Python file and is passed over", err=True)
 
 
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,9 +10,10 @@ from typing import Any
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from scheduler.api.printable import printable
 from scheduler.cli.output import JSON, TABLE, YAML, Column, Table, output_option, print_object
 from scheduler.cli.plugins import with_plugins
-from scheduler.cli.text import printable
+from scheduler.cli.text import echo
 from scheduler.record.frames import RecordingError
 from scheduler.record.journal import SUFFIX
 from scheduler.record.replay import Replayed, replay
@@ -37,10 +38,11 @@ def replay_command(paths: Sequence[Path], output: str) -> None:
     try:
         reports = [_report(path) for path in _files(paths)]
     except RecordingError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
     if output == TABLE:
-        click.echo("\n".join(Table(_COLUMNS).lines(reports)))
+        for line in Table(_COLUMNS).lines(reports):
+            echo(line)
         for report in reports:
             _print_difference(report)
     else:
@@ -63,9 +65,9 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 def _report(path: Path) -> dict[str, Any]:
     """What came of one file."""
     report: dict[str, Any] = {"file": str(path), "sessions": 0, "bindings": 0, "evictions": 0, "differs": None}
-    columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:.0f} sessions")
+    columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:.0f} sessions", markup=False)
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(str(path))
+        task = progress.add_task(printable(path))
         for session in replay(path):
             progress.advance(task)
             report["sessions"] += 1
@@ -110,12 +112,13 @@ def _print_difference(report: dict[str, Any]) -> None:
     differs = report["differs"]
     if not differs:
         return
-    click.echo(f"\n{report['file']}: session {differs['session']} of {differs['time']}")
+    echo()
+    echo(f"{report['file']}: session {differs['session']} of {differs['time']}")
     if differs["error"]:
-        click.echo(f"  {differs['error']}" + ("" if differs["recorded"] else " (as when it was recorded)"))
+        echo(f"  {differs['error']}" + ("" if differs["recorded"] else " (as when it was recorded)"))
     found = differs["differences"]
     for entry in islice(found, _SHOWN):
         was, now = entry["recorded"] or "nothing", entry["now"] or "nothing"
-        click.echo(printable(f"  {entry['field']} {entry['name']}: {was}; now {now}"))
+        echo(f"  {entry['field']} {entry['name']}: {was}; now {now}")
     if len(found) > _SHOWN:
-        click.echo(f"  and {len(found) - _SHOWN} more (-o json shows all)")
+        echo(f"  and {len(found) - _SHOWN} more (-o json shows all)")

@@ -12,6 +12,7 @@ import click
 
 from scheduler.api.names import SYSTEM_NAMESPACE
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.credentials import Credentials
@@ -153,7 +154,7 @@ def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(main())
     except (CredentialsError, OSError) as error:
-        click.echo(f"volcano-py {command}: {error}", err=True)
+        echo(f"volcano-py {command}: {error}", err=True)
         code = FAILED
     sys.exit(code)
 

@@ -16,6 +16,7 @@ from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import DURATION, KEY_VALUE, QUANTITY, boolean, without_effect
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.role_flags import BAD_CONFIGURATION, RoleFlags, role_flags, serve
+from scheduler.cli.text import echo
 
 
 @click.command("scheduler", context_settings={"max_content_width": 120, "show_default": True})
@@ -108,7 +109,7 @@ def scheduler_command(
     try:
         configuration = ConfigurationFile(scheduler_conf, features)
     except ConfigurationError as error:
-        click.echo(f"volcano-py scheduler: {error}", err=True)
+        echo(f"volcano-py scheduler: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
     settings = Settings(

@@ -11,7 +11,6 @@ from typing import Any
 import click
 import msgspec
 import yaml
-from rich.console import Console
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.feature_gates import feature_gates
@@ -19,6 +18,7 @@ from scheduler.cli.garbage import collect_after, without_garbage_collection
 from scheduler.cli.node_usage import ask_usage
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.simulate_table import print_report
+from scheduler.cli.text import console, echo, echo_document
 from scheduler.cli.what_if import difference_lines
 from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
 from scheduler.cluster.outside import HttpOutside
@@ -60,11 +60,9 @@ def simulate_command(
         manifests = read_manifests(paths)
         for manifest in manifests:
             if manifest.kind is None:
-                click.echo(
-                    f"warning: {manifest.where}: unknown kind {manifest.raw['kind']} is carried through", err=True
-                )
+                echo(f"warning: {manifest.where}: unknown kind {manifest.raw['kind']} is carried through", err=True)
         for warning in configuration.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         with closing(HttpOutside()) as outside:
             simulation = Simulation(
                 manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), kubelet=Kubelet(kubelet), outside=outside
@@ -78,28 +76,28 @@ def simulate_command(
                 report = simulation.run(cycles, progress=collect_after)
                 difference = compare(before, picture(simulation))
     except (ManifestError, ConfigurationError) as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
-        click.echo(f"warning: {source}: {problem}", err=True)
+        echo(f"warning: {source}: {problem}", err=True)
     if output != "table":
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
         _print_document(listing if difference is None else difference_document(difference), output)
     elif difference is None:
-        print_report(report, Console(soft_wrap=False))
+        print_report(report, console())
     else:
         for line in difference_lines(difference):
-            click.echo(line)
+            echo(line)
 
 
 def _print_document(document: dict[str, Any], output: str) -> None:
     if output == "json":
-        sys.stdout.write(_indented(json.dumps(document)))
-        sys.stdout.write("\n")
+        echo_document(_indented(json.dumps(document)) + "\n", json=True)
     else:
         # Objects may share parts, such as those of one template: YAML would print these once and then refer to them.
         whole = {k: list(map(copy.deepcopy, v)) if isinstance(v, list) else v for k, v in document.items()}
-        yaml.dump(whole, sys.stdout, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        echo_document(yaml.dump(whole, Dumper=dumper, sort_keys=False), json=False)
 
 
 def _indented(text: str) -> str:

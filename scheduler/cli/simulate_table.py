@@ -11,6 +11,7 @@ from rich.text import Text
 from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
 from scheduler.api.resource import scale_of
+from scheduler.cli.text import cell
 from scheduler.cluster.memory import Report
 from scheduler.explain.amounts import quantity
 from scheduler.framework.extension import QUEUE_USAGE
@@ -40,8 +41,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _row(table: Table, *cells: str | Text) -> None:
-    """Add a row; brackets in names and messages are no markup."""
-    table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
+    table.add_row(*(each if isinstance(each, Text) else cell(each) for each in cells))
 
 
 def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
@@ -53,7 +53,7 @@ def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
             pod["metadata"]["namespace"],
             pod["metadata"]["name"],
             annotations.get(GROUP_NAME, ""),
-            Text(pod["spec"]["nodeName"], "green"),
+            cell(pod["spec"]["nodeName"], "green"),
             _chips(annotations.get(ASCEND_910, "")),
             "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
         )
@@ -86,7 +86,7 @@ def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
     table = _table(f"Waiting ({len(pods)})", "NAMESPACE", "PODGROUP", "PODS", "WHY")
     for (namespace, group, message), names in lines.items():
         shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        _row(table, namespace, group, shown, Text(message, "yellow"))
+        _row(table, namespace, group, shown, cell(message, "yellow"))
     if pods:
         console.print(table)
         console.print()
@@ -112,7 +112,7 @@ def _print_groups(console: Console, groups: list[dict[str, Any]], pods: list[dic
             meta["namespace"],
             meta["name"],
             group["spec"].get("queue", ""),
-            Text(phase, colour),
+            cell(phase, colour),
             f"{bound}/{len(own)}",
             str(group["spec"].get("minMember", 0)),
             "" if phase in ("Running", "Completed") else why,
@@ -154,7 +154,7 @@ def _print_cards(console: Console, session: Session) -> None:
             usage.update(limited)
         for i, (card, (used, quota)) in enumerate(usage.items()):
             colour = "green" if used < quota else "yellow"
-            _row(table, name if i == 0 else "", card, Text(format_milli(used), colour), format_milli(quota))
+            _row(table, name if i == 0 else "", card, cell(format_milli(used), colour), format_milli(quota))
     if table.row_count:
         console.print(table)
         console.print()

@@ -1,11 +1,23 @@
-"""Text for people: what may go to a terminal, its colours, and how old things are."""
+"""Text for people: how it gets to the terminal, its colours, and how old things are.
+
+Commands write through ``echo`` and nothing else, so that no command can forget that what it shows was written by
+others.
+"""
 
 import os
+import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
 import click
+
+from scheduler.api.printable import escaped, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 _COLOURS = {
     **dict.fromkeys(("Running", "Completed", "Succeeded", "Succeed", "Open"), "green"),
@@ -16,14 +28,71 @@ _FORGIVEN = -2.0
 """Seconds that another machine's clock may be ahead of ours."""
 
 
-def printable(text: object) -> str:
-    """On one line and without control characters: what a server sends must not steer the terminal."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+_MARK: Final = f"\ufdd0{secrets.token_hex(8)}"
+"""Begins the code of a style; text of others cannot hold it, since it is another one in every process."""
+_END_OF_MARK: Final = "\ufdd1"
+_CODES: Final = {
+    **{name: str(code) for code, name in enumerate(("red", "green", "yellow", "blue", "magenta", "cyan"), 31)},
+    **{f"bright_{name}": str(code) for code, name in enumerate(("blue", "magenta", "cyan"), 94)},
+}
+
+
+def echo(line: str = "", *, err: bool = False) -> None:
+    """Print one line, ``printable`` but for the styles of ``styled``. ``err``: on standard error."""
+    first, *styles = line.split(_MARK)
+    shown = [printable(first)]
+    for style in styles:
+        code, _, text = style.partition(_END_OF_MARK)
+        shown += [f"\x1b[{code}m", printable(text)]
+    click.echo("".join(shown), err=err)
+
+
+def echo_document(document: str, *, json: bool) -> None:
+    """Print a document in JSON, or in YAML that has all but visible characters in double quotes."""
+    click.echo(escaped(document, json=json), nl=False)
+
+
+def echo_log(prefix: str, lines: Sequence[bytes]) -> None:
+    """Print lines of a log, each behind ``prefix``: on a terminal like any other text, elsewhere as they are."""
+    if on_terminal():
+        for line in lines:
+            echo(prefix + line.decode("utf-8", "replace"))
+    else:
+        start = prefix.encode()
+        sys.stdout.buffer.write(b"".join(start + line + b"\n" for line in lines))
+    sys.stdout.flush()
+
+
+def styled(text: str, colour: str | None = None, *, bold: bool = False) -> str:
+    """Text for ``echo``, in a colour or bold if standard output takes colours."""
+    codes = ([_CODES[colour]] if colour else []) + (["1"] if bold else [])
+    if not codes or not coloured():
+        return text
+    return f"{_MARK}{';'.join(codes)}{_END_OF_MARK}{text}{_MARK}0{_END_OF_MARK}"
+
+
+def console() -> "Console":
+    """Where tables and live views of ``rich`` are drawn, of ``cell`` and of text that is ours."""
+    from rich.console import Console
+
+    return Console(no_color=not coloured(), highlight=False, markup=False, emoji=False)
+
+
+def cell(text: object, style: str = "") -> "Text":
+    """A cell of them, ``printable`` and without markup."""
+    from rich.text import Text
+
+    return Text(printable(text), style)
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
 
 
 def coloured() -> bool:
     """Whether standard output is a terminal that takes colours, and nobody asked for none (``NO_COLOR``)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def colour_of(phase: str) -> str | None:
@@ -33,8 +102,7 @@ def colour_of(phase: str) -> str | None:
 
 def in_colour_of(phase: str, text: str) -> str:
     """The text as it is to be shown for that phase."""
-    colour = colour_of(phase)
-    return click.style(text, fg=colour) if colour and coloured() else text
+    return styled(text, colour_of(phase))
 
 
 def moment(time: str | None) -> float | None:

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import click
-
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
@@ -14,6 +12,7 @@ from scheduler.cli.connection import Cluster
 from scheduler.cli.failure import NOT_FOUND, Failed
 from scheduler.cli.listing import Key, Objects, View, key_of, warn
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
+from scheduler.cli.text import echo
 from scheduler.cluster.kube.informer import Informer
 from scheduler.cluster.kube.sources import Source
 from scheduler.observability.role_metrics import RoleMetrics
@@ -73,7 +72,7 @@ async def watch(cluster: Cluster, view: View[T], output: str) -> None:
             shown = rows
             if changed and output in (TABLE, WIDE):
                 for line in table.lines([rows[key] for key in changed]):
-                    click.echo(line)
+                    echo(line)
             elif changed:
                 await _print_each(cluster, view.kind, changed, output)
             await mirror.changed.wait()

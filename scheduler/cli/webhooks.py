@@ -11,6 +11,7 @@ from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATES_QUEUE_A
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
 from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
+from scheduler.cli.text import echo
 from scheduler.webhooks.names import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
 
@@ -138,7 +139,7 @@ def webhooks_command(
     try:
         groups = ReloadedFile(admission_conf, parse_resource_groups)
     except ConfigurationError as error:
-        click.echo(f"volcano-py webhooks: {error}", err=True)
+        echo(f"volcano-py webhooks: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     certificates: CertificateFiles | CertificateSecret
     if tls_cert_file:

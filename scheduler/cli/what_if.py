@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import click
-
 from scheduler.cli.output import Column, Table
-from scheduler.cli.text import coloured
+from scheduler.cli.text import styled
 from scheduler.explain.difference import Difference, JobPicture, QueuePicture
 
 
@@ -36,7 +34,7 @@ def difference_lines(difference: Difference) -> Iterator[str]:
             if not first:
                 yield ""
             first = False
-            yield click.style(title, bold=True) if coloured() else title
+            yield styled(title, bold=True)
             yield from _table(subject, rows)
 
 

@@ -3,13 +3,17 @@
 Every module logs through ``structlog.get_logger``; what libraries log through the standard library comes out alike.
 """
 
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final
+from io import StringIO
+from typing import Any, Final, TextIO
 
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
+
+from scheduler.api.printable import is_printable, printable, printable_lines
 
 SECRET: Final = ("authorization", "password", "secret", "token", "client_key")
 LEVELS: Final = (logging.WARNING, logging.INFO, logging.INFO, logging.INFO)
@@ -46,10 +50,10 @@ def configure(verbosity: int = 2, log_format: str = "auto") -> None:
     # Not structlog's own choice, which shows the variables of every frame: keys and tokens are among them.
     if as_json:
         tracebacks = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
-        last += [tracebacks, structlog.processors.JSONRenderer()]
+        last += [tracebacks, structlog.processors.JSONRenderer(_json)]
     else:
-        plain = structlog.dev.plain_traceback
-        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback)
+        last += [_printable, renderer]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
     root = logging.getLogger()
@@ -57,6 +61,29 @@ def configure(verbosity: int = 2, log_format: str = "auto") -> None:
     root.setLevel(level)
     for chatty in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
         logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
+
+
+def _printable(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What was logged as it may go to a terminal. ``exc_info`` is not text yet: see ``_traceback``."""
+    for key in list(event):
+        value = event.pop(key)
+        if isinstance(value, str):
+            value = printable(value)
+        elif key != "exc_info" and not is_printable(shown := repr(value)):
+            value = printable(shown)
+        event[printable(key)] = value
+    return event
+
+
+def _traceback(file: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    file.write(printable_lines(text.getvalue()))
+
+
+def _json(event: Any, **options: Any) -> str:
+    """All in visible ASCII; ``json`` leaves DEL as it is."""
+    return json.dumps(event, **options).replace("\x7f", "\\u007f")
 
 
 def without_secrets(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

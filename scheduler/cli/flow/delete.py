@@ -8,6 +8,7 @@ from scheduler.cli.flow.kinds import FlowKind
 from scheduler.cli.manifests import each, file_option
 from scheduler.cli.named import named
 from scheduler.cli.output import key_in
+from scheduler.cli.text import echo
 
 
 def delete_command(flow: FlowKind) -> click.Command:
@@ -27,7 +28,7 @@ def delete_command(flow: FlowKind) -> click.Command:
 
             for name in names:
                 await cluster.delete(flow.kind, cluster.namespace, name)
-                click.echo(f"Deleted {flow.kind.name}: {cluster.namespace}/{name}")
+                echo(f"Deleted {flow.kind.name}: {cluster.namespace}/{name}")
             if files:
                 await each(files, flow.kind, cluster, connection, delete, "Deleted")
 

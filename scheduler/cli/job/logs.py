@@ -1,6 +1,5 @@
 """``job logs``: what the Pods of a vcjob write, one after the other, or all at once while it is followed."""
 
-import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from scheduler.cli.connection import Cluster, Connection, connected
 from scheduler.cli.failure import NOT_FOUND, Failed
 from scheduler.cli.listing import read_object
 from scheduler.cli.named import named
-from scheduler.cli.text import coloured
+from scheduler.cli.text import echo_log, styled
 
 if TYPE_CHECKING:
     from scheduler.api.objects import Pod
@@ -31,7 +30,7 @@ class Stream:
 
     pod: str
     container: str
-    prefix: bytes
+    prefix: str
 
 
 @click.command("logs")
@@ -92,9 +91,8 @@ def _streams(pods: "Sequence[Pod]", container: str) -> list[Stream]:
     streams = []
     for i, pod in enumerate(pods):
         prefix = f"[{pod.metadata.name}] " if len(pods) > 1 else ""
-        if prefix and coloured():
-            prefix = click.style(prefix, fg=_COLOURS[i % len(_COLOURS)])
-        streams.append(Stream(pod.metadata.name, container or _default_container(pod), prefix.encode()))
+        prefix = styled(prefix, _COLOURS[i % len(_COLOURS)]) if prefix else ""
+        streams.append(Stream(pod.metadata.name, container or _default_container(pod), prefix))
     return streams
 
 
@@ -116,8 +114,7 @@ async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, pat
             log = cluster.log(cluster.namespace, stream.pod, params)
             async with aclosing(log):  # type: ignore[type-var]
                 async for lines in log:
-                    sys.stdout.buffer.write(b"".join(stream.prefix + line + b"\n" for line in lines))
-                    sys.stdout.buffer.flush()
+                    echo_log(stream.prefix, lines)
             return None
         except Failed as failed:
             if patient and failed.status == NOT_FOUND:

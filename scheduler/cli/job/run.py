@@ -12,7 +12,7 @@ from scheduler.cli.failure import Failed
 from scheduler.cli.manifests import file_option, read
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
 from scheduler.cli.resource_list import RESOURCE_LIST
-from scheduler.cli.text import pairs
+from scheduler.cli.text import echo, pairs
 
 _ENOUGH_TO_TRY = {"cpu": "1000m", "memory": "100Mi"}
 
@@ -53,7 +53,7 @@ def run_command(connection: Connection, files: Sequence[str], output: str, **fla
         for namespace, job in jobs:
             made = await cluster.create(VCJOB, namespace, job)
             if output == TABLE:
-                click.echo(f"run job {key_in(made)[1]} successfully")
+                echo(f"run job {key_in(made)[1]} successfully")
             else:
                 print_object(made, output, VCJOB)
 

@@ -7,6 +7,7 @@ import click
 from scheduler.cli.connection import Cluster, Connection, connected
 from scheduler.cli.named import named
 from scheduler.cli.orders import order
+from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Action
@@ -18,7 +19,7 @@ def _order(connection: Connection, name: str, action: "Action", done: str) -> No
     async def work(cluster: Cluster) -> None:
         namespace = cluster.namespace
         command = await order(cluster, VCJOB, name, action, namespace)
-        click.echo(f"{done} job {name}: Command {command} created in namespace {namespace}")
+        echo(f"{done} job {name}: Command {command} created in namespace {namespace}")
 
     connection.run(work)
 

@@ -1,6 +1,5 @@
 """``job top``: how far each gang is and why it waits; live on a terminal."""
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from scheduler.cli.complete import names_of
 from scheduler.cli.connection import Cluster, Connection, connected
 from scheduler.cli.listing import View, show_once
 from scheduler.cli.output import TABLE, Column
-from scheduler.cli.text import age, colour_of, coloured, printable
+from scheduler.cli.text import age, cell, colour_of, console, on_terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +35,7 @@ def top_command(connection: Connection, queue: str, labels: str, watch: bool | N
 
     A bar is full of the Pods that run or have succeeded; its mark is the number that must run at once.
     """
-    terminal = sys.stdout.isatty()
+    terminal = on_terminal()
 
     async def work(cluster: Cluster) -> None:
         view = top_view(cluster.scope, queue, labels)
@@ -93,14 +92,12 @@ async def _live(cluster: Cluster, view: "View[Gang]") -> None:
     import asyncio
     import contextlib
 
-    from rich.console import Console
     from rich.live import Live
 
     from scheduler.cli.watching import mirrored
 
-    console = Console(no_color=not coloured(), highlight=False)
     async with mirrored(cluster, view.sources) as mirror:
-        with Live(console=console, auto_refresh=False, transient=False) as live:
+        with Live(console=console(), auto_refresh=False, transient=False) as live:
             while True:
                 mirror.changed.clear()
                 live.update(drawn(view, view.rows(mirror.objects(view.sources))), refresh=True)
@@ -113,7 +110,6 @@ async def _live(cluster: Cluster, view: "View[Gang]") -> None:
 def drawn(view: "View[Gang]", rows: "list[Gang]") -> "Table":
     """A frame of the live view."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in view.columns:
@@ -122,7 +118,7 @@ def drawn(view: "View[Gang]", rows: "list[Gang]") -> "Table":
         style = colour_of(gang.phase) or ""
         table.add_row(
             *(
-                Text(printable(column.cell(gang)), style if column.phase or column.title == "Gang" else "")
+                cell(column.cell(gang), style if column.phase or column.title == "Gang" else "")
                 for column in view.columns
             )
         )

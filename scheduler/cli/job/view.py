@@ -10,7 +10,7 @@ from scheduler.cli.connection import Cluster, Connection, Raw, connected
 from scheduler.cli.listing import read_object, read_one
 from scheduler.cli.named import named
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, output_option, print_object
-from scheduler.cli.text import age, in_colour_of, pairs, printable
+from scheduler.cli.text import age, echo, in_colour_of, pairs
 
 if TYPE_CHECKING:
     from scheduler.api.batch import TaskSpec
@@ -41,9 +41,9 @@ def view_command(connection: Connection, name: str, output: str) -> None:
         found = await cluster.fetch(Source(POD_GROUP, namespace))
         groups = [group for each in found if (group := read_object(POD_GROUP, each)) is not None]
         for line in sections(gangs([job], groups)[0], raw):
-            click.echo(line)
+            echo(line)
         for line in _events(await _events_of(cluster, namespace, name, job.metadata.uid)):
-            click.echo(line)
+            echo(line)
 
     connection.run(work)
 
@@ -56,8 +56,8 @@ def sections(gang: "Gang", raw: Raw) -> Iterator[str]:
         if value is None:
             yield f"{'  ' * depth}{key}:"
             continue
-        text = printable(value)
-        yield f"{'  ' * depth}{key + ':':<{22 - 2 * depth}}{in_colour_of(text, text) if key == 'Phase' else text}"
+        text = in_colour_of(str(value), str(value)) if key == "Phase" else value
+        yield f"{'  ' * depth}{key + ':':<{22 - 2 * depth}}{text}"
 
 
 def _about(gang: "Gang", raw: Raw) -> Iterator[Field]:

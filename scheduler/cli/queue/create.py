@@ -8,6 +8,7 @@ from scheduler.cli.complete import names_of
 from scheduler.cli.connection import Cluster, Connection, connected
 from scheduler.cli.named import named
 from scheduler.cli.resource_list import RESOURCE_LIST
+from scheduler.cli.text import echo
 
 _OPEN, _CLOSED = "Open", "Closed"
 
@@ -45,6 +46,6 @@ def create_command(
         await cluster.create(QUEUE, "", body)
         if state != _OPEN:  # the server drops the status of what is created
             await cluster.patch(QUEUE, "", name, status, "status")
-        click.echo(f"create queue {name} successfully")
+        echo(f"create queue {name} successfully")
 
     connection.run(work)

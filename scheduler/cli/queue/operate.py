@@ -7,6 +7,7 @@ from scheduler.cli.connection import Cluster, Connection, connected
 from scheduler.cli.failure import Failed
 from scheduler.cli.named import named
 from scheduler.cli.orders import order
+from scheduler.cli.text import echo
 
 _OPEN, _CLOSE, _UPDATE = "open", "close", "update"
 
@@ -31,10 +32,10 @@ def operate_command(connection: Connection, name: str, action: str, weight: int)
     async def work(cluster: Cluster) -> None:
         if action == _UPDATE:
             await cluster.patch(QUEUE, "", name, {"spec": {"weight": weight}})
-            click.echo(f"update queue {name} successfully")
+            echo(f"update queue {name} successfully")
             return
         wanted = Action.OPEN_QUEUE if action == _OPEN else Action.CLOSE_QUEUE
         command = await order(cluster, QUEUE, name, wanted, DEFAULT_NAMESPACE)
-        click.echo(f"{action} queue {name}: Command {command} created in namespace {DEFAULT_NAMESPACE}")
+        echo(f"{action} queue {name}: Command {command} created in namespace {DEFAULT_NAMESPACE}")
 
     connection.run(work)

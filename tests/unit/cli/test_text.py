@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scheduler.api.printable import printable
 from scheduler.cli.output import Column, Table
-from scheduler.cli.text import age, in_colour_of, printable
+from scheduler.cli.text import age, echo, in_colour_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -45,7 +46,10 @@ def test_a_time_that_is_none_has_no_age(time: str | None) -> None:
 
 
 def test_text_of_others_is_one_line_without_control_characters() -> None:
-    assert printable("a\nb\x1b[31mc\u202ed") == "a b\ufffd[31mc\ufffdd"
+    assert printable("a\nb\x1b[31mc\u202ed") == r"a b\x1b[31mc\u202ed"
+    assert printable("\x9b\x7f\u2028\u200b\ufeff\U000e0041\ud800\u3164") == (
+        r"\x9b\x7f\u2028\u200b\ufeff\U000e0041\ud800\u3164"
+    )
     assert printable("naïve – 训练") == "naïve – 训练"
 
 
@@ -81,13 +85,16 @@ def test_rows_that_follow_keep_the_widths_of_the_first() -> None:
     assert table.lines([("second", "b")]) == ["second              b"]
 
 
-def test_colours_are_for_terminals_and_for_those_who_did_not_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_for_terminals_and_for_those_who_did_not_ask_for_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert in_colour_of("Running", "Running") == "Running"
 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert in_colour_of("Running", "Running") == "\x1b[32mRunning\x1b[0m"
+    echo(in_colour_of("Running", "Run\x1b[2Jning"))
+    assert capsys.readouterr().out == "\x1b[32mRun\\x1b[2Jning\x1b[0m\n"
     assert in_colour_of("SomethingElse", "x") == "x"
 
     monkeypatch.setenv("NO_COLOR", "1")

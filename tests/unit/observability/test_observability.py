@@ -145,3 +145,25 @@ def test_an_error_is_told_with_where_it_happened_but_not_with_the_variables_ther
     told = capsys.readouterr().err
     assert "no total" in told and "test_observability" in told
     assert told.count("hush-hush") == told.count('fail("hush-hush")')
+
+
+HOSTILE = "a\x1b[31m\x9b31m\u202eb\x7f"
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_what_others_wrote_is_logged_by_its_codes(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        logs.configure(2, form)
+        log = structlog.get_logger("a")
+        log.warning(f"event {HOSTILE}", text=HOSTILE, inside=[HOSTILE], error=ValueError(HOSTILE), **{HOSTILE: 1})
+        logging.getLogger("b").warning("library: %s", HOSTILE)
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError:
+            log.exception("failed")
+    finally:
+        structlog.reset_defaults()
+        logging.getLogger().handlers.clear()
+    written = capsys.readouterr().err
+    assert not [c for c in written if c != "\n" and not c.isprintable()]
+    assert written.count(r"\x7f" if form == "console" else r"\u007f") >= 5

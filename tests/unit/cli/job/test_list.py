@@ -124,4 +124,4 @@ def test_a_job_that_cannot_be_read_is_told_of_and_stops_no_other(cluster: Cluste
 def test_what_a_server_sends_cannot_steer_the_terminal(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train", queue="\x1b[31mred\n", status=RUNNING))
 
-    assert "\ufffd[31mred" in cluster.prints("job", "list", "-o", "wide")
+    assert r"\x1b[31mred" in cluster.prints("job", "list", "-o", "wide")

@@ -1,0 +1,317 @@
+"""What others wrote never steers the terminal: every command is run against objects, errors and files full of it."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from aiohttp import web
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.api.printable import is_printable
+from scheduler.cli import text
+from scheduler.cli.completion import kubectl_complete_vc
+from scheduler.cli.main import main
+from scheduler.cli.output import print_object
+from tests.builders import group, node, pod, queue
+from tests.unit.cli.cluster import JOBS, Cluster, job, pod_group
+from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
+from tests.unit.record.test_recording import Recorded
+
+Raw = dict[str, Any]
+HOSTILE = (
+    "\x1b[38;5;196m\x1b]0;owned\x07\x1b[2J\x9b31m\x90q\x9c\x7f\x00\x08\r\n"
+    "\u202e\u2066\u200e\u200f\u061c\u2028\u2029\u200b\u200d\ufeff\u2060\u3164\U000e0041[red]:skull:[/red]\\"
+)
+OURS = re.compile(r"\x1b\[(0|1|3[1-6]|9[4-6])(;1)?m")
+"""The codes of our own colours, of which there are none in HOSTILE."""
+
+
+def raw_characters(output: str) -> list[str]:
+    return [c for c in OURS.sub("", output) if c != "\n" and not is_printable(c)]
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all commands that are no groups."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from leaves(found, (*path, name))
+
+
+LISTS = [[], ["-o", "wide"], ["-o", "json"], ["-o", "yaml"], ["-o", "name"]]
+LIVE: dict[tuple[str, ...], list[list[str]]] = {
+    ("explain",): [["job", "train", *more] for more in ([], ["-o", "json"], ["-o", "yaml"])]
+    + [["pod", "train-worker-0"], ["podgroup", "train"], ["pod", "no-such-pod"]],
+    ("job", "delete"): [["train"]],
+    ("job", "list"): LISTS,
+    ("job", "logs"): [["train"], ["train", "--follow"]],
+    ("job", "resume"): [["train"]],
+    ("job", "run"): [["-f", "FILE"], ["-N", "train"]],
+    ("job", "suspend"): [["train"]],
+    ("job", "top"): [["--no-watch"], ["--no-watch", "-A"]],
+    ("job", "view"): [["train", *more] for more in ([], ["-o", "json"], ["-o", "yaml"], ["-o", "name"])],
+    ("jobflow", "create"): [["-f", "FLOWS"]],
+    ("jobflow", "delete"): [["flow"], ["-f", "FLOWS"]],
+    ("jobflow", "describe"): [["flow"], [], ["-o", "json"]],
+    ("jobflow", "get"): [["flow", *more] for more in LISTS],
+    ("jobflow", "list"): LISTS,
+    ("jobtemplate", "create"): [["-f", "TEMPLATES"]],
+    ("jobtemplate", "delete"): [["template"], ["-f", "TEMPLATES"]],
+    ("jobtemplate", "describe"): [["template"], [], ["-o", "json"]],
+    ("jobtemplate", "get"): [["template", *more] for more in LISTS],
+    ("jobtemplate", "list"): LISTS,
+    ("pod", "list"): LISTS,
+    ("queue", "create"): [["-n", "q"]],
+    ("queue", "delete"): [["q"]],
+    ("queue", "get"): [["q", *more] for more in LISTS],
+    ("queue", "list"): LISTS,
+    ("queue", "operate"): [["q", "-a", "open"], ["q", "-a", "close"], ["q", "-a", "update", "-w", "3"]],
+}
+"""What is asked of an API server, and how."""
+LOCAL: dict[tuple[str, ...], list[list[str]]] = {
+    ("completion",): [["bash"], ["zsh"], ["fish"]],
+    ("controllers",): [["--kubeconfig", "BROKEN", "--leader-elect=false"]],
+    ("explain",): [
+        [*what, "-f", "CLUSTER", *more]
+        for what in (["pod", f"p{HOSTILE}"], ["podgroup", "g"], ["pod", "no-such-pod"])
+        for more in ([], ["-o", "json"], ["-o", "yaml"], ["--scheduler-conf", "BROKEN"])
+    ],
+    ("replay",): [["BROKEN"]],
+    ("scheduler",): [["--scheduler-conf", "BROKEN"], ["--kubeconfig", "BROKEN", "--leader-elect=false"]],
+    ("simulate",): [
+        ["-f", "CLUSTER", *more, *output]
+        for more in ([], ["--what-if", "CHANGE"], ["--scheduler-conf", "BROKEN"], ["-f", "BROKEN"])
+        for output in ([], ["-o", "json"], ["-o", "yaml"])
+    ],
+    ("webhooks",): [["--webhook-service-name", "s", "--admission-conf", "BROKEN"]],
+}
+"""What is asked of files, and how."""
+
+
+def test_every_command_is_covered() -> None:
+    assert {*LIVE, *LOCAL} == set(leaves(main)), "a new command has to be run here against what is hostile"
+
+
+# --- what is hostile --------------------------------------------------------------------------------------------------
+def spoilt(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
+    """The same with something hostile behind every text, but for some fields."""
+    if isinstance(value, dict):
+        return {key: each if key in keep else spoilt(each, keep=keep) for key, each in value.items()}
+    if isinstance(value, list):
+        return [spoilt(each, keep=keep) for each in value]
+    return value + HOSTILE if isinstance(value, str) else value
+
+
+KEPT = frozenset({"apiVersion", "creationTimestamp", "cpu", "kind", "memory", "name", "namespace", "phase", "uid"})
+EVENT = {"type": "Warning", "reason": "Failed", "message": "because", "source": {"component": "kubelet"}}
+OBJECTS: dict[str, Raw] = {
+    "jobs": job("train", status={"state": {"phase": "Pending", "reason": "r", "message": "m"}, "conditions": []}),
+    "podgroups": pod_group("train", owner="train", why="too big"),
+    "queues": {"metadata": {"name": "q"}, "spec": {"weight": 1, "parent": "p"}, "status": {"state": "Open"}},
+    "pods": {
+        "metadata": {
+            "name": "train-worker-0",
+            "namespace": "default",
+            "labels": {"volcano.sh/job-name": "train", "volcano.sh/queue-name": "q"},
+            "annotations": {"scheduling.k8s.io/group-name": "train"},
+        },
+        "spec": {"schedulerName": "volcano-py", "containers": [{"name": "main", "image": "i", "command": ["c"]}]},
+        "status": {"phase": "Pending", "reason": "r", "conditions": [{"type": "Ready", "message": "m"}]},
+    },
+    "nodes": node("n1", "4c"),
+    "events": EVENT,
+    "jobflows": {"metadata": {"name": "flow", "namespace": "default"}, "status": {"state": {"phase": "Running"}}},
+    "jobtemplates": {"metadata": {"name": "template", "namespace": "default"}, "spec": {"queue": "q"}},
+}
+
+
+def hostile_objects(cluster: Cluster, keep: frozenset[str]) -> None:
+    """Answer whatever is asked with objects full of it."""
+
+    async def answer(call: Call, request: web.Request) -> Answer:
+        parts = call.path.split("/")
+        if call.path.endswith("/log"):
+            return web.Response(text=f"line {HOSTILE}\nanother\n")
+        if call.method == "POST":
+            return spoilt({"metadata": {"name": "made", **call.body["metadata"]}})
+        plural = parts[-1] if parts[-1] in OBJECTS else parts[-2]
+        found = spoilt(OBJECTS.get(plural, {}), keep=keep)
+        if parts[-1] in OBJECTS or parts[-2] not in OBJECTS:
+            return {"metadata": {"resourceVersion": "7"}, "items": [found] if found else []}
+        return {"apiVersion": "v1", "kind": "x", **found}
+
+    cluster.api.on(".*", ".*", answer)
+    for method in ("GET", "POST", "PATCH", "DELETE"):
+        cluster.api.on(method, ".*", answer)
+
+
+def hostile_errors(cluster: Cluster) -> None:
+    async def answer(call: Call, request: web.Request) -> Answer:
+        return refusal(400, f"Bad{HOSTILE}", f"no: {HOSTILE}")
+
+    for method in ("GET", "POST", "PATCH", "DELETE"):
+        cluster.api.on(method, ".*", answer)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Paths by what stands for them in a command line."""
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "metadata": {"name": "f", "annotations": {"a": HOSTILE}}}
+    pods = [spoilt(pod(f"p{i}", "9c", "g"), keep=KEPT - {"name"}) for i in range(2)]
+    there = [node(f"n{HOSTILE}", "4c"), queue(f"q{HOSTILE}"), group("g", f"q{HOSTILE}", 2), group(f"h{HOSTILE}", "q")]
+    small = spoilt(pod("small", "1c", "h"), keep=KEPT - {"name"})
+    for each in (*pods, small):
+        each["metadata"].pop("uid", None)
+        each["spec"]["schedulerName"] = "volcano-py"
+        each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    small["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = f"h{HOSTILE}"
+    pods[0]["metadata"]["name"] = f"p{HOSTILE}"
+    contents: dict[str, list[Any]] = {
+        "FILE": [job("train")],
+        "FLOWS": [{**flow, "kind": "JobFlow"}],
+        "TEMPLATES": [{**flow, "kind": "JobTemplate"}],
+        "CLUSTER": [*there, *pods, small],
+        "CHANGE": [node(f"m{HOSTILE}", "64c")],
+        "BROKEN": [{"kind": HOSTILE, HOSTILE: [HOSTILE], "actions": HOSTILE, "resourceGroups": HOSTILE}],
+    }
+    paths = {}
+    for name, documents in contents.items():
+        path = tmp_path / f"{name}\x1b[31m.yaml"
+        path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+        paths[name] = str(path)
+    return paths
+
+
+def run(path: tuple[str, ...], arguments: list[str], files: dict[str, str], cluster: Cluster | None) -> Result:
+    line = [*path, *(files.get(argument, argument) for argument in arguments)]
+    line += ["--kubeconfig", str(cluster.kubeconfig)] if cluster is not None else []
+    before = sys.getrecursionlimit()
+    try:
+        result = CliRunner().invoke(main, line, prog_name="volcano-py")
+    finally:
+        sys.setrecursionlimit(before)  # the scheduler raises it
+    assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
+    return result
+
+
+@pytest.fixture(params=[False, True], ids=["a-pipe", "a-terminal"])
+def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether standard output is taken for a terminal."""
+    monkeypatch.setattr(text, "on_terminal", lambda: request.param)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("path", LIVE, ids=" ".join)
+@pytest.mark.parametrize("answers", ["objects", "spoilt-names", "errors"])
+def test_no_object_and_no_error_of_a_cluster_steers_the_terminal(
+    path: tuple[str, ...], answers: str, terminal: bool, files: dict[str, str], cluster: Cluster
+) -> None:
+    if answers == "errors":
+        hostile_errors(cluster)
+    else:
+        hostile_objects(cluster, KEPT if answers == "objects" else frozenset())
+    shown = 0
+    for arguments in LIVE[path]:
+        result = run(path, arguments, files, cluster)
+        if path != ("job", "logs") or terminal or answers == "errors":  # into a pipe go logs as they are
+            assert not raw_characters(result.stdout), (arguments, result.stdout)
+        assert not raw_characters(result.stderr), (arguments, result.stderr)
+        assert "\N{SKULL}" not in result.output
+        shown += ":skull:" in result.output
+    assert shown or answers != "errors", "nothing hostile was shown: this test tests nothing"
+
+
+@pytest.mark.parametrize("path", LOCAL, ids=" ".join)
+def test_no_file_steers_the_terminal(path: tuple[str, ...], terminal: bool, files: dict[str, str]) -> None:
+    for arguments in LOCAL[path]:
+        result = run(path, arguments, files, None)
+        allowed = "\t" if path == ("completion",) else ""
+        assert not [c for c in raw_characters(result.stdout) if c not in allowed], (arguments, result.stdout)
+        assert not raw_characters(result.stderr), (arguments, result.stderr)
+        assert "\N{SKULL}" not in result.output
+        told = path == ("completion",) or "no-such-pod" in arguments
+        assert told or any(code in result.output for code in (r"\x1b", r"\u001b", r"\e")), "nothing hostile was shown"
+
+
+def test_no_recording_steers_the_terminal(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
+    asked = [node(f"n{HOSTILE}", "4c"), queue("q"), group("g", "q", 2), pod(f"p{HOSTILE}", "1c", "g")]
+    Recorded(tmp_path / f"records{HOSTILE[:20]}", asked).run()
+
+    def fail(self: object, session: object) -> None:
+        raise ValueError(HOSTILE)
+
+    for failure, word in ((lambda *_: None, "differs"), (fail, "fails")):
+        monkeypatch.setattr("scheduler.plugins.gang.Gang.open", failure)
+        for output in ([], ["-o", "json"], ["-o", "yaml"]):
+            result = run(("replay",), [str(tmp_path / f"records{HOSTILE[:20]}"), *output], files, None)
+            assert not raw_characters(result.output), result.output
+            assert output or word in result.stdout
+
+
+def test_no_name_of_a_cluster_is_completed_that_could_steer_a_shell(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["train", f"tr{HOSTILE}", "tr$(reboot)", "tr;x", "tr x"]
+    found = [job(name) for name in names]
+    cluster.api.answer("GET", JOBS, {"metadata": {"resourceVersion": "7"}, "items": found})
+    line = ["kubectl_complete-vc", "job", "view", "--kubeconfig", str(cluster.kubeconfig), "tr"]
+    monkeypatch.setattr("sys.argv", line)
+    kubectl_complete_vc()
+    assert capsys.readouterr().out == "train\n:4\n"
+
+
+@given(st.text() | st.text(alphabet=sorted(set(HOSTILE)) + list("ab: #-'\"\t")))
+def test_documents_escape_what_they_hold_and_lose_nothing(value: str) -> None:
+    value = value.encode("utf-8", "ignore").decode()
+    item = {"metadata": {"annotations": {value: value}}, "list": [value, {"a": value}]}
+
+    @click.command()
+    @click.argument("form")
+    def command(form: str) -> None:
+        print_object(item, form)
+
+    as_json = CliRunner().invoke(command, ["json"]).stdout
+    as_yaml = CliRunner().invoke(command, ["yaml"]).stdout
+    assert json.loads(as_json) == item
+    assert yaml.safe_load(as_yaml) == item
+    assert not [c for c in raw_characters(as_json + as_yaml) if c != "\t"]
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
+    item: Any = {}
+    for _ in range(3000):
+        item = {"a": item}
+
+    @click.command()
+    @click.argument("form")
+    def command(form: str) -> None:
+        print_object(item, form)
+
+    for form in ("json", "yaml"):
+        result = CliRunner().invoke(command, [form])
+        assert (result.exit_code, "nested too deeply" in result.stderr) == (1, True)
+
+
+def test_commands_write_through_one_function() -> None:
+    writing = re.compile(r"click\.(s?echo|style)\(|(?<!\.)print\(|sys\.std(out|err)\b(?!\.isatty)|\bConsole\(|\bText\(")
+    root = Path(text.__file__).parent
+    found = {
+        str(file.relative_to(root)) for file in root.rglob("*.py") if writing.search(file.read_text(encoding="utf-8"))
+    }
+    assert found == {"completion.py", "text.py"}, "text.echo escapes what others wrote"
