@@ -103,7 +103,7 @@ def _parse_json(text: str) -> object:
 
 def _drop_nulls(value: Any, depth: int) -> None:
     """Take fields that are null out of what msgspec has read, in place. Raises RecursionError."""
-    if depth >= _DEEPEST:
+    if depth >= DEEPEST:
         raise RecursionError
     if type(value) is dict:
         nulls = False
