@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 from aiohttp import web
 
+from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.role_metrics import RoleMetrics
 
 Health = Callable[[], str]
 """Why the process should be restarted (or not be sent requests), or "" while it is well."""
+LIMITS: Final = Limits(connections=64)
 log = structlog.get_logger(__name__)
 
 
@@ -36,6 +39,7 @@ class Server:
         *,
         metrics_address: str = "",
         health_address: str = "",
+        limits: Limits = LIMITS,
     ) -> None:
         """``ready``: of a role that is sent requests; it is asked for where ``health`` is."""
         self._metrics = metrics
@@ -50,6 +54,7 @@ class Server:
                 self._paths.setdefault(where if where[1] else (f"{where[0] or ''}", -len(self._paths)), []).extend(
                     paths
                 )
+        self._limits = limits
         self._runners: list[web.AppRunner] = []
         self.ports: dict[str, int] = {}
         """Path -> port in use."""
@@ -61,11 +66,11 @@ class Server:
             app = web.Application()
             for path in paths:
                 app.router.add_get(path, handlers[path])
-            runner = web.AppRunner(app, access_log=None)
+            connections = Connections(self._limits)
+            runner = connections.runner(app)
             await runner.setup()
             self._runners.append(runner)
-            await web.TCPSite(runner, host or None, max(port, 0)).start()
-            number = int(runner.addresses[0][1])
+            number = await connections.listen(runner, host or None, max(port, 0), None)
             self.ports.update(dict.fromkeys(paths, number))
             log.info("listening", host=host or "*", port=number, paths=" ".join(paths))
 

@@ -32,13 +32,17 @@ def _with_arguments(raw: Json) -> Json:
 
 
 def read_templates(tasks: list[batch.TaskSpec]) -> list[PodTemplate]:
-    """Raises UnreadableError."""
-    templates = []
+    """Tasks with equal templates get the same object. Raises UnreadableError."""
+    templates, known = [], dict[str, PodTemplate]()
     for index, task in enumerate(tasks):
-        try:
-            templates.append(read(task.template, PodTemplate))
-        except UnreadableError as error:
-            raise UnreadableError(f"spec.tasks[{index}].template.{error}") from None
+        content = repr(task.template)
+        template = known.get(content)
+        if template is None:
+            try:
+                template = known[content] = read(task.template, PodTemplate)
+            except UnreadableError as error:
+                raise UnreadableError(f"spec.tasks[{index}].template.{error}") from None
+        templates.append(template)
     return templates
 
 

@@ -8,7 +8,7 @@ from scheduler.api.names import CPU
 from scheduler.webhooks.fields import LONGEST_ANSWER, join
 from scheduler.webhooks.job.podtemplate import PodTemplate, check_template
 from scheduler.webhooks.job.policies import policy_problems
-from scheduler.webhooks.names import qualified_name
+from scheduler.webhooks.names import dns_subdomain, qualified_name
 from scheduler.webhooks.topology import topology_problem
 
 _UNIT = 10**9
@@ -16,7 +16,7 @@ _UNIT = 10**9
 
 def tasks_problems(tasks: list[TaskSpec], templates: list[PodTemplate], job: str) -> str:
     """Of all tasks, one after the other; ``job``: the name of the job."""
-    text, seen = "", set()
+    text, seen, sound = "", set(), set[int]()
     for index, (task, template) in enumerate(zip(tasks, templates, strict=True)):
         if task.min_available is not None and task.min_available > task.replicas:
             text += f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job};"
@@ -29,16 +29,21 @@ def tasks_problems(tasks: list[TaskSpec], templates: list[PodTemplate], job: str
         wrong = qualified_name(pod)
         if wrong:
             text += f"create pod with name {pod} validate failed [{' '.join(wrong)}];"
-        text += _template_problems(task, template, index)
+        text += _template_problems(task, template, index, sound)
         text += partition_problems(task, job)
         if len(text) > LONGEST_ANSWER:
             break
     return text
 
 
-def _template_problems(task: TaskSpec, template: PodTemplate, index: int) -> str:
-    problems = join(check_template(template, task.name), ". ")
-    return f"spec.task[{index}].{problems}" if problems else _numa_problems(task, template, index)
+def _template_problems(task: TaskSpec, template: PodTemplate, index: int, sound: set[int]) -> str:
+    """``sound``: ids of templates in which nothing is wrong, so that those of many tasks are looked at once."""
+    if id(template) not in sound or not task.name or dns_subdomain(task.name):
+        problems = join(check_template(template, task.name), ". ")
+        if problems:
+            return f"spec.task[{index}].{problems}"
+        sound.add(id(template))
+    return _numa_problems(task, template, index)
 
 
 def _numa_problems(task: TaskSpec, template: PodTemplate, index: int) -> str:

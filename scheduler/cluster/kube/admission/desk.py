@@ -3,10 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.kube.admission.offload import BusyError, Offload
 from scheduler.cluster.kube.admission.review import FAILED, Asked, allowed, read_review, refused
 from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
 from scheduler.observability.admission_metrics import AdmissionMetrics
@@ -24,32 +26,47 @@ class Desk:
     """For one event loop."""
 
     def __init__(
-        self, view: WatchedView, reader: Reader, settings: Callable[[], Settings], metrics: AdmissionMetrics
+        self,
+        view: WatchedView,
+        reader: Reader,
+        settings: Callable[[], Settings],
+        metrics: AdmissionMetrics,
+        offload: Offload | None = None,
     ) -> None:
         """``settings``: those in force."""
         self._view = view
         self._reader = reader
         self._settings = settings
         self._metrics = metrics
+        self._offload = offload or Offload()
 
     async def answer(self, route: Route, body: bytes) -> bytes:
-        """The AdmissionReview to send back. Raises ReviewError when ``body`` is none that can be answered."""
+        """The AdmissionReview to send back. Raises ReviewError when ``body`` is none that can be answered, and
+        BusyError."""
         started = time.perf_counter()
-        result = "malformed"
+        result, size = "malformed", len(body)
         try:
-            asked = read_review(body, route)
-            result, answer = await self._decided(route, asked)
+            asked = await self._offload.run(size, lambda: read_review(body, route))
+            result, answer = await self._decided(route, asked, size)
             return answer
+        except BusyError:
+            result = "busy"
+            raise
         finally:
             self._metrics.requests.labels(route.path, result).inc()
             self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
 
-    async def _decided(self, route: Route, asked: Asked) -> tuple[str, bytes]:
+    async def _decided(self, route: Route, asked: Asked, size: int) -> tuple[str, bytes]:
         request = asked.request
         where = {"path": route.path, "namespace": request.namespace, "name": request.name}
         try:
-            new, refusal = await self._decide(route, asked)
-            answer = refused(asked.uid, refusal) if refusal else allowed(asked.uid, request.object, new)
+            new, refusal = await self._decide(route, asked, size)
+            if refusal:
+                answer = refused(asked.uid, refusal)
+            else:
+                answer = await self._offload.run(size, lambda: allowed(asked.uid, request.object, new))
+        except BusyError:
+            raise
         except Exception as error:  # a bug: the write must not hang or pass for it
             log.exception("a review could not be decided", **where)
             text = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
@@ -58,11 +75,11 @@ class Desk:
             log.info("refused", operation=str(request.operation), reason=refusal[:1024], **where)
         return "denied" if refusal else "allowed", answer
 
-    async def _decide(self, route: Route, asked: Asked) -> tuple[Json, str]:
+    async def _decide(self, route: Route, asked: Asked, size: int) -> tuple[Json, str]:
         """The object as it should be stored, and why it is refused."""
         settings = self._settings()
         view = CompletedView(self._view, {})
-        new, refusal = _ask(route, asked, view, settings)
+        new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings))
         if not refusal or not view.missed:
             return new, refusal
         known: dict[str, Queue] = {}
@@ -74,7 +91,7 @@ class Desk:
                 break
             known.update(found)
             view = CompletedView(self._view, known)
-            new, refusal = _ask(route, asked, view, settings)
+            new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings))
             if not refusal or not view.missed:
                 break
         return new, refusal

@@ -1,6 +1,6 @@
 """The HTTPS server in front of the desk.
 
-A body that is too large, or is no review, is answered as HTTP; everything else as a review.
+A body that is too large, or is no review, is answered as HTTP, and so is one of too many; everything else as a review.
 """
 
 import ssl
@@ -11,11 +11,14 @@ import structlog
 from aiohttp import web
 
 from scheduler.cluster.kube.admission.desk import Desk
+from scheduler.cluster.kube.admission.offload import BusyError
 from scheduler.cluster.kube.admission.review import ReviewError
+from scheduler.observability.connections import BODY, Connections, Limits
 from scheduler.webhooks.routes import Route
 
 LARGEST: Final = 3 * 1024 * 1024
 """Bytes of a request, as the API server's own limit."""
+LIMITS: Final = Limits(largest=LARGEST)
 JSON: Final = "application/json"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 log = structlog.get_logger(__name__)
@@ -24,26 +27,35 @@ log = structlog.get_logger(__name__)
 class AdmissionServer:
     """For one event loop. ``start``, then ``stop``."""
 
-    def __init__(self, desk: Desk, routes: Iterable[Route], host: str, port: int, *, patience: float = 30.0) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        routes: Iterable[Route],
+        host: str,
+        port: int,
+        *,
+        patience: float = 30.0,
+        limits: Limits = LIMITS,
+    ) -> None:
         """``host``: "" for all addresses; ``patience``: seconds that requests in flight are given when stopping."""
         self._desk = desk
         self._routes = list(routes)
         self._host = host
         self._wanted = port
         self._patience = patience
+        self._connections = Connections(limits)
         self._runner: web.AppRunner | None = None
         self.port = 0
         """In use; 0 before ``start``."""
 
     async def start(self, tls: ssl.SSLContext) -> None:
         """Listen. Raises OSError when the address cannot be had."""
-        app = web.Application(client_max_size=LARGEST)
+        app = web.Application()
         for route in self._routes:
             app.router.add_post(route.path, self._handler(route))
-        self._runner = web.AppRunner(app, access_log=None, auto_decompress=False, shutdown_timeout=self._patience)
+        self._runner = self._connections.runner(app, auto_decompress=False, shutdown_timeout=self._patience)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host or None, self._wanted, ssl_context=tls).start()
-        self.port = int(self._runner.addresses[0][1])
+        self.port = await self._connections.listen(self._runner, self._host or None, self._wanted, tls)
         paths = " ".join(route.path for route in self._routes)
         log.info("listening", host=self._host or "*", port=self.port, paths=paths)
 
@@ -55,17 +67,16 @@ class AdmissionServer:
 
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.Response:
-            try:
-                body = await request.read()
-            except web.HTTPRequestEntityTooLarge:
-                return web.Response(status=413, text="request body too large")
             if request.headers.get("Content-Type") != JSON:  # an empty answer, as Volcano's server gives
                 log.warning("not JSON", path=route.path, content_type=request.headers.get("Content-Type", "")[:64])
                 return web.Response()
             try:
-                return web.Response(body=await self._desk.answer(route, body), content_type=JSON)
+                return web.Response(body=await self._desk.answer(route, request[BODY]), content_type=JSON)
             except ReviewError as error:
                 log.warning("not a review", path=route.path, error=str(error))
                 return web.Response(status=400, text=str(error))
+            except BusyError as error:
+                log.warning("too busy for a review", path=route.path, size=len(request[BODY]), why=str(error))
+                return web.Response(status=503, text=str(error))
 
         return handle

@@ -64,7 +64,7 @@ class CompletedView(WatchedView):
     """A view for one decision: another one, and queues that were read beside it. It takes down which it lacks."""
 
     def __init__(self, view: WatchedView, read: Mapping[str, Queue]) -> None:
-        self._queues = {**view._queues, **read} if read else view._queues
+        self._queues = {**view._queues, **read}  # a copy: the decision may be taken while watches go on
         self._namespaces = view._namespaces
         self.missed: set[str] = set()
 

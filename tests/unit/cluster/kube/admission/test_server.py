@@ -4,10 +4,12 @@ import asyncio
 import base64
 import json
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -19,9 +21,10 @@ from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
 from scheduler.cluster.kube.admission.desk import Desk
+from scheduler.cluster.kube.admission.offload import SMALL, BusyError, Offload
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
-from scheduler.cluster.kube.admission.view import Reader, WatchedView
+from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
@@ -222,7 +225,10 @@ def test_an_api_server_that_does_not_answer_does_not_hold_up_the_refusal(monkeyp
 def test_a_body_that_is_too_large_is_refused_as_such() -> None:
     async def scenario() -> None:
         async with running() as world:
-            assert await world.post("/queues/mutate", b"x" * (LARGEST + 1)) == (413, b"request body too large")
+            assert await world.post("/queues/mutate", b"x" * (LARGEST + 1)) == (
+                413,
+                b"request body too large: at most 3145728 bytes",
+            )
             assert (await world.post("/queues/mutate", b"x" * LARGEST))[0] == 400
 
     run(scenario)
@@ -354,3 +360,77 @@ def test_a_view_forgets_what_is_deleted() -> None:
     view.delete(QUEUE.name, "", "q")
     assert view.queue("q") is None
     assert view.bound_pods("q") == 0
+
+
+# --- large reviews ---
+def large(path: str = "/jobs/validate", size: int = 2 * SMALL) -> bytes:
+    return review(path, {"metadata": {"name": "x", "annotations": {"a": "x" * size}}})
+
+
+def test_small_reviews_and_the_loop_go_on_while_large_ones_are_decided() -> None:
+    async def scenario() -> None:
+        going_on, threads = threading.Event(), list[threading.Thread]()
+
+        def slow(request: Request, cluster: ClusterView, settings: Settings) -> str:
+            threads.append(threading.current_thread())
+            assert going_on.wait(30)
+            return "decided"
+
+        async with running(replace(routes()["/jobs/validate"], validate=slow)) as world:
+            big = [asyncio.create_task(world.post("/jobs/validate", large())) for _ in range(10)]
+            while not threads:
+                await asyncio.sleep(0.01)
+            assert (await world.ask("/queues/validate", {"metadata": {"name": "q"}, "spec": {}}))["allowed"]
+            assert not any(task.done() for task in big)
+            going_on.set()
+            answers = await asyncio.gather(*big)
+            assert all(status == 200 and b"decided" in body for status, body in answers)
+            assert len(set(threads)) == 1 and threads[0] is not threading.main_thread()
+
+    run(scenario)
+
+
+def test_the_smallest_of_those_that_wait_is_next_and_too_many_are_turned_away() -> None:
+    async def scenario() -> None:
+        offload, going_on, order = Offload(small=0, most=3), threading.Event(), list[int]()
+
+        def work(number: int) -> int:
+            assert going_on.wait(30)
+            order.append(number)
+            return number
+
+        tasks = [asyncio.create_task(offload.run(size, partial(work, size))) for size in (5, 9, 7, 3)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="3 requests of more than 0 bytes wait already"):
+            await offload.run(1, partial(work, 1))
+        tasks[2].cancel()
+        going_on.set()
+        assert await asyncio.gather(*tasks[:2], tasks[3]) == [5, 9, 3]
+        assert order == [5, 3, 9]
+        with pytest.raises(ZeroDivisionError):
+            await offload.run(1, lambda: 1 / 0)
+        assert await offload.run(1, lambda: 1) == 1
+
+    run(scenario)
+
+
+def test_a_review_for_which_there_is_no_room_is_answered_as_http_and_counted() -> None:
+    async def scenario() -> None:
+        async def busy(size: int, work: Callable[[], Any]) -> Any:
+            raise BusyError("32 requests wait already")
+
+        async with running() as world:
+            world.server._desk._offload.run = busy  # type: ignore[method-assign]
+            assert await world.post("/jobs/validate", large()) == (503, b"32 requests wait already")
+            assert world.answered("/jobs/validate", "busy") == 1
+
+    run(scenario)
+
+
+def test_queues_may_change_while_a_decision_goes_through_them() -> None:
+    view = WatchedView()
+    view.upsert("Queue", Queue(metadata=ObjectMeta(name="a")))
+    seen = CompletedView(view, {})
+    for _ in seen.queues():
+        view.upsert("Queue", Queue(metadata=ObjectMeta(name="b")))
+    assert [queue.metadata.name for queue in seen.queues()] == ["a"]

@@ -1,0 +1,302 @@
+"""Connections of an HTTP server, within bounds of time, number and size.
+
+aiohttp waits as long as a client cares to take: for a TLS handshake, for the end of a request, for its answer to be
+fetched. Here a connection has a deadline for each of these. When there are too many, the one is closed that nothing has
+been done for the longest, of the address that has most of them: a client that opens them by the thousand closes its
+own, not those of API servers.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+import structlog
+from aiohttp import web
+
+BODY: Final = web.RequestKey("body", bytes)
+"""Where handlers find the body of a request."""
+CHUNK: Final = 64 * 1024
+"""Bytes of a body that every request may send, however much others have sent."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+E = TypeVar("E", bound=web.HTTPException)
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds, sizes in bytes."""
+
+    connections: int = 256
+    handshake: float = 5.0
+    """For the TLS handshake, and for the end of a TLS connection."""
+    headers: float = 10.0
+    """From the first byte of a request, or the beginning of the connection, to the end of the headers."""
+    body: float = 10.0
+    """From there to the end of the body."""
+    idle: float = 120.0
+    """Between two requests; API servers close theirs after 90."""
+    fetching: float = 30.0
+    """For the client to fetch an answer."""
+    largest: int = 64 * 1024
+    """Of a body."""
+    held: int = 64 * 1024 * 1024
+    """Of all bodies that are read or worked on at a time."""
+
+
+class Connections:
+    """The connections to one address. For one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._open: dict[_Connection, None] = {}
+        """Those that something was done for last are at the end."""
+        self._by_handler: dict[Any, _Connection] = {}
+        self._held = 0
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def runner(self, app: web.Application, **options: Any) -> web.AppRunner:
+        """What serves the application, whose handlers find the body of a request under ``BODY``."""
+
+        @web.middleware
+        async def bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            connection = self._by_handler.get(request.protocol)
+            if connection is None:  # it was closed a moment ago
+                raise _closing(web.HTTPServiceUnavailable())
+            async with self._read(request, connection) as body:
+                request[BODY] = body
+                return await handler(request)
+
+        app.middlewares.append(bounded)
+        return web.AppRunner(app, access_log=None, lingering_time=1.0, **options)
+
+    async def listen(self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
+        """Begin to listen for a runner that is set up; the port in use. Raises OSError."""
+        site = _Site(runner, self, host, port, tls)
+        await site.start()
+        return int(site.port)
+
+    def close(self) -> None:
+        """Close those whose handshake goes on; the runner closes the others."""
+        for connection in list(self._open):
+            if connection.handler is None:
+                connection.abort()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def _read(self, request: web.Request, connection: "_Connection") -> AsyncIterator[bytes]:
+        """Raises HTTPException: the body is too large or not sent in time, or too much is held of others."""
+        body = bytearray()
+        connection.reads()
+        self._check(request.content_length or 0)
+        try:
+            try:
+                async with asyncio.timeout(self.limits.body):
+                    async for chunk in request.content.iter_any():
+                        body += chunk
+                        self._held += len(chunk)
+                        self._check(len(body))
+            except TimeoutError:
+                text = f"no whole request within {self.limits.body:g} s"
+                raise _closing(web.HTTPRequestTimeout(text=text)) from None
+            except (ConnectionError, web.RequestPayloadError):  # the client went away: the answer goes nowhere
+                raise _closing(web.HTTPBadRequest(text="the body does not end as it should")) from None
+            connection.works()
+            yield bytes(body)
+        finally:
+            self._held -= len(body)
+            if connection in self._open:
+                self._open[connection] = self._open.pop(connection)
+                connection.rests()
+
+    def _check(self, size: int) -> None:
+        if size > self.limits.largest:
+            text = f"request body too large: at most {self.limits.largest} bytes"
+            raise _closing(web.HTTPRequestEntityTooLarge(self.limits.largest, size, text=text))
+        if size > CHUNK and self._held > self.limits.held:
+            raise _closing(web.HTTPServiceUnavailable(text=f"{self._held} bytes of requests are being worked on"))
+
+    # --- what connections report --------------------------------------------------------------------------------------
+    def made(self, connection: "_Connection") -> None:
+        """Another connection: one is closed if there are too many."""
+        self._open[connection] = None
+        full, self._full = self._full, len(self._open) > self.limits.connections
+        if not self._full:
+            return
+        if not full:
+            log.warning("too many connections, those that wait are closed", limit=self.limits.connections)
+        waiting = [each for each in self._open if not each.busy]
+        ((most, _),) = Counter(each.address for each in waiting).most_common(1)
+        next(each for each in waiting if each.address == most).abort()
+
+    def handled(self, connection: "_Connection") -> None:
+        """Requests can come: the handshake is done, if there is one."""
+        self._by_handler[connection.handler] = connection
+
+    def lost(self, connection: "_Connection") -> None:
+        self._open.pop(connection, None)
+        self._by_handler.pop(connection.handler, None)
+
+
+def _closing(refusal: E) -> E:
+    """The rest of the request is not read."""
+    refusal.force_close()
+    return refusal
+
+
+class _Site(web.BaseSite):
+    """Like ``web.TCPSite``, with bounds."""
+
+    def __init__(
+        self, runner: web.AppRunner, connections: Connections, host: str | None, port: int, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(runner)
+        self._connections = connections
+        self._host = host
+        self._tls = tls
+        self.port = port
+
+    @property
+    def name(self) -> str:
+        return f"{self._host or '*'}:{self.port}"
+
+    async def start(self) -> None:
+        await super().start()
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the runner is not set up")
+        listening = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(self._connections, server, self._tls), self._host, self.port
+        )
+        self._server = listening
+        self.port = listening.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._connections.close()
+
+
+class _Connection(asyncio.Protocol):
+    """Stands between the transport and aiohttp's protocol, and closes the connection when a deadline has passed."""
+
+    def __init__(self, connections: Connections, server: web.Server, tls: ssl.SSLContext | None) -> None:
+        self._connections = connections
+        self._limits = connections.limits
+        self._server = server
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        """None: closed."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._fetching: asyncio.TimerHandle | None = None
+        self._shaking: asyncio.Task[None] | None = None
+        self._early: list[bytes] = []
+        """What came together with the end of the handshake."""
+        self._rests = False
+        """No byte of a request has come."""
+        self.busy = False
+        """Something is being done for it."""
+        self.handler: Any = None
+        """aiohttp's protocol; None during the handshake."""
+        self.address = ""
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def reads(self) -> None:
+        """The headers have come; for the body there is another deadline."""
+        self._until(None)
+
+    def works(self) -> None:
+        self.busy = True
+
+    def rests(self) -> None:
+        """A request is done."""
+        self.busy, self._rests = False, True
+        self._until(self._limits.idle)
+
+    def _until(self, seconds: float | None) -> None:
+        """Close after so long, unless there is another deadline by then; None: no deadline."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self._loop.call_later(seconds, self.abort)
+
+    # --- the transport ------------------------------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else ""
+        self._connections.made(self)
+        if self._transport.is_closing():
+            return
+        if self._tls is None:
+            self._serve()
+        else:
+            self._shaking = self._loop.create_task(self._shake_hands(self._transport, self._tls))
+
+    async def _shake_hands(self, plain: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        seconds = self._limits.handshake
+        try:
+            secured = await self._loop.start_tls(
+                plain, self, tls, server_side=True, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=seconds
+            )
+        except (OSError, EOFError) as error:
+            log.debug("no TLS connection", address=self.address, error=str(error) or type(error).__name__)
+            plain.abort()
+            self.connection_lost(error)
+            return
+        if secured is None or secured.is_closing():  # closed during the handshake, without a word
+            self.connection_lost(None)
+        elif self._transport is not None:
+            self._transport = secured
+            self._serve()
+
+    def _serve(self) -> None:
+        self.handler = self._server()
+        self._connections.handled(self)
+        self.handler.connection_made(self._transport)
+        self._until(self._limits.headers)
+        for data in self._early:
+            self.handler.data_received(data)
+        self._early.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self.handler is None:
+            self._early.append(data)
+            return
+        if self._rests:
+            self._rests = False
+            self._until(self._limits.headers)
+        self.handler.data_received(data)
+
+    def eof_received(self) -> None:
+        if self.handler is not None:
+            self.handler.eof_received()
+
+    def pause_writing(self) -> None:
+        if self.handler is not None:
+            self._fetching = self._loop.call_later(self._limits.fetching, self.abort)
+            self.handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._fetching is not None:
+            self._fetching.cancel()
+            self.handler.resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._transport is None:
+            return
+        self._transport = None
+        self._until(None)
+        if self._fetching is not None:
+            self._fetching.cancel()
+        self._connections.lost(self)
+        if self.handler is not None:
+            self.handler.connection_lost(exc)
