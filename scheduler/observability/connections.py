@@ -74,7 +74,8 @@ class Connections:
                 return await handler(request)
 
         app.middlewares.append(bounded)
-        return web.AppRunner(app, access_log=None, lingering_time=1.0, **options)
+        # What a client no longer waits for is not worked on.
+        return web.AppRunner(app, access_log=None, handler_cancellation=True, lingering_time=1.0, **options)
 
     async def listen(self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None) -> int:
         """Begin to listen for a runner that is set up; the port in use. Raises OSError."""

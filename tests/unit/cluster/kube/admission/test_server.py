@@ -390,6 +390,34 @@ def test_small_reviews_and_the_loop_go_on_while_large_ones_are_decided() -> None
     run(scenario)
 
 
+def test_a_large_review_that_its_client_gave_up_is_not_decided() -> None:
+    async def scenario() -> None:
+        going_on, decided = threading.Event(), list[str]()
+
+        def slow(request: Request, cluster: ClusterView, settings: Settings) -> str:
+            decided.append(request.name)
+            assert going_on.wait(30)
+            return ""
+
+        async with running(replace(routes()["/jobs/validate"], validate=slow)) as world:
+            first = asyncio.create_task(world.post("/jobs/validate", large()))
+            while not decided:
+                await asyncio.sleep(0.01)
+            second = asyncio.create_task(world.post("/jobs/validate", large(size=3 * SMALL)))
+            waiting = world.server._desk._offload._waiting
+            while not waiting:
+                await asyncio.sleep(0.01)
+            second.cancel()
+            while not waiting[0][2].cancelled():
+                await asyncio.sleep(0.01)
+            going_on.set()
+            assert (await first)[0] == 200
+            assert (await world.post("/jobs/validate", large()))[0] == 200
+            assert decided == ["x", "x"]
+
+    run(scenario)
+
+
 def test_the_smallest_of_those_that_wait_is_next_and_too_many_are_turned_away() -> None:
     async def scenario() -> None:
         offload, going_on, order = Offload(small=0, most=3), threading.Event(), list[int]()
