@@ -83,12 +83,6 @@ class Connections:
         await site.start()
         return int(site.port)
 
-    def close(self) -> None:
-        """Close those whose handshake goes on; the runner closes the others."""
-        for connection in list(self._open):
-            if connection.handler is None:
-                connection.abort()
-
     # --- requests -----------------------------------------------------------------------------------------------------
     @asynccontextmanager
     async def _read(self, request: web.Request, connection: "_Connection") -> AsyncIterator[bytes]:
@@ -137,7 +131,7 @@ class Connections:
         next(each for each in waiting if each.address == most).abort()
 
     def handled(self, connection: "_Connection") -> None:
-        """Requests can come: the handshake is done, if there is one."""
+        """Requests can come."""
         self._by_handler[connection.handler] = connection
 
     def lost(self, connection: "_Connection") -> None:
@@ -172,39 +166,35 @@ class _Site(web.BaseSite):
         server = self._runner.server
         if server is None:
             raise RuntimeError("the runner is not set up")
+        seconds = self._connections.limits.handshake
+        options: dict[str, Any] = {} if self._tls is None else {
+            "ssl": self._tls, "ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds
+        }  # fmt: skip
         listening = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._connections, server, self._tls), self._host, self.port
+            lambda: _Connection(self._connections, server), self._host, self.port, **options
         )
         self._server = listening
         self.port = listening.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        await super().stop()
-        self._connections.close()
 
 
 class _Connection(asyncio.Protocol):
     """Stands between the transport and aiohttp's protocol, and closes the connection when a deadline has passed."""
 
-    def __init__(self, connections: Connections, server: web.Server, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, connections: Connections, server: web.Server) -> None:
         self._connections = connections
         self._limits = connections.limits
         self._server = server
-        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         """None: closed."""
         self._deadline: asyncio.TimerHandle | None = None
         self._fetching: asyncio.TimerHandle | None = None
-        self._shaking: asyncio.Task[None] | None = None
-        self._early: list[bytes] = []
-        """What came together with the end of the handshake."""
         self._rests = False
         """No byte of a request has come."""
         self.busy = False
         """Something is being done for it."""
         self.handler: Any = None
-        """aiohttp's protocol; None during the handshake."""
+        """aiohttp's protocol; None if there was no room for the connection."""
         self.address = ""
 
     def abort(self) -> None:
@@ -237,45 +227,17 @@ class _Connection(asyncio.Protocol):
         self._connections.made(self)
         if self._transport.is_closing():
             return
-        if self._tls is None:
-            self._serve()
-        else:
-            self._shaking = self._loop.create_task(self._shake_hands(self._transport, self._tls))
-
-    async def _shake_hands(self, plain: asyncio.Transport, tls: ssl.SSLContext) -> None:
-        seconds = self._limits.handshake
-        try:
-            secured = await self._loop.start_tls(
-                plain, self, tls, server_side=True, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=seconds
-            )
-        except (OSError, EOFError) as error:
-            log.debug("no TLS connection", address=self.address, error=str(error) or type(error).__name__)
-            plain.abort()
-            self.connection_lost(error)
-            return
-        if secured is None or secured.is_closing():  # closed during the handshake, without a word
-            self.connection_lost(None)
-        elif self._transport is not None:
-            self._transport = secured
-            self._serve()
-
-    def _serve(self) -> None:
         self.handler = self._server()
         self._connections.handled(self)
         self.handler.connection_made(self._transport)
         self._until(self._limits.headers)
-        for data in self._early:
-            self.handler.data_received(data)
-        self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self.handler is None:
-            self._early.append(data)
-            return
         if self._rests:
             self._rests = False
             self._until(self._limits.headers)
-        self.handler.data_received(data)
+        if self.handler is not None:
+            self.handler.data_received(data)
 
     def eof_received(self) -> None:
         if self.handler is not None:
