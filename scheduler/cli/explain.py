@@ -67,11 +67,13 @@ def explain_command(
     from scheduler.explain.document import explanation_document
 
     with without_garbage_collection(), closing(HttpOutside()) as outside:
-        namespace, simulation = _simulation(connection, paths, conf, names, outside)
         try:
+            namespace, simulation = _simulation(connection, paths, conf, names, outside)
             found = explain(simulation, kind, namespace, name, search=search)
         except NotThereError as error:
             raise Failed(str(error)) from None
+        except RecursionError:
+            raise Failed("an object of the cluster is nested too deeply to be simulated") from None
     if output == TABLE:
         for line in lines(found):
             echo(line)

@@ -315,3 +315,19 @@ def test_commands_write_through_one_function() -> None:
         str(file.relative_to(root)) for file in root.rglob("*.py") if writing.search(file.read_text(encoding="utf-8"))
     }
     assert found == {"completion.py", "text.py"}, "text.echo escapes what others wrote"
+
+
+@pytest.mark.parametrize("depth", [400, 100_000])
+def test_an_object_of_a_cluster_that_is_nested_without_end_ends_in_an_error(depth: int, cluster: Cluster) -> None:
+    text = (
+        '{"items": [{"metadata": {"name": "train"}, "spec": {"x": ' + '{"x": ' * depth + "1" + "}" * (depth + 3) + "]}"
+    )
+
+    async def answer(call: Call, request: web.Request) -> Answer:
+        return web.Response(text=text, content_type="application/json")
+
+    cluster.api.on("GET", ".*", answer)
+    for line in (["explain", "job", "train"], ["job", "view", "train", "-o", "yaml"], ["queue", "list"]):
+        result = cluster.run(*line)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code in (0, 1) and (result.exit_code == 0 or "Failed to" in result.stderr)
