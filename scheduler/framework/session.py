@@ -6,7 +6,7 @@ I/O or reads a clock; what plugins ask other programs goes through ``outside``.
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -115,10 +115,13 @@ class Session(Answers):
                 self.open_seconds[option.name] = self._stopwatch() - begun
 
     def release(self) -> None:
-        """Give up everything; the session is of no use after that. It and its plugins refer to each other, so without
-        this they and the snapshot stay in memory until the collector of cycles comes, in a long-running role for
-        thousands of sessions."""
-        self.__dict__.clear()
+        """Give up the snapshot and the plugins; the session is of no use after that. It, its plugins and their columns
+        refer to each other, so without this they stay in memory until the collector of cycles comes, in a long-running
+        role for hundreds of sessions."""
+        for field in fields(self.snapshot):
+            delattr(self.snapshot, field.name)
+        for it in (*self.plugins, *self._views.values(), self):
+            vars(it).clear()
 
     def once(self, make: Callable[["Session"], T]) -> T:
         """What ``make`` comes to, made when first asked for and shared by all plugins of the session."""

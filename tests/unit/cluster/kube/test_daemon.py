@@ -115,7 +115,7 @@ def test_health_fails_when_sessions_no_longer_come_to_an_end(tmp_path: Path, mon
         raise TimeoutError
 
     async def story() -> None:
-        async with started(tmp_path / "scheduler.conf", lease=SETTINGS, health_address="127.0.0.1:0") as w:
+        async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert await healthz(w.daemon.server) == (200, "ok")
