@@ -17,7 +17,7 @@ class SetAside:
         self._told: dict[tuple[str, str, str], Faults] = {}
         """(kind, namespace, name) -> those last told of."""
         self._news: dict[tuple[str, str, str], list[Malformed]] = {}
-        """By object: what was set aside of one that is gone need not be told."""
+        """By object; what was set aside of a deleted object is not reported."""
 
     def begin(self) -> None:
         """An object is about to be taken in."""

@@ -42,7 +42,7 @@ class Fence:
         return clock() < self._send_until
 
     def expired(self) -> float:
-        """Seconds since the fence closed because nobody extended it; 0 while it is open."""
+        """Seconds since the fence closed because it was not extended; 0 while it is open."""
         return max(0.0, clock() - self._send_until)
 
     def check(self) -> float:
