@@ -121,7 +121,7 @@ class Session(Answers):
         for field in fields(self.snapshot):
             delattr(self.snapshot, field.name)
         for it in (*self.plugins, *self._views.values(), self):
-            vars(it).clear()
+            getattr(it, "__dict__", {}).clear()  # a plugin may have slots instead
 
     def once(self, make: Callable[["Session"], T]) -> T:
         """What ``make`` comes to, made when first asked for and shared by all plugins of the session."""
