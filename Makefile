@@ -68,6 +68,7 @@ format: $(READY) ## Format the code and apply the safe fixes
 .PHONY: bench
 bench: ## Run all benchmarks, one after the other
 	$(MAKE) bench-memory
+	$(MAKE) bench-commands
 	$(MAKE) bench-cluster
 	$(MAKE) bench-workloads
 	$(MAKE) bench-vcjobs
@@ -77,6 +78,10 @@ bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.memory
 	$(PY) -m benchmarks.workloads_memory
 	$(PY) -m benchmarks.preemption
+
+.PHONY: bench-commands
+bench-commands: $(READY) ## Benchmark explain and simulate as whole commands over large clusters in files
+	$(PY) -m benchmarks.commands
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Benchmark against a real API server on this machine

@@ -15,6 +15,7 @@ from scheduler.explain.changes.lever import Raw, Step
 from scheduler.explain.target import Goal
 from scheduler.explain.witness import Witness
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import Outcome
 
 MOST_TRIALS: Final = 120
 """After so many trials the best that was found has to do."""
@@ -75,21 +76,21 @@ class Laboratory:
         trial = self._changed(steps)
         if trial is not None:
             witness = partial(Witness, about=self._goal.job, pod=self._pod)
+            enough = partial(self._is_final, trial)
             for _ in range(MOST_CYCLES):
-                changed = trial.cycle(witness)
-                if not changed or self._is_final(trial):
+                if not trial.cycle(witness, enough=enough):
                     break
                 if not (trial.acted or trial.cluster.preparing or trial.prepare()):
                     break  # people were told something; the next session would decide the same
         return trial
 
-    def _is_final(self, trial: Simulation) -> bool:
-        """Whether the goal is reached for good: no action evicts, no binding is still to come about, and no Pod is on
+    def _is_final(self, trial: Simulation, outcome: Outcome) -> bool:
+        """Whether the goal is reached for good: no action evicts, no binding waits for other objects, and no Pod is on
         its way out."""
-        if trial.last is None or not self._goal.reached(trial.last.session):
-            return False
-        cluster, keeps = trial.cluster, _KEEPING.issuperset(trial.configuration.actions)
-        return keeps and not cluster.preparing and not cluster.server.terminating
+        binds, cluster = outcome.decisions.binds, trial.cluster
+        unsettled = any(bind.together for bind in binds) or cluster.preparing or cluster.server.terminating
+        keeps = _KEEPING.issuperset(trial.configuration.actions)
+        return keeps and not unsettled and self._goal.reached(outcome.session)
 
     def documents(self, steps: Sequence[Step]) -> list[Raw]:
         """The change as a what-if file."""

@@ -167,7 +167,7 @@ def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool
     if good > guess:  # further and further beyond the guess
         bad, step = guess, grain
         while bad + step < good and not works(bad + step):
-            bad, step = bad + step, 2 * step
+            bad, step = bad + step, 4 * step
         good = min(good, bad + step)
     while good - bad > 1:
         if not works(good - 1):  # what the numbers say is nearly always right

@@ -92,13 +92,18 @@ class Simulation:
         changed |= self._budgets.run()
         return count_usage(self.cluster.server) or changed
 
-    def cycle(self, session: Callable[..., Session] = Session) -> bool:
-        """One cycle, of a session of that type; whether anything changed."""
+    def cycle(
+        self, session: Callable[..., Session] = Session, *, enough: Callable[[Outcome], bool] | None = None
+    ) -> bool:
+        """One cycle, of a session of that type; whether anything changed. ``enough``: whether what was decided is all
+        one wants to know, so that it need not be carried out."""
         cluster = self.cluster
         changed = self.prepare()
         outcome = run_cycle(self.snapshot(), self.configuration, make_session=session, outside=self._outside)
         self.last = outcome
         self.evictions += outcome.decisions.evictions
+        if enough is not None and enough(outcome):
+            return False
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed
         acted, told = cluster.carry_out(outcome.decisions, malformed)

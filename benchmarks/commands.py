@@ -1,0 +1,99 @@
+"""``explain`` and ``simulate`` as whole commands, from the start of the process to its end.
+
+``explain``: jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints it and
+from manifests, with the built-in configuration and with one that has preempt and reclaim. ``simulate -o json``: 100,000
+Pods placed on 10,000 nodes, and everything printed. Prints a table; asserts nothing.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.live_objects import Raw, cluster, gang
+
+EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]
+- plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: ascend},
+            {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+MOST = {"default": 5, "preempt and reclaim": 15, "simulate": 20}
+"""Seconds that a command may take on two cores that do nothing else."""
+
+
+def waiting(shape: str, plain: bool) -> tuple[str, Iterator[Raw]]:
+    """The name of a job that waits, and its objects."""
+    if shape == "too big for any node":
+        return "big", gang("big", "research", 1, "500", plain=plain)
+    if shape == "over its queue's quota":
+        return "over", gang("over", "narrow", 8, "4", plain=plain)
+    first = (raw for i in range(100) for raw in gang(f"first-{i:03d}", "research", 10, "6", plain=plain))
+    return "last", (raw for part in (first, gang("last", "research", 10, "6", plain=plain)) for raw in part)
+
+
+SHAPES = ("too big for any node", "over its queue's quota", "behind 100 gangs")
+
+
+def write(path: Path, objects: Iterator[Raw]) -> None:
+    """As one List, indented as kubectl does it."""
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=4))
+
+
+def run(arguments: list[str]) -> tuple[float, float, float]:
+    """Seconds of time and of processor, and the most memory in MiB, of one command."""
+    begun = time.perf_counter()
+    command = [sys.executable, "-m", "scheduler.cli.main", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}")
+    return time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=2_000, help="of the cluster of explain")
+    parser.add_argument("--pods", type=int, default=20_000, help="of the cluster of explain")
+    parser.add_argument("--simulated-nodes", type=int, default=10_000)
+    parser.add_argument("--simulated-pods", type=int, default=100_000)
+    arguments = parser.parse_args()
+    table = Table(title="Whole commands", title_justify="left")
+    for column in ("command", "input", "configuration", "time", "cpu", "peak memory", "at most"):
+        table.add_column(column, justify="left" if column in ("command", "input", "configuration") else "right")
+
+    def row(command: str, source: str, configuration: str, most: int, line: list[str]) -> None:
+        seconds, cpu, memory = run(line)
+        table.add_row(
+            command, source, configuration, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{memory:,.0f} MiB", f"{most} s"
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, conf = Path(folder) / "cluster.json", Path(folder) / "evicting.conf"
+        conf.write_text(EVICTING)
+        for shape in SHAPES:
+            for source, plain in (("kubectl get", False), ("manifests", True)):
+                name, more = waiting(shape, plain)
+                base = cluster(arguments.nodes, arguments.pods, plain=plain)
+                write(path, (raw for part in (base, more) for raw in part))
+                line = ["explain", "podgroup", name, "-n", "jobs", "-f", str(path)]
+                row(f"explain: {shape}", source, "default", MOST["default"], line)
+                evicting = "preempt and reclaim"
+                row(f"explain: {shape}", source, evicting, MOST[evicting], [*line, "--scheduler-conf", str(conf)])
+        write(path, cluster(arguments.simulated_nodes, arguments.simulated_pods, plain=True, bound=False))
+        row("simulate -o json", "manifests", "default", MOST["simulate"], ["simulate", "-f", str(path), "-o", "json"])
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
