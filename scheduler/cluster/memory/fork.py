@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.node import Nodes
+from scheduler.api.node import NodeFacts, Nodes
 from scheduler.api.resource import Dimensions
 from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
@@ -30,10 +30,11 @@ from scheduler.framework.cycle import Outcome
 T = TypeVar("T")
 _PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple, np.ndarray})
 """Types whose values are shared without a look. Tuples hold manifests beside their kinds, keys, and conditions."""
-_SHARED: Final = (tuple, Enum, msgspec.Struct, TaskClass, PlacedClass, Outcome, Dimensions)
+_SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions)
 """Never changed, or only grow: the place that one copy gives to a resource is good for all."""
 _CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, list, set, MethodType, partial)
 _TASKS: Final = {Task}
+_DICTIONARIES: Final = {dict}
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
 _CHANGING: Final = (
     "by_status", "placed", "nominated", "fit_errors", "refusals", "new_conditions", "transaction", "sub_jobs",
@@ -112,6 +113,9 @@ class _Copier:
         elif kinds == _TASKS:
             waits = TaskStatus.PENDING
             made = {key: task if task.status is not waits else self._task(task) for key, task in value.items()}
+        elif kinds == _DICTIONARIES:
+            known = self._made
+            made = {key: known.get(id(inner)) or self._dictionary(inner) for key, inner in value.items()}
         else:
             made = self._keep(value, type(value)())  # first, for it may be referred to from within
             made.update(zip(value, map(self.copy, value.values()), strict=True))
