@@ -119,6 +119,38 @@ def test_the_pods_that_a_workload_has_are_explained_and_no_others(
     assert "cpu: asked 1, used 2" in json.dumps(found["heldBy"])
 
 
+def test_in_the_middle_of_a_rollout_each_replica_set_has_the_pods_it_has(place: Namespace) -> None:
+    place.node("n1", cpu="2")
+    path = DEPLOYMENTS.format(place.name)
+    place.api.create(path, deployment(place, 3))
+    place.wait(lambda: len(place.pods()) == 3 and len(place.bound()) == 2)
+
+    changed = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
+    place.api.patch(f"{path}/web", changed, "merge")
+    place.wait(lambda: len(by_group(place)) == 2)
+    place.api.patch(f"{path}/web", {"spec": {"paused": True}}, "merge")
+    sizes = settled_sizes(place)
+
+    assert {group: explained(place, "podgroup", group)["pods"]["all"] for group in sizes} == sizes
+
+
+def by_group(place: Namespace) -> Counter[str]:
+    """PodGroup -> its Pods on the API server."""
+    return Counter((pod["metadata"].get("annotations") or {}).get(GROUP_NAME, "") for pod in place.pods())
+
+
+def settled_sizes(place: Namespace) -> Counter[str]:
+    """The same, once it has stayed so for a second and every Pod is in a PodGroup."""
+    seen: list[Counter[str]] = []
+
+    def unchanged() -> bool:
+        seen.append(by_group(place))
+        return len(seen) > 20 and all(sizes == seen[-1] for sizes in seen[-20:]) and "" not in seen[-1]
+
+    place.wait(unchanged)
+    return seen[-1]
+
+
 def test_a_budget_is_obeyed_as_the_disruption_controller_reads_it(place: Namespace) -> None:
     place.node("n1", cpu="3")
     place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 3))

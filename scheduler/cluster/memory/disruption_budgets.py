@@ -18,7 +18,7 @@ from scheduler.api.kinds import (
     find_kind,
 )
 from scheduler.api.objects import KubeObject, Pod, PodDisruptionBudget
-from scheduler.cluster.memory.server import Json, MemoryServer
+from scheduler.cluster.memory.server import Json, MemoryServer, controller_of
 from scheduler.plugins.selectors import matches
 
 _SCALED: Final = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
@@ -104,7 +104,7 @@ class DisruptionBudgets:
         Pods without a controller do not count."""
         scales: dict[str, int] = {}
         for pod in pods:
-            owner = _controller(pod)
+            owner = controller_of(pod)
             if owner is None or owner.get("uid") in scales:
                 continue
             scale = self._scale(pod["metadata"]["namespace"], owner)
@@ -123,7 +123,7 @@ class DisruptionBudgets:
         raw = self._server.find(kind, namespace, str(owner.get("name", "")))
         if raw is None or raw["metadata"]["uid"] != owner.get("uid"):
             return None
-        above = _controller(raw)
+        above = controller_of(raw)
         if above is not None and above.get("kind") == DEPLOYMENT.name:
             deployment = self._scale(namespace, above)
             desired = (raw["metadata"].get("annotations") or {}).get(_DESIRED, "")
@@ -139,11 +139,6 @@ def _number(value: object, total: int) -> int | None:
         return value
     match = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
     return -(-int(match[1]) * total // 100) if match else None
-
-
-def _controller(raw: Json) -> Json | None:
-    owners = raw["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if isinstance(owner, dict) and owner.get("controller")), None)
 
 
 def _healthy(pod: Json) -> bool:

@@ -311,6 +311,12 @@ def fill_in(kind: Kind, raw: Json, server: MemoryServer) -> None:
         raw.setdefault("status", {}).setdefault("state", "Open")
 
 
+def controller_of(raw: Json) -> Json | None:
+    """The reference to the owner that manages an object."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if isinstance(owner, dict) and owner.get("controller")), None)
+
+
 def _owner_uids(raw: Json) -> list[str]:
     return [str(owner.get("uid")) for owner in raw["metadata"].get("ownerReferences") or () if isinstance(owner, dict)]
 

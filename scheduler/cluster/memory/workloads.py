@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
-from scheduler.cluster.memory.server import Json, Key, MemoryServer, key_of
+from scheduler.cluster.memory.server import Json, Key, MemoryServer, controller_of, key_of
 
 MOST_PODS: Final = 100_000
 """Of one workload; more is taken for a slip of the keyboard."""
@@ -132,7 +132,8 @@ class Workloads:
         """The objects of a kind whose controller the workload is."""
         uid = workload["metadata"]["uid"]
         for raw in self._server.owned(kind, uid):
-            if any(o.get("controller") and o.get("uid") == uid for o in raw["metadata"]["ownerReferences"]):
+            controller = controller_of(raw)
+            if controller is not None and controller.get("uid") == uid:
                 yield raw
 
     def _replace(self, kind: Kind, workload: Json, wanted: int, indices: Iterator[int] | None = None) -> bool:

@@ -10,6 +10,7 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJOB, Kind
 from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
 from scheduler.api.task import Task, TaskStatus
+from scheduler.cluster.memory.server import controller_of
 from scheduler.explain.changes.evidence import Evidence
 from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
 from scheduler.explain.nodes import compared
@@ -76,23 +77,19 @@ def _scaled_down(evidence: Evidence, task: Task) -> Iterator[Edit]:
     """One replica less of what would make the Pod again."""
     server = evidence.cluster.server
     raw = server.find(POD, task.namespace, task.name)
-    owner = _controller(raw)
-    if owner is None:
+    owner = None if raw is None else controller_of(raw)
+    if raw is None or owner is None:
         return
     if owner["kind"] == VCJOB.name and str(owner.get("apiVersion")) == VCJOB.api_version:
-        name = ((raw or {})["metadata"].get("annotations") or {}).get(TASK_SPEC, "")
+        name = (raw["metadata"].get("annotations") or {}).get(TASK_SPEC, "")
         yield Edit(VCJOB, task.namespace, str(owner["name"]), partial(_task_with_fewer, name))
     kind: Kind | None = _SCALED.get(str(owner["kind"]))
     if kind is not None:
         yield Edit(kind, task.namespace, str(owner["name"]), _with_fewer)
-        above = _controller(server.find(kind, task.namespace, str(owner["name"])))
+        workload = server.find(kind, task.namespace, str(owner["name"]))
+        above = None if workload is None else controller_of(workload)
         if above is not None and above["kind"] == DEPLOYMENT.name:
             yield Edit(DEPLOYMENT, task.namespace, str(above["name"]), _with_fewer)
-
-
-def _controller(raw: Raw | None) -> Raw | None:
-    owners = raw["metadata"].get("ownerReferences") or () if raw is not None else ()
-    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _with_fewer(workload: Raw) -> Raw:
