@@ -10,8 +10,8 @@ import yaml
 
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE, ROOT
-from scheduler.api.kinds import CLAIM, QUEUE, STORAGE_CLASS, VCJOB, VOLUME
-from scheduler.api.names import SELECTED_NODE
+from scheduler.api.kinds import CLAIM, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME
+from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.cluster.kube.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
@@ -145,11 +145,15 @@ def test_an_upgrade_brings_another_configuration_into_force_and_restarts_nothing
 ) -> None:
     before = {name: generation(installation, name) for name in ROLES}
     bundle = webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"]
+    secret = object_path(SECRET, NAMESPACE, SIGNING_KEY_SECRET)
+    signing_key = installation.api.get(secret)["data"]
+    assert signing_key.keys() == {"key", "in-use-since"}
     installation.helm(
         "upgrade", RELEASE, installation.archive, "--reuse-values", f"--set-file=scheduler.configuration={CARDS}"
     )
     assert {name: generation(installation, name) for name in ROLES} == before
     assert webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"] == bundle
+    assert installation.api.get(secret)["data"] == signing_key
     installation.refresh("scheduler")
     stage.until(lambda: "configuration reloaded" in installation.roles["scheduler"].log)
     for example in examples.NEEDS_CARDS:

@@ -215,6 +215,25 @@ def test_a_wrong_value_is_refused_by_name(render: Render, value: str, said: str)
     assert said in refused.value.stderr
 
 
+def test_the_policy_for_annotations_of_devices_is_there_unless_it_is_switched_off_or_kubernetes_has_none(
+    helm: Path, render: Render
+) -> None:
+    def policies(objects: list[Json]) -> list[str]:
+        return [each["kind"] for each in objects if each["metadata"]["name"] == f"{RELEASE}-device-annotations"]
+
+    assert sorted(policies(render())) == [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ]
+    assert policies(render("deviceAnnotations.protected=false")) == []
+    old = subprocess.run(
+        [helm, "template", RELEASE, CHART, "--kube-version=v1.29.3"], capture_output=True, text=True, check=True
+    ).stdout
+    assert policies([each for each in yaml.safe_load_all(old) if each]) == []
+
+
 def test_objects_of_a_release_of_another_name_and_namespace_belong_together(helm: Path) -> None:
     command = [
         helm,
@@ -223,6 +242,7 @@ def test_objects_of_a_release_of_another_name_and_namespace_belong_together(helm
         CHART,
         "--namespace=elsewhere",
         f"--kube-version={build.kubernetes_version()}",
+        "--set-json=deviceAnnotations.writers=[]",
     ]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     objects = [each for each in yaml.safe_load_all(text) if each]
