@@ -124,10 +124,6 @@ ASCEND_REAL: Final = "huawei.com/AscendReal"
 PREDICATE_TIME: Final = "predicate-time"
 DISTRIBUTED_JOB: Final = "distributed-job"
 ASCEND_910_CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
-ASCEND_NPU_CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-npu-configuration"
-ASCEND_NPU: Final = "huawei.com/npu"
-KUBELET_DEVICES: Final = "huawei.com/kltDev"
-"""Annotation of the device plugin: which devices the kubelet believes it gave."""
 BASE_DEVICE_INFOS: Final = "baseDeviceInfos"
 DEVICE_INFO_CONFIGMAP_PREFIX: Final = "mindx-dl-deviceinfo-"
 DEVICE_INFO_NAMESPACE: Final = "kube-system"
@@ -220,38 +216,6 @@ TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL, GPU_INDEX, 
 """Pod annotations that differ from Pod to Pod and are read: the chips and cards held. Those of HAMi's NPUs have the
 name of the model between prefix and suffix."""
 
-SCHEDULER_WRITTEN: Final = frozenset(
-    {
-        ASCEND_910_CONFIGURATION,
-        ASCEND_NPU_CONFIGURATION,
-        HAMI_BIND_PHASE,
-        HAMI_BIND_TIME,
-        HAMI_NODE,
-        HAMI_TIME,
-        KUBELET_DEVICES,
-        ASCEND_NPU,
-        NPU_CORE,
-        PREDICATE_TIME,
-        BINDING_RECORD,
-        VGPU_BIND_PHASE,
-        VGPU_BIND_TIME,
-        VGPU_IDS_TO_ALLOCATE,
-        GPU_INDEX,
-        GPU_PREDICATE_TIME,
-        VGPU_IDS,
-        VGPU_NODE,
-        VGPU_TIME,
-    }
-)
-"""Pod annotations that only the scheduler and device plugins write; users may neither preset nor change them."""
-SCHEDULER_WRITTEN_PREFIXES: Final = (f"{HUAWEI_PREFIX}Ascend",)
-"""What more of them begin with: the chips of each model, and those that are really mounted."""
-SCHEDULER_WRITTEN_AROUND: Final = (
-    (HAMI_PREFIX, HAMI_ALLOCATED_SUFFIX),
-    (HAMI_PREFIX, HAMI_TO_ALLOCATE_SUFFIX),
-)
-"""What more of them begin and end with."""
-
 # --- Nodes ---
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -339,7 +303,7 @@ EVENT_CREATED: Final = "Created"
 EVENT_SYNC_JOB_FLOW: Final = "SyncJobFlow"
 EVENT_MALFORMED: Final = "Malformed"
 EVENT_DEVICES_DISAGREE: Final = "DevicesDisagree"
-"""What a Pod's annotations say of its devices is not what it asked for, was bound with, or may have beside others."""
+"""A Pod's annotations name other devices than it asked for or was bound with, or devices that another Pod holds."""
 EVENT_CHARGED_QUEUE: Final = "ChargedQueue"
 """A queue is charged for Pods that is not the queue of their PodGroup."""
 EVENT_NORMAL: Final = "Normal"

@@ -98,9 +98,11 @@ class Malformed:
     problem: str
     consequence: str = "ignored"
     reason: str = EVENT_MALFORMED
-    """Of the Event that tells of it."""
+    """Of the Event about it."""
     figures: str = dataclasses.field(default="", compare=False)
     """Numbers of the moment; that they change is not reported again."""
+    uid: str = ""
+    """Of the object, where it is known."""
 
     @property
     def message(self) -> str:

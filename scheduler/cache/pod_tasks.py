@@ -19,6 +19,9 @@ from scheduler.cache.metadata import seconds, uid_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 LARGEST_PRIORITY: Final = 2**31 - 1
+LONGEST_EARLIER: Final = 4096
+"""Characters of an annotation that is remembered although it was changed; changes of longer ones count as too many."""
+TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MOST_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
@@ -110,7 +113,9 @@ def claims_made(pod: Pod) -> Mapping[str, str | None]:
 
 def earlier_devices(old: Task, place: Place) -> tuple[tuple[str, str], ...]:
     """What the annotations of a Pod, which was on its node before, once said of its devices there and say no more."""
-    gone = (said for said in old.annotations.items() if place.devices.get(said[0]) != said[1])
+    gone = [said for said in old.annotations.items() if place.devices.get(said[0]) != said[1]]
+    if any(len(value) > LONGEST_EARLIER for _, value in gone):
+        return TOO_MANY_EARLIER
     return tuple(dict.fromkeys((*old.earlier, *gone)))[:MOST_EARLIER]
 
 

@@ -104,7 +104,9 @@ class Recorder:
 
     def malformed(self, problem: Malformed, about: ObjectRef | None = None) -> None:
         """Say, on the object, which field was set aside and why."""
-        ref = about or ObjectRef(_API_VERSIONS.get(problem.kind, "v1"), problem.kind, problem.namespace, problem.name)
+        ref = about or ObjectRef(
+            _API_VERSIONS.get(problem.kind, "v1"), problem.kind, problem.namespace, problem.name, problem.uid
+        )
         self._metrics.malformed.labels(problem.kind).inc()
         log.warning(
             "set aside", kind=problem.kind, namespace=problem.namespace, name=problem.name, problem=problem.message

@@ -1,7 +1,7 @@
 """The key by which the scheduler signs what it decided, in a Secret that its replicas share.
 
-Whoever installs the scheduler makes the Secret, empty; the first replica that reads it writes a key into it, and the
-first that leads writes since when the key is in use. Without access to the Secret a key of this process is used:
+The chart creates the Secret without data. The first replica that reads it writes a key into it, and the first that
+leads writes since when the key is in use. Without access to the Secret a key of this process is used:
 nothing that it signs can be verified after a restart, so what annotations say is believed then.
 """
 
@@ -101,9 +101,9 @@ class SharedKey:
         data = secret.data or {}
         more: dict[str, bytes] = {}
         if KEY not in data:
-            # A key that was taken out of the Secret takes its date with it.
+            # The date of a key that was removed from the Secret does not hold for the new one.
             more = {KEY: secrets.token_bytes(LENGTH), IN_USE_SINCE: b""}
-        if fence is not None and not data.get(IN_USE_SINCE):
+        if fence is not None and (more or not data.get(IN_USE_SINCE)):
             more[IN_USE_SINCE] = str(math.ceil(time.time()) + MARGIN).encode()
         data |= {name: base64.b64encode(value).decode() for name, value in more.items()}
         key = _key_of(data)

@@ -1,20 +1,20 @@
-"""Which chips one Pod has, from words that may be wrong.
+"""Which chips one Pod has, from annotations that may be forged.
 
-Whoever may edit a Pod may write any list of chips onto it. So what the scheduler decided itself counts first, whatever
-the Pod says now. Annotations are believed where nothing better can be there: of Pods that another scheduler bound, or
-this one before it signed its bindings. Nobody is believed to have more chips than were asked for. Chips of which two
-words disagree are kept from everybody as long as the Pod exists.
+Users who may edit a Pod may write any list of chips onto it. So what the scheduler decided counts first, whatever the
+Pod says now. Annotations are believed where nothing better exists: of Pods that another scheduler bound, or this one
+before it signed its bindings. A Pod never holds more chips than it asks for. Chips about which annotations and record
+disagree are given to no Pod as long as this Pod exists.
 """
 
 from typing import Final, NamedTuple
 
-from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, NPU_CORE
+from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.task import MOST_EARLIER, Task, TaskClass
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
 from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.rings import NONE
+from scheduler.plugins.ascend.rings import ALL, NONE
 
 MILLI: Final = 1000
 """Vectors hold chips in thousandths."""
@@ -68,28 +68,27 @@ class Holding(NamedTuple):
 def holding(family: Family, task: Task, asked: Asked, since: float, problems: list[Malformed]) -> Holding:
     """What a Pod on a node has. ``since``: Unix time since which bindings are recorded. What is wrong is added to
     ``problems``."""
-    words = _Words(family, task, asked.most(task.cls), problems)
+    said = _Annotations(family, task, asked.most(task.cls), problems)
     whole = asked.whole(task.cls)
-    recorded, earlier = words.recorded(), words.earlier()
+    recorded, earlier = said.recorded(), said.earlier()
+    if whole and len(task.earlier) == MOST_EARLIER:
+        said.unknown(f"its annotations of devices were changed on node {task.node} {MOST_EARLIER} times or more")
+        return Holding(recorded, ALL & ~recorded, whole - recorded.bit_count(), True)
     if recorded:
-        return Holding(recorded, (words.differing_from(recorded) | words.changed(earlier, recorded)) & ~recorded)
-    mounted, assigned = words.mounted(), words.assigned()
+        return Holding(recorded, (said.differing_from(recorded) | said.changed(earlier, recorded)) & ~recorded)
+    mounted, assigned = said.mounted(), said.assigned()
     if whole and task.unproven(since):
-        words.disagree(
-            family.resource,
-            f"its binding has no record that the scheduler signed, so nothing says which chips of node {task.node} "
-            f"it has (annotated: {words.listed(mounted | assigned)})",
-            "what the device plugin does not report as free there is given to nobody while the Pod exists",
+        said.unknown(
+            f"its binding to node {task.node} has no record that the scheduler signed "
+            f"(annotated: {said.listed(mounted | assigned)})"
         )
         return Holding(NONE, mounted | assigned | earlier, whole, True)
     held = mounted or assigned
-    doubtful = (assigned | words.changed(earlier, held)) & ~held
-    nameless = max(whole - held.bit_count(), 0)
-    return Holding(held, doubtful, nameless, whole > 0 and len(task.earlier) == MOST_EARLIER)
+    return Holding(held, (assigned | said.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
 
 
-class _Words:
-    """What is written about the chips of one Pod: lists of no more chips than it asks for."""
+class _Annotations:
+    """What is written on a Pod about its chips: lists of no more chips than it asks for."""
 
     def __init__(self, family: Family, task: Task, most: int, problems: list[Malformed]) -> None:
         self._family = family
@@ -130,13 +129,13 @@ class _Words:
         return mask
 
     def changed(self, earlier: int, held: int) -> int:
-        """The same chips; of those that the Pod does not hold it is told."""
+        """The same chips; those that the Pod does not hold are reported."""
         if earlier & ~held:
             self.disagree(
                 self._family.resource,
                 f"holds {self.listed(held)} of node {self._task.node}, "
                 f"was annotated with {self.listed(earlier & ~held)} there before",
-                "those are given to nobody while the Pod exists",
+                "no Pod is given those while this one exists",
             )
         return earlier
 
@@ -144,7 +143,7 @@ class _Words:
         try:
             mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._family.chip_prefix)
         except ChipListError as error:
-            self._problems.append(self._problem(key, str(error)))
+            self._complain(key, str(error))
             return NONE
         if mask.bit_count() <= self._most:
             return mask
@@ -152,8 +151,8 @@ class _Words:
         return NONE
 
     def differing_from(self, recorded: int) -> int:
-        """The chips that annotations name although the Pod was bound with others; where they are not those, that is
-        told of. A list of another length is of no use to a device plugin."""
+        """The chips that annotations name although the Pod was bound with others. Device plugins ignore lists of
+        another length."""
         doubtful = NONE
         annotations = self._task.annotations
         for key, mask in ((self._family.resource, self.assigned()), (ASCEND_REAL, self.mounted())):
@@ -165,19 +164,23 @@ class _Words:
             self.disagree(
                 key,
                 f"bound to node {self._task.node} with {self.listed(recorded)}, annotated with {said}",
-                f"{self.listed(recorded | doubtful)} are given to nobody while the Pod exists",
+                f"no Pod is given {self.listed(recorded | doubtful)} while this one exists",
             )
         return doubtful
 
+    def unknown(self, why: str) -> None:
+        """Nothing that is written is believed."""
+        consequence = "while it exists, no Pod is given chips there that the device plugin does not report as free"
+        self.disagree(self._family.resource, why, consequence)
+
     def disagree(self, key: str, what: str, consequence: str) -> None:
         text = f"asked for {self._most} {self._family.resource}; {what}"
-        self._problems.append(self._problem(key, text, consequence, EVENT_DEVICES_DISAGREE))
+        self._complain(key, text, consequence, EVENT_DEVICES_DISAGREE)
 
     def listed(self, mask: int) -> str:
         return format_chips(mask, self._family.chip_prefix) or "none"
 
-    def _problem(self, key: str, text: str, consequence: str = "ignored", reason: str = "") -> Malformed:
+    def _complain(self, key: str, text: str, consequence: str = "ignored", reason: str = EVENT_MALFORMED) -> None:
         task, field = self._task, f"metadata.annotations[{key}]"
-        if reason:
-            return Malformed("Pod", task.namespace, task.name, field, text, consequence, reason)
-        return Malformed("Pod", task.namespace, task.name, field, text, consequence)
+        uid = task.uid if reason == EVENT_DEVICES_DISAGREE else ""
+        self._problems.append(Malformed("Pod", task.namespace, task.name, field, text, consequence, reason, uid=uid))

@@ -5,8 +5,8 @@ number of allocatable chips. A list that is malformed is told of and the next so
 what was just bound, so what the node's Pods hold (``holdings``) is taken off it, terminating Pods included: as long as
 the Pod exists its chips are not free.
 
-A chip is given to nobody while it is doubtful which Pod holds it. A list of free chips that the device plugin published
-after the Pod began to run there settles the doubt.
+A chip is not given to any Pod while it is doubtful which Pod holds it. A list of free chips that the device plugin
+published after the Pod began to run there settles the doubt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ def read_node(
 
 
 def _contested(family: Family, pods: Sequence[tuple[Task, Holding]], asked: Asked, problems: list[Malformed]) -> int:
-    """The chips that several Pods which ask for whole ones count as theirs; each is told of them."""
+    """The chips that several Pods hold which ask for whole ones; a problem is added for each of the Pods."""
     once = contested = NONE
     for task, chips in pods:
         if asked.whole(task.cls):
@@ -147,8 +147,9 @@ def _contested(family: Family, pods: Sequence[tuple[Task, Holding]], asked: Aske
                     task.name,
                     f"metadata.annotations[{family.resource}]",
                     f"{format_chips(mine, family.chip_prefix)} of node {task.node} count as Pod {others[0]}'s too",
-                    "they are given to nobody while one of the two exists",
+                    "no other Pod is given them while one of the two exists",
                     EVENT_DEVICES_DISAGREE,
+                    uid=task.uid,
                 )
             )
     return contested

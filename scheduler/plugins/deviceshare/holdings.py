@@ -1,8 +1,8 @@
-"""What Pods have of a node's cards, where what is written on them may be wrong.
+"""What Pods have of a node's cards, from annotations that may be forged.
 
-Whoever may edit a Pod may write anything into the annotations that say which cards it has. So what the scheduler bound
-a Pod with counts whatever they say now; nobody is believed to have more than was asked for; and where nothing can be
-believed, a Pod counts with what it asked for on every card of its node.
+Users who may edit a Pod may write anything into the annotations that say which cards it has. So what the scheduler
+bound a Pod with counts, whatever they say now; a Pod never has more than it asks for; and where no annotation can be
+believed, a Pod counts with what it asks for on every card of its node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -104,7 +104,7 @@ def _on_every_card(family: Family[Any], claim: Any, cards: Cards) -> Grant:
 
 
 def _words(inventory: Inventory, grant: Grant) -> str:
-    """``2 of GPU-1, GPU-2`` as memory and cores of each: for people."""
+    """``GPU-1 (memory 4000, cores 40)``, for messages."""
     uses = [use for uses in grant for use in uses]
     listed = (f"{inventory.names[use.card]} (memory {use.told_memory}, cores {use.cores})" for use in uses)
     return ", ".join(listed) or "none"
@@ -112,4 +112,4 @@ def _words(inventory: Inventory, grant: Grant) -> str:
 
 def _disagreement(task: Task, what: str, consequence: str) -> Malformed:
     field = "metadata.annotations"
-    return Malformed("Pod", task.namespace, task.name, field, what, consequence, EVENT_DEVICES_DISAGREE)
+    return Malformed("Pod", task.namespace, task.name, field, what, consequence, EVENT_DEVICES_DISAGREE, uid=task.uid)

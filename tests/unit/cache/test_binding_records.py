@@ -124,3 +124,10 @@ def test_changes_are_remembered_up_to_a_number() -> None:
     for number in range(40):
         feed(cache, a_pod(annotations={ASCEND_910: f"Ascend910-{number}"}))
     assert len(task(cache).earlier) == MOST_EARLIER
+
+
+def test_long_values_are_not_kept_but_count_as_too_many_changes() -> None:
+    cache = a_cache(a_pod(annotations={ASCEND_910: "x" * 100_000}))
+    feed(cache, a_pod())
+    assert len(task(cache).earlier) == MOST_EARLIER
+    assert sum(len(value) for _, value in task(cache).earlier) < 100

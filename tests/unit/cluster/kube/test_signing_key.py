@@ -91,12 +91,14 @@ def test_bindings_have_to_be_signed_since_the_first_replica_led_and_not_since_a_
     run(story)
 
 
-def test_a_key_taken_out_of_the_secret_is_made_anew_with_another_date() -> None:
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_key_removed_from_the_secret_is_replaced_and_has_another_date(loaded: bool) -> None:
     async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         secret.data = {IN_USE_SINCE: base64.b64encode(b"1000").decode()}
         shared = SharedKey(client, "system", "key")
-        await shared.load()
-        assert shared.key.created == math.inf
+        if loaded:
+            await shared.load()
+            assert shared.key.created == math.inf
         await shared.begin(leading())
         assert shared.key.created > time.time()
 

@@ -97,12 +97,15 @@ def test_a_pod_has_the_chips_of_its_record_though_the_annotation_was_removed() -
     )
 
 
-def test_where_the_annotation_was_rewritten_both_sets_are_given_to_nobody() -> None:
+def test_where_the_annotation_was_rewritten_no_pod_is_given_either_set() -> None:
     node = Node(bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5])))
     assert node.free == [2, 3, 6, 7]
     warning = node.warned["p"]
     assert "asked for 2 huawei.com/Ascend910; bound to node n with Ascend910-0,Ascend910-1" in warning
-    assert "annotated with Ascend910-4,Ascend910-5" in warning and "given to nobody while the Pod exists" in warning
+    assert (
+        "annotated with Ascend910-4,Ascend910-5" in warning
+        and f"no Pod is given {names([0, 1, 4, 5])} while this" in warning
+    )
 
 
 def test_a_list_of_another_length_which_no_device_plugin_follows_takes_nothing_more() -> None:
@@ -237,13 +240,16 @@ def test_a_pod_of_another_scheduler_frees_nothing_by_a_change_either() -> None:
     assert node.free == [2, 3, 6, 7]
 
 
-def test_after_too_many_changes_nothing_is_believed() -> None:
-    node = Node(bound("p", 2, scheduler="other"))
-    for chip in (*range(6), *range(6), *range(6)):
-        words = annotated([chip, chip + 1]) | annotated([chip, chip + 2], ASCEND_REAL)
-        feed(node.world.cluster.cache, bound("p", 2, annotations=words, scheduler="other"))
-    feed(node.world.cluster.cache, bound("p", 2, annotations=annotated([0, 1]), scheduler="other"))
+@pytest.mark.parametrize("whose", [{"scheduler": "other"}, {"recorded": [0, 1]}], ids=["another's", "ours"])
+def test_after_too_many_changes_nothing_is_believed(whose: dict[str, Any]) -> None:
+    node = Node(bound("p", 2, **whose))
+    for chip in range(6):
+        for other in range(3):
+            said = annotated([chip, chip + 1]) | annotated([chip, (chip + 2 + other) % 8], ASCEND_REAL)
+            feed(node.world.cluster.cache, bound("p", 2, annotations=said, **whose))
+    feed(node.world.cluster.cache, bound("p", 2, annotations=annotated([0, 1]), **whose))
     assert node.free == []
+    assert "changed on node n 16 times or more" in node.warned["p"]
 
 
 def test_device_lists_without_a_date_settle_nothing() -> None:
