@@ -3,7 +3,7 @@
 Only the fields that the program uses, as in ``objects``.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -134,6 +134,10 @@ class Numatopology(KubeObject):
 
 
 # --- HyperNode ---
+MEMBER_NODE: Final = "Node"
+MEMBER_HYPER_NODE: Final = "HyperNode"
+
+
 class ExactMatch(Wire):
     name: str = ""
 
@@ -150,7 +154,7 @@ class MemberSelector(Wire):
 
 class HyperNodeMember(Wire):
     type: str = ""
-    """Node or HyperNode."""
+    """MEMBER_NODE or MEMBER_HYPER_NODE."""
     selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
 
 
@@ -160,7 +164,12 @@ class HyperNodeSpec(Wire):
     members: list[HyperNodeMember] | None = None
 
 
+class HyperNodeStatus(Wire):
+    node_count: int = 0
+
+
 class HyperNode(KubeObject):
     """Nodes, or HyperNodes of lower tiers, that are close to each other in the network."""
 
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
+    status: HyperNodeStatus = msgspec.field(default_factory=HyperNodeStatus)

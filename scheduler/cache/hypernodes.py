@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
 from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import LabelSelector, NodeSelectorTerm
-from scheduler.api.scheduling import HyperNode, HyperNodeMember
+from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode, HyperNodeMember
 from scheduler.cache.set_aside import Faults
 from scheduler.framework.patterns import options, pattern_fault
 from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels, unheard
 
-NODE: Final = "Node"
-HYPER_NODE: Final = "HyperNode"
 HIGHEST_TIER: Final = 2**31 - 1
 News = list[tuple[str, str, str]]
 """(HyperNode, field, problem)."""
@@ -172,14 +170,14 @@ def _rows(facts: NodeFacts, entry: _Entry, by_pattern: dict[str, list[int]]) -> 
 
 def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
     selector = member.selector
-    if member.type == HYPER_NODE:
+    if member.type == MEMBER_HYPER_NODE:
         if selector.exact_match is None or not selector.exact_match.name:
             entry.faults[f"{place}.selector"] = "a HyperNode is a member by exactMatch only"
         elif selector.exact_match.name not in entry.children:
             entry.children.append(selector.exact_match.name)
         return
-    if member.type != NODE:
-        entry.faults[f"{place}.type"] = f"{member.type[:32]!r} is neither {NODE} nor {HYPER_NODE}"
+    if member.type != MEMBER_NODE:
+        entry.faults[f"{place}.type"] = f"{member.type[:32]!r} is neither {MEMBER_NODE} nor {MEMBER_HYPER_NODE}"
         return
     if selector.exact_match is not None:
         entry.nodes.add(selector.exact_match.name)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
 from scheduler.cli.flags import without_effect
 from scheduler.cli.role_flags import RoleFlags, role_flags, serve
 
@@ -26,6 +26,18 @@ LOCK = "volcano-py-controllers"
     help="A schedulerName of Pods that get PodGroups. Repeatable.",
 )
 @click.option("--worker-threads", "writes", type=click.IntRange(1, 4096), default=64, help="Writes in flight.")
+@click.option(
+    "--configmap-namespace",
+    default=SYSTEM_NAMESPACE,
+    envvar="KUBE_POD_NAMESPACE",
+    help="Where the ConfigMap is that configures the controllers.",
+)
+@click.option(
+    "--release-name",
+    default=DEFAULT_SCHEDULER_NAME,
+    envvar="RELEASE_NAME",
+    help="The ConfigMap is called <release-name>-controller-configmap.",
+)
 @without_effect(
     "--feature-gates",
     "--inherit-owner-annotations",
@@ -36,21 +48,29 @@ LOCK = "volcano-py-controllers"
     "--worker-threads-for-queue",
 )
 @role_flags(lease_name=LOCK, metrics=":8081")
-def controllers_command(role: RoleFlags, selection: str, scheduler_names: Sequence[str], writes: int) -> None:
-    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, clean-up.
+def controllers_command(
+    role: RoleFlags,
+    selection: str,
+    scheduler_names: Sequence[str],
+    writes: int,
+    configmap_namespace: str,
+    release_name: str,
+) -> None:
+    """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, HyperNodes, clean-up.
 
     Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad flags.
     """
     from scheduler.cluster.kube.operator.role import Operator, Settings
-    from scheduler.controllers.catalogue import SelectionError, make_controllers
+    from scheduler.controllers.catalogue import SelectionError, configuration_name, make_controllers
     from scheduler.controllers.controller import Controller
     from scheduler.controllers.store import Store
 
     role.configure_logs()
     names = tuple(dict.fromkeys(scheduler_names))
+    configuration = (configmap_namespace, configuration_name(release_name))
 
     def make(store: Store) -> list[Controller]:
-        return make_controllers(store, names, selection.split(","))
+        return make_controllers(store, names, selection.split(","), configuration)
 
     try:
         make(Store())
@@ -61,6 +81,7 @@ def controllers_command(role: RoleFlags, selection: str, scheduler_names: Sequen
         qps=role.kube_api_qps,
         burst=role.kube_api_burst,
         writes=writes,
+        configuration=configuration,
         metrics_address=role.metrics_address,
         health_address=role.health_address,
     )

@@ -1,19 +1,31 @@
 """All controllers by name, and which of them ``--controllers`` asks for."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SYSTEM_NAMESPACE
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob import CronJobController
 from scheduler.controllers.garbage import GarbageController
+from scheduler.controllers.hypernode import HyperNodeController
 from scheduler.controllers.job import JobController
 from scheduler.controllers.job.plugins import make_plugins
 from scheduler.controllers.jobflow import JobFlowController, JobTemplateController
 from scheduler.controllers.podgroup import PodGroupController
 from scheduler.controllers.queue import QueueController
-from scheduler.controllers.store import Store
+from scheduler.controllers.store import Key, Store
 
-_ABSENT = frozenset({"hyperNode-controller", "sharding-controller"})
+_ABSENT = frozenset({"sharding-controller"})
 """Controllers of Volcano that are not here; lists made for Volcano may name them."""
+
+
+def configuration_name(release: str) -> str:
+    """The name of the ConfigMap that configures the controllers of a Helm release (Volcano's scheme)."""
+    return f"{release}-controller-configmap"
+
+
+CONFIGURATION: Final[Key] = (SYSTEM_NAMESPACE, configuration_name(DEFAULT_SCHEDULER_NAME))
+"""Namespace and name of that ConfigMap, unless others are given."""
 
 
 class SelectionError(ValueError):
@@ -21,10 +33,13 @@ class SelectionError(ValueError):
 
 
 def make_controllers(
-    store: Store, scheduler_names: Sequence[str], selection: Iterable[str] = ("*",)
+    store: Store,
+    scheduler_names: Sequence[str],
+    selection: Iterable[str] = ("*",),
+    configuration: Key = CONFIGURATION,
 ) -> list[Controller]:
-    """``selection`` as Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one. Raises
-    SelectionError."""
+    """``selection`` as Volcano's flag: ``*`` for all, ``name`` for one, ``-name`` for all but one. ``configuration``:
+    namespace and name of the ConfigMap that configures them. Raises SelectionError."""
     everything: list[Controller] = [
         JobController(store, make_plugins),
         CronJobController(store),
@@ -33,6 +48,7 @@ def make_controllers(
         GarbageController(store),
         PodGroupController(store, scheduler_names),
         QueueController(store),
+        HyperNodeController(store, configuration),
     ]
     wanted = [text.strip() for text in selection if text.strip()]
     known = {controller.name for controller in everything} | _ABSENT | {"*"}

@@ -2,6 +2,7 @@
 upgraded, and taken away again."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ import yaml
 
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE, ROOT
-from scheduler.api.kinds import CLAIM, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME
+from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME
 from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.cluster.kube.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
@@ -158,6 +159,45 @@ def test_an_upgrade_brings_another_configuration_into_force_and_restarts_nothing
     stage.until(lambda: "configuration reloaded" in installation.roles["scheduler"].log)
     for example in examples.NEEDS_CARDS:
         example(stage)
+
+
+def test_labels_of_nodes_become_hyper_nodes_follow_them_and_go(
+    installation: Installation, stage: examples.Stage, tmp_path: Path
+) -> None:
+    label = "example.com/discovered-rack"
+    types = {"racks": [{"nodeLabel": label}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    source = {"source": "label", "enabled": True, "config": {"networkTopologyTypes": types}}
+    (tmp_path / "conf").write_text(yaml.safe_dump({"networkTopologyDiscovery": [source]}), encoding="utf-8")
+    before = generation(installation, "controllers")
+    installation.helm(
+        "upgrade", RELEASE, installation.archive, "--reuse-values",
+        f"--set-file=controllers.configuration={tmp_path / 'conf'}",
+    )  # fmt: skip
+    assert generation(installation, "controllers") == before
+
+    def discovered() -> dict[str, tuple[list[str], int]]:
+        items = stage.api.get(f"{HYPER_NODE.path}?labelSelector=volcano.sh/network-topology-source%3Dlabel")["items"]
+        assert all((item["spec"]["tier"], item["spec"]["tierName"]) == (1, label) for item in items)
+        return {
+            item["metadata"]["labels"][label]: (
+                [member["selector"]["exactMatch"]["name"] for member in item["spec"]["members"]],
+                (item.get("status") or {}).get("nodeCount", 0),
+            )
+            for item in items
+        }
+
+    def put(node: str, rack: str | None) -> None:
+        stage.api.patch(object_path(NODE, "", node), {"metadata": {"labels": {label: rack}}})
+
+    one, other = "rack-a-node-0", "rack-a-node-1"
+    put(one, "a")
+    put(other, "a")
+    stage.until(lambda: discovered() == {"a": ([one, other], 2)})
+    put(other, "b")
+    stage.until(lambda: discovered() == {"a": ([one], 1), "b": ([other], 1)})
+    put(one, None)
+    put(other, None)
+    stage.until(lambda: discovered() == {})
 
 
 def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from scheduler.api.kinds import COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULED_FROM, Kind
+from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULED_FROM, Kind
 from scheduler.cluster.kube.client import ApiClient
 from scheduler.cluster.kube.credentials import Credentials
 from scheduler.cluster.kube.events import Recorder
@@ -22,8 +22,9 @@ from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
 from scheduler.cluster.kube.sources import Source
 from scheduler.cluster.kube.watching import Watching, patiently
+from scheduler.controllers.catalogue import CONFIGURATION
 from scheduler.controllers.controller import Controller
-from scheduler.controllers.store import Store
+from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 from scheduler.observability.server import Server
@@ -46,6 +47,8 @@ class Settings:
     burst: int = 2000
     writes: int = 64
     """Writes in flight."""
+    configuration: Key = CONFIGURATION
+    """Namespace and name of the ConfigMap that configures the controllers, the only one that is watched."""
     metrics_address: str = ""
     health_address: str = ""
 
@@ -80,7 +83,9 @@ class Operator:
         self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
         self._watching = Watching(
             [
-                Informer(self._client, Source(kind), KindSink(self._intake, kind), recorder.malformed, self._metrics)
+                Informer(
+                    self._client, self._source(kind), KindSink(self._intake, kind), recorder.malformed, self._metrics
+                )
                 for kind in self._busy_kinds
             ]
         )
@@ -94,6 +99,13 @@ class Operator:
             metrics_address=settings.metrics_address,
             health_address=settings.health_address,
         )
+
+    def _source(self, kind: Kind) -> Source:
+        """Of ConfigMaps, the configuration only."""
+        if kind is not CONFIG_MAP:
+            return Source(kind)
+        namespace, name = self._settings.configuration
+        return Source(kind, namespace, name=name)
 
     def stop(self) -> None:
         """Begin to stop: no new look, finish the plans in flight, release the lease."""

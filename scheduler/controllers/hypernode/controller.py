@@ -1,0 +1,140 @@
+"""hyperNode-controller: the number of nodes in the status of each HyperNode, and HyperNodes made from labels of Nodes
+where the configuration asks for that."""
+
+from typing import Final, cast
+
+from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE, Kind
+from scheduler.api.names import CONTROLLER_CONFIGURATION
+from scheduler.api.objects import ConfigMap, KubeObject, Node
+from scheduler.api.scheduling import HyperNode
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan
+from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
+from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
+from scheduler.controllers.hypernode.members import Members
+from scheduler.controllers.posts import malformed
+from scheduler.controllers.store import Key, Store
+
+DISCOVERY: Final[Key] = ("", "*")
+"""Stands for all HyperNodes that are made from labels; none can have this name."""
+_NONE: Final = Discovery(None)
+
+
+class HyperNodeController:
+    """See Controller."""
+
+    name = "hyperNode-controller"
+    kinds: tuple[Kind, ...] = (NODE, HYPER_NODE, CONFIG_MAP)
+
+    def __init__(self, store: Store, configuration: Key) -> None:
+        """``configuration``: namespace and name of the ConfigMap with the configuration."""
+        self._store = store
+        self._place = configuration
+        self._discovery = _NONE
+        self._problems: dict[str, str] = {}
+        """What of the configuration is to be said in Events: field -> problem."""
+        self._members: dict[str, Members] = {}
+        """HyperNode -> its Nodes."""
+
+    # --- what concerns whom -------------------------------------------------------------------------------------------
+    def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+        if kind is NODE:
+            return self._observe_node(cast("Node | None", old), cast("Node | None", new))
+        if kind is HYPER_NODE:
+            return self._observe_hyper_node(cast("HyperNode | None", old), cast("HyperNode | None", new))
+        return self._observe_configuration(cast("ConfigMap | None", new or old), gone=new is None)
+
+    def _observe_node(self, old: Node | None, new: Node | None) -> list[Key]:
+        before, after = (None if node is None else node.metadata.labels or {} for node in (old, new))
+        if before == after:
+            return []
+        name = (new or cast("Node", old)).metadata.name
+        keys: list[Key] = [("", hn) for hn, members in self._members.items() if members.update(name, new)]
+        used = {key for labels in (self._discovery.topologies or {}).values() for key in labels}
+        if any((before or {}).get(key) != (after or {}).get(key) for key in used):
+            keys.append(DISCOVERY)
+        return keys
+
+    def _observe_hyper_node(self, old: HyperNode | None, new: HyperNode | None) -> list[Key]:
+        if new is None:
+            obj = cast("HyperNode", old)
+            self._members.pop(obj.metadata.name, None)
+            return [DISCOVERY] if discovered_by_label(obj) else []
+        name = new.metadata.name
+        counted = self._members.get(name)
+        if counted is None or counted.spec != new.spec:
+            self._members[name] = Members(new, self._store.all(NODE, Node))
+        keys: list[Key] = [("", name)]
+        if any(obj is not None and discovered_by_label(obj) for obj in (old, new)) and not _alike(old, new):
+            keys.append(DISCOVERY)
+        return keys
+
+    def _observe_configuration(self, obj: ConfigMap | None, *, gone: bool) -> list[Key]:
+        if obj is None or (obj.metadata.namespace, obj.metadata.name) != self._place:
+            return []
+        try:
+            text = "" if gone else (obj.data or {}).get(CONTROLLER_CONFIGURATION, "")
+            self._discovery = parse_discovery(text)
+            self._problems = dict(self._discovery.problems)
+        except DiscoveryError as error:  # the last good one stays in force
+            self._problems = {"": str(error)}
+        return [DISCOVERY]
+
+    # --- what to do ---------------------------------------------------------------------------------------------------
+    def plan(self, key: Key, now: float) -> Plan:
+        return self._discover() if key == DISCOVERY else self._count(key[1])
+
+    def _count(self, name: str) -> Plan:
+        obj = self._store.get(HYPER_NODE, HyperNode, "", name)
+        members = self._members.get(name)
+        if obj is None or members is None or obj.status.node_count == members.count:
+            return Plan()
+        body = {"status": {"nodeCount": members.count}}
+        return Plan().then(Patch(HYPER_NODE, "", name, body, obj.metadata.uid, subresource="status", relaxed=True))
+
+    def _discover(self) -> Plan:
+        plan = Plan().then(*self._complaints())
+        if self._discovery.topologies is None:
+            return plan
+        existing = {obj.metadata.name: obj for obj in self._store.all(HYPER_NODE, HyperNode)}
+        wanted = discover(self._store.all(NODE, Node), self._discovery.topologies, existing.values())
+        tiers: dict[int, list[Effect]] = {}
+        for one in wanted:
+            obj = existing.get(one.name)
+            if obj is None:
+                tiers.setdefault(one.tier, []).append(Create(HYPER_NODE, one.manifest))
+            elif not one.is_met_by(obj):
+                body = {"metadata": {"labels": one.labels}, "spec": one.spec}
+                tiers.setdefault(one.tier, []).append(Patch(HYPER_NODE, "", one.name, body, obj.metadata.uid))
+        for _, effects in sorted(tiers.items()):
+            plan.then(*effects)
+        names = {one.name for one in wanted}
+        return plan.then(
+            *(
+                Delete(HYPER_NODE, "", name, obj.metadata.uid)
+                for name, obj in sorted(existing.items())
+                if name not in names and discovered_by_label(obj)
+            )
+        )
+
+    def _complaints(self) -> list[Effect]:
+        """Events about the configuration, once for each version of it."""
+        problems, self._problems = self._problems, {}
+        obj = self._store.get(CONFIG_MAP, ConfigMap, *self._place)
+        field = f"data[{CONTROLLER_CONFIGURATION}]"
+        if obj is None:
+            return []
+        return [malformed(CONFIG_MAP, obj, f"{field}.{at}" if at else field, text) for at, text in problems.items()]
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+    def done(self, key: Key, now: float) -> None:
+        pass
+
+    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
+        pass
+
+
+def _alike(old: HyperNode | None, new: HyperNode | None) -> bool:
+    """Whether nothing changed but status and the like."""
+    if old is None or new is None:
+        return False
+    return (old.spec, old.metadata.labels, old.metadata.uid) == (new.spec, new.metadata.labels, new.metadata.uid)

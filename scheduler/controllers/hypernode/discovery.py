@@ -1,0 +1,111 @@
+"""HyperNodes as the labels of Nodes describe them (Volcano's discovery with the source ``label``).
+
+Nodes with the same value of the label of tier 1 make a HyperNode of tier 1; these make HyperNodes of tier 2 by the
+values of the next label, and so on. A Node counts up to the first label that it lacks. A HyperNode that exists for a
+label and a value keeps its name; a new one gets a name that follows from them, so discovery is repeatable.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from scheduler.api.kinds import HYPER_NODE
+from scheduler.api.names import NETWORK_TOPOLOGY_SOURCE
+from scheduler.api.objects import Node
+from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode
+from scheduler.controllers.effects import Json
+from scheduler.controllers.hypernode.configuration import LABEL, Topologies
+
+_UNFIT: Final = re.compile(r"[^a-z0-9.-]")
+_DIGITS: Final = 5
+"""Hexadecimal digits at the end of a name."""
+
+
+@dataclass(slots=True)
+class Discovered:
+    """A HyperNode as it should be."""
+
+    name: str
+    tier: int
+    key: str
+    """The label of the Nodes below it, which is also the name of the tier."""
+    value: str
+    members: set[str] = field(default_factory=set)
+    """Names of Nodes for tier 1, of HyperNodes for others."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {NETWORK_TOPOLOGY_SOURCE: LABEL, self.key: self.value}
+
+    @property
+    def spec(self) -> Json:
+        kind = MEMBER_NODE if self.tier == 1 else MEMBER_HYPER_NODE
+        members = [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in sorted(self.members)]
+        return {"tier": self.tier, "tierName": self.key, "members": members}
+
+    @property
+    def manifest(self) -> Json:
+        metadata: dict[str, Any] = {"name": self.name, "labels": self.labels}
+        return {"apiVersion": HYPER_NODE.api_version, "kind": HYPER_NODE.name, "metadata": metadata, "spec": self.spec}
+
+    def is_met_by(self, obj: HyperNode) -> bool:
+        """Whether the object is as this says."""
+        labels = obj.metadata.labels or {}
+        kind = MEMBER_NODE if self.tier == 1 else MEMBER_HYPER_NODE
+        members = [(m.type, m.selector.exact_match and m.selector.exact_match.name) for m in obj.spec.members or ()]
+        return (
+            (obj.spec.tier, obj.spec.tier_name) == (self.tier, self.key)
+            and all(labels.get(key) == value for key, value in self.labels.items())
+            and members == [(kind, name) for name in sorted(self.members)]
+        )
+
+
+def discovered_by_label(obj: HyperNode) -> bool:
+    """Whether an object was made by this discovery."""
+    return (obj.metadata.labels or {}).get(NETWORK_TOPOLOGY_SOURCE) == LABEL
+
+
+def discover(nodes: Iterable[Node], topologies: Topologies, existing: Iterable[HyperNode]) -> list[Discovered]:
+    """The HyperNodes of these Nodes, those of low tiers first. ``existing``: all HyperNodes there are."""
+    names = _Names(existing)
+    found: dict[tuple[str, str], Discovered] = {}
+    for node in sorted(nodes, key=lambda each: each.metadata.name):
+        labels = node.metadata.labels or {}
+        for topology, keys in topologies.items():
+            member = node.metadata.name
+            for tier, key in enumerate(keys, 1):
+                value = labels.get(key)
+                if value is None:
+                    break
+                one = found.get((key, value))
+                if one is None:
+                    one = found[key, value] = Discovered(names.of(topology, tier, key, value), tier, key, value)
+                one.members.add(member)
+                member = one.name
+    return sorted(found.values(), key=lambda one: (one.tier, one.name))
+
+
+class _Names:
+    """Gives HyperNodes their names."""
+
+    def __init__(self, existing: Iterable[HyperNode]) -> None:
+        self._taken: set[str] = set()
+        self._known: dict[tuple[str, str], list[str]] = {}
+        for obj in existing:
+            self._taken.add(obj.metadata.name)
+            if discovered_by_label(obj):
+                for label in (obj.metadata.labels or {}).items():
+                    self._known.setdefault(label, []).append(obj.metadata.name)
+
+    def of(self, topology: str, tier: int, key: str, value: str) -> str:
+        """The name of the HyperNode that exists for the label and value, else a new one."""
+        prefix = f"hypernode-{_UNFIT.sub('-', topology.lower())}-tier{tier}-"
+        known = sorted(name for name in self._known.get((key, value), ()) if name.startswith(prefix))
+        if known:
+            return known[0]
+        digest = hashlib.sha256(f"{topology}/{key}={value}".encode()).hexdigest()
+        name = next(name for n in range(_DIGITS, len(digest)) if (name := prefix + digest[:n]) not in self._taken)
+        self._taken.add(name)
+        return name
