@@ -30,7 +30,7 @@ from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
 
 def test_more_important_calls_take_the_next_token_first() -> None:
     async def scenario() -> None:
-        limiter = RateLimiter(qps=100, burst=1)
+        limiter = RateLimiter(qps=10, burst=1)
         await limiter.acquire(Priority.EVENT)
         order: list[str] = []
 

@@ -16,11 +16,12 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.kube import daemon as daemons
 from scheduler.cluster.kube import liveness
 from scheduler.cluster.kube.daemon import Daemon, Settings
+from scheduler.cluster.kube.lease import LeaseSettings
 from scheduler.cluster.kube.reload import ConfigurationFile
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
-from tests.unit.cluster.kube.test_lease import SETTINGS, Leases
+from tests.unit.cluster.kube.test_lease import Leases
 
 PODS = "/api/v1/pods"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
@@ -59,6 +60,10 @@ class World:
         return ["metadata" if "PartialObjectMetadataList" in call.headers["Accept"] else "objects" for call in calls]
 
 
+LEASE = LeaseSettings("volcano-system", "volcano-py", retry_period=0.1)
+"""Not lost on a loaded machine."""
+
+
 async def empty(call: Call, request: web.Request) -> Answer:
     """The list of nothing, and a watch that tells nothing."""
     if "watch" not in call.query:
@@ -81,7 +86,7 @@ async def started(path: Path, **settings: Any) -> AsyncIterator[World]:
 
 def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tmp_path: Path) -> None:
     async def story() -> None:
-        async with started(tmp_path / "scheduler.conf", lease=SETTINGS) as w:
+        async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
             spec = {"holderIdentity": "another", "leaseDurationSeconds": 1}
             w.leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
             running = asyncio.create_task(w.daemon.run())
@@ -96,7 +101,7 @@ def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tm
 
 def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
     async def story() -> None:
-        async with started(tmp_path / "scheduler.conf", lease=SETTINGS) as w:
+        async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert w.lists(PODS) == ["objects"]
