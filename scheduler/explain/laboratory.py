@@ -45,6 +45,8 @@ class Laboratory:
         self._goal = goal
         self._pod = pod
         self._known: dict[str, _Outcome] = {}
+        self._last: tuple[str, Simulation | None] = ("", None)
+        """The trial that was made last."""
 
     def works(self, steps: Sequence[Step]) -> bool:
         """Whether the goal is reached, and kept, when the cluster has come to rest after the change. Raises
@@ -56,13 +58,16 @@ class Laboratory:
         return self._try(steps).evicted
 
     def _try(self, steps: Sequence[Step]) -> "_Outcome":
-        key = json.dumps([self.documents(steps), merged(steps)], sort_keys=True)
+        key = self._key(steps)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MOST_TRIALS:
                 raise OutOfTrialsError
             known = self._known[key] = self._outcome(self.after(steps))
         return known
+
+    def _key(self, steps: Sequence[Step]) -> str:
+        return json.dumps([self.documents(steps), merged(steps)], sort_keys=True)
 
     def _outcome(self, trial: Simulation | None) -> "_Outcome":
         if trial is None or trial.last is None:
@@ -73,7 +78,11 @@ class Laboratory:
 
     def after(self, steps: Sequence[Step]) -> Simulation | None:
         """The cluster at rest after a change; its last session is a Witness. None: the change makes no sense."""
+        key = self._key(steps)
+        if key == self._last[0]:
+            return self._last[1]
         trial = self._changed(steps)
+        self._last = key, trial
         if trial is not None:
             witness = partial(Witness, about=self._goal.job, pod=self._pod)
             enough = partial(self._is_final, trial)
