@@ -16,6 +16,7 @@ def without_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # what is there stays until the end, and is not searched even then
         gc.enable()
 
 
