@@ -9,18 +9,23 @@ from tests.integration.stage import client_of
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _OURS = ("volcano-py-vcjob-editor", "volcano-py-vcjob-viewer")
-_AGGREGATED = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
+EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
 """What `edit` consists of. The controller that aggregates does not run here, so each is bound."""
+
+
+def tenant_of(namespace: str) -> str:
+    """The user's name."""
+    return f"tenant-of-{namespace}"
 
 
 def tenant(plane: ControlPlane, namespace: str) -> Client:
     """The user's client."""
-    admin, user = plane.admin, f"tenant-of-{namespace}"
+    admin, user = plane.admin, tenant_of(namespace)
     there = {role["metadata"]["name"] for role in admin.get(f"{_RBAC}/clusterroles")["items"]}
     for role in yaml.safe_load_all((ROOT / "deploy" / "volcano-py.yaml").read_text(encoding="utf-8")):
         if role["kind"] == "ClusterRole" and role["metadata"]["name"] in set(_OURS) - there:
             admin.create(f"{_RBAC}/clusterroles", role)
-    for number, name in enumerate(_AGGREGATED):
+    for number, name in enumerate(EDIT):
         binding = {
             "metadata": {"name": f"edit-{number}"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},

@@ -29,12 +29,11 @@ from scheduler.api.names import (
     SIGNING_KEY_SECRET,
 )
 from tests.integration.stage import Namespace, Role, client_of, emptied, wait
+from tests.integration.tenant import EDIT, tenant, tenant_of
 
 pytestmark = pytest.mark.controlplane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view")
-"""What the ClusterRole `edit` consists of; no controller puts it together here."""
 LOWER, UPPER = ([f"Ascend910-{chip}" for chip in chips] for chips in (range(4), range(4, 8)))
 SECRET = "signing-key"
 
@@ -44,15 +43,7 @@ class Tenant(Namespace):
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(plane)
-        self.user = f"tenant-{self.name}"
-        self.tenant = client_of(plane, self.user)
-        for number, role in enumerate(EDIT):
-            binding = {
-                "metadata": {"name": f"edit-{number}"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": self.user}],
-            }
-            self.api.create(f"{RBAC}/namespaces/{self.name}/rolebindings", binding)
+        self.tenant = tenant(plane, self.name)
 
     def submit(self, name: str, asks: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> None:
         """A Pod in a PodGroup of its own."""
@@ -250,7 +241,7 @@ def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, thief:
     with pytest.raises(ApiError, match="annotations that only the scheduler and device plugins write") as refusal:
         thief.submit("a", FOUR, {key: ",".join(UPPER)})
     assert refusal.value.status == 403
-    assert key in str(refusal.value) and thief.user in str(refusal.value)
+    assert key in str(refusal.value) and tenant_of(thief.name) in str(refusal.value)
 
 
 @pytest.mark.usefixtures("policy")
