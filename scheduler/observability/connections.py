@@ -3,14 +3,17 @@
 aiohttp waits as long as a client cares to take: for a TLS handshake, for the end of a request, for its answer to be
 fetched. Here a connection has a deadline for each of these. When there are too many, the one is closed that nothing has
 been done for the longest, of the address that has most of them: a client that opens them by the thousand closes its
-own, not those of API servers.
+own, not those of API servers. A connection counts from the moment it is accepted, before its TLS handshake: the event
+loop's own servers report it only after that.
 """
 
 import asyncio
+import errno
+import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -22,6 +25,10 @@ BODY: Final = web.RequestKey("body", bytes)
 CHUNK: Final = 64 * 1024
 """Bytes of a body that every request may send, however much others have sent."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+BACKLOG: Final = 128
+"""Connections that the kernel holds until they are accepted."""
+RETRY: Final = 1.0
+"""Seconds until the next connection is accepted when one could not be, for example without a free file descriptor."""
 E = TypeVar("E", bound=web.HTTPException)
 log = structlog.get_logger(__name__)
 
@@ -118,7 +125,7 @@ class Connections:
             raise _closing(web.HTTPServiceUnavailable(text=f"{self._held} bytes of requests are being worked on"))
 
     # --- what connections report --------------------------------------------------------------------------------------
-    def made(self, connection: "_Connection") -> None:
+    def accepted(self, connection: "_Connection") -> None:
         """Another connection: one is closed if there are too many."""
         self._open[connection] = None
         full, self._full = self._full, len(self._open) > self.limits.connections
@@ -128,7 +135,9 @@ class Connections:
             log.warning("too many connections, those that wait are closed", limit=self.limits.connections)
         waiting = [each for each in self._open if not each.busy]
         ((most, _),) = Counter(each.address for each in waiting).most_common(1)
-        next(each for each in waiting if each.address == most).abort()
+        oldest = next(each for each in waiting if each.address == most)
+        del self._open[oldest]
+        oldest.abort()
 
     def handled(self, connection: "_Connection") -> None:
         """Requests can come."""
@@ -155,6 +164,9 @@ class _Site(web.BaseSite):
         self._connections = connections
         self._host = host
         self._tls = tls
+        self._sockets: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        """One for each address that is listened to, and one for each connection that is being established."""
         self.port = port
 
     @property
@@ -163,30 +175,93 @@ class _Site(web.BaseSite):
 
     async def start(self) -> None:
         await super().start()
+        self._sockets = await _listening(self._host, self.port)
+        self.port = self._sockets[0].getsockname()[1]
+        for each in self._sockets:
+            self._run(self._accept(each))
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._sockets:
+            each.close()
+        await super().stop()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
         server = self._runner.server
         if server is None:
             raise RuntimeError("the runner is not set up")
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as error:
+                log.warning("no connection can be accepted", address=self.name, error=str(error))
+                await asyncio.sleep(RETRY)
+                continue
+            connection = _Connection(self._connections, server, accepted, str(address[0]))
+            self._connections.accepted(connection)
+            self._run(self._establish(connection, accepted))
+            await asyncio.sleep(0)  # sock_accept does not yield while connections wait
+
+    async def _establish(self, connection: "_Connection", accepted: socket.socket) -> None:
         seconds = self._connections.limits.handshake
         options: dict[str, Any] = {} if self._tls is None else {
             "ssl": self._tls, "ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds
         }  # fmt: skip
-        listening = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._connections, server), self._host, self.port, **options
-        )
-        self._server = listening
-        self.port = listening.sockets[0].getsockname()[1]
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, **options)
+        except OSError as error:  # among them ssl.SSLError
+            log.debug("a connection was not established", address=connection.address, error=str(error))
+            self._connections.lost(connection)
+        except asyncio.CancelledError:
+            connection.abort()
+            self._connections.lost(connection)
+            raise
+
+
+async def _listening(host: str | None, port: int) -> list[socket.socket]:
+    """A socket for each address of the host; None: all addresses of this machine. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    problem = OSError(f"{host} has no address")
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            each = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        except OSError as error:
+            problem = error
+            if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
+                continue
+            for each in sockets:
+                each.close()
+            raise
+        each.setblocking(False)
+        sockets.append(each)
+    if not sockets:
+        raise problem
+    return sockets
 
 
 class _Connection(asyncio.Protocol):
     """Stands between the transport and aiohttp's protocol, and closes the connection when a deadline has passed."""
 
-    def __init__(self, connections: Connections, server: web.Server) -> None:
+    def __init__(self, connections: Connections, server: web.Server, accepted: socket.socket, address: str) -> None:
+        self.address = address
         self._connections = connections
         self._limits = connections.limits
         self._server = server
+        self._accepted = accepted
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        """None: closed."""
+        """None: not established yet, or closed."""
+        self._aborted = False
         self._deadline: asyncio.TimerHandle | None = None
         self._fetching: asyncio.TimerHandle | None = None
         self._rests = False
@@ -195,11 +270,14 @@ class _Connection(asyncio.Protocol):
         """Something is being done for it."""
         self.handler: Any = None
         """aiohttp's protocol; None if there was no room for the connection."""
-        self.address = ""
 
     def abort(self) -> None:
+        self._aborted = True
         if self._transport is not None:
             self._transport.abort()
+        else:
+            with suppress(OSError):  # the handshake meets the end of the connection, and fails
+                self._accepted.shutdown(socket.SHUT_RDWR)
 
     def reads(self) -> None:
         """The headers have come; for the body there is another deadline."""
@@ -222,10 +300,8 @@ class _Connection(asyncio.Protocol):
     # --- the transport ------------------------------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if peer else ""
-        self._connections.made(self)
-        if self._transport.is_closing():
+        if self._aborted:
+            self._transport.abort()
             return
         self.handler = self._server()
         self._connections.handled(self)

@@ -277,3 +277,45 @@ def test_clients_that_speak_at_once_are_understood(run: Run) -> None:
                 assert await asyncio.gather(*(ask() for _ in range(20))) == [b"4"] * 20
 
     run(story)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
+def test_handshakes_that_do_not_end_count_as_connections(
+    sent: bytes, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        server, client = certificates()
+        async with serving(limits(connections=4), server) as world:
+            other = await world.open(ssl=client)
+            assert await other.answer(request()) == b"0"
+            flood = [await world.open(sent, source="127.0.0.2") for _ in range(50)]
+            await asyncio.gather(*(each.rest() for each in flood[:47]))
+            assert len(world.connections) == 4
+            assert await other.answer(request(body=b"four")) == b"4"
+            another = await world.open(ssl=client)
+            assert await another.answer(request(body=b"four")) == b"4"
+
+    run(story)
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def test_a_handshake_that_is_given_up_no_longer_counts(run: Run) -> None:
+    async def story() -> None:
+        async with serving(limits(handshake=SHORT), certificates()[0]) as world:
+            gone = await world.open()
+            await world.until(lambda: len(world.connections) == 1)
+            gone.writer.transport.abort()
+            await world.until(lambda: len(world.connections) == 0)
+
+    run(story)
+
+
+def test_a_server_that_stops_in_the_middle_of_a_handshake_closes_it(run: Run) -> None:
+    async def story() -> None:
+        async with serving(limits(), certificates()[0]) as world:
+            client = await world.open()
+            await world.until(lambda: len(world.connections) == 1)
+        assert await client.rest() == b""
+        assert len(world.connections) == 0
+
+    run(story)
