@@ -16,6 +16,7 @@ import msgspec
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
 from scheduler.cluster.faults import fault_of
+from scheduler.cluster.nesting import shallow
 from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -80,7 +81,9 @@ def _read(path: str) -> Iterator[Manifest]:
 
 
 def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
-    """The objects of one text. Raises ManifestError."""
+    """The objects of one text. What is nested too deeply is left out of objects in a list in JSON, as ``kubectl get -o
+    json`` prints it: one tenant's object makes no cluster unreadable. Elsewhere it is an error. Raises ManifestError.
+    """
     document = _parse_json(text) if text.lstrip().startswith("{") else None
     if document is not None:
         yield from _objects(document, f"{source}, document 1")
@@ -94,10 +97,22 @@ def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
 def _parse_json(text: str) -> object:
     """One JSON document without fields that are null; None if there is anything about it that ``_plain`` looks at."""
     try:
-        document = msgspec.json.decode(text)
-        _drop_nulls(document, 0)
-    except (msgspec.MsgspecError, RecursionError):
+        return _decode_json(text)
+    except msgspec.MsgspecError:
         return None
+    except RecursionError:
+        pass
+    try:
+        document = _decode_json(shallow(text.encode(), DEEPEST))
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    return document if isinstance(document, dict) and _is_list(document) else None
+
+
+def _decode_json(text: str | bytes) -> object:
+    """Raises msgspec.MsgspecError; RecursionError if it is nested too deeply."""
+    document = msgspec.json.decode(text)
+    _drop_nulls(document, 0)
     return document
 
 
@@ -164,7 +179,7 @@ def _objects(document: object, where: str) -> Iterator[Manifest]:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
             raise ManifestError(f"{where}: {field}: expected a string, got {document.get(field)!r}")
-    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+    if _is_list(document):
         for i, item in enumerate(document["items"]):
             yield from _objects(item, f"{where}, items[{i}]")
         return
@@ -175,6 +190,11 @@ def _objects(document: object, where: str) -> Iterator[Manifest]:
         if not isinstance(metadata.get(field, ""), str):
             raise ManifestError(f"{where}: {document['kind']}: metadata.{field}: expected a string")
     yield Manifest(where, find_kind(document["apiVersion"], document["kind"]), document)
+
+
+def _is_list(document: dict[str, Any]) -> bool:
+    kind = document.get("kind")
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)
 
 
 def _unnamed(document: dict[str, Any], where: str) -> ManifestError:

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pod, pods, queue
 from tests.unit.cli.cluster import GROUPS, PODS, QUEUES, Cluster
+from tests.unit.cluster.kube.fake_api import Answer, Call
 
 PLAIN = "actions: enqueue, allocate, backfill\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n"
 CLUSTER_GROUPS, CLUSTER_PODS, NODES = "/apis/scheduling.volcano.sh/v1beta1/podgroups", "/api/v1/pods", "/api/v1/nodes"
+CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 CONFIG_MAPS, DEPLOYMENTS = "/api/v1/configmaps", "/apis/apps/v1/deployments"
 
 
@@ -153,6 +156,32 @@ def test_objects_that_cannot_be_used_are_told_of_and_left_out(cluster: Cluster) 
     result = cluster.run("explain", "podgroup", "g", "-n", "default")
     assert result.exit_code == 0, (result.output, result.exception)
     assert "warning: Node n2: Node: spec" in result.stderr
+
+
+@pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])
+def test_an_object_that_is_nested_without_end_holds_up_no_other(depth: int, cluster: Cluster, tmp_path: Path) -> None:
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "t"}}
+    parameters = '{"x":' * depth + "1" + "}" * depth
+    config = {"opaque": {"driver": "d", "parameters": "DEEP"}}
+    text = json.dumps({**claim, "spec": {"devices": {"config": [config]}}}).replace('"DEEP"', parameters)
+
+    async def claims(call: Call, request: web.Request) -> Answer:
+        return web.Response(text=f'{{"metadata": {{}}, "items": [{text}]}}', content_type="application/json")
+
+    holding(cluster)
+    cluster.api.on("GET", CLAIMS, claims)
+    result = cluster.run("explain", "podgroup", "g", "-n", "default")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "let Pod default/p ask for 4 cpu instead of 6" in result.stdout
+    assert CLAIMS in {call.path for call in cluster.api.calls} and "left out" not in result.stderr
+
+    items = [text, *(json.dumps(each) for each in (node("n1"), group("g"), pod("p", "6c", "g")))]
+    dump = tmp_path / "dump.json"
+    dump.write_text(f'{{"apiVersion": "v1", "kind": "List", "items": [{",".join(items)}]}}')
+    result = run("explain", "podgroup", "g", "-f", str(dump))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "let Pod default/p ask for 4 cpu instead of 6" in result.stdout
+    assert run("simulate", "-f", str(dump)).exit_code == 0
 
 
 def test_what_one_may_not_see_is_done_without_unless_nothing_can_be_said_then(cluster: Cluster) -> None:

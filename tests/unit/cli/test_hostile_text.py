@@ -320,7 +320,7 @@ def test_commands_write_through_one_function() -> None:
 @pytest.mark.parametrize("depth", [400, 100_000])
 def test_an_object_of_a_cluster_that_is_nested_without_end_ends_in_an_error(depth: int, cluster: Cluster) -> None:
     text = (
-        '{"items": [{"metadata": {"name": "train"}, "spec": {"x": ' + '{"x": ' * depth + "1" + "}" * (depth + 3) + "]}"
+        '{"items": [{"metadata": {"name": "train"}, "spec": {"x": ' + '{"x": ' * depth + "1" + "}" * (depth + 2) + "]}"
     )
 
     async def answer(call: Call, request: web.Request) -> Answer:
