@@ -46,8 +46,8 @@ class Desk:
         started = time.perf_counter()
         result, size = "malformed", len(body)
         try:
-            asked = await self._offload.run(size, lambda: read_review(body, route))
-            result, answer = await self._decided(route, asked, size)
+            asked = await self._offload.run(size, lambda: read_review(body, route), started)
+            result, answer = await self._decided(route, asked, size, started)
             return answer
         except BusyError:
             result = "busy"
@@ -56,15 +56,15 @@ class Desk:
             self._metrics.requests.labels(route.path, result).inc()
             self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
 
-    async def _decided(self, route: Route, asked: Asked, size: int) -> tuple[str, bytes]:
+    async def _decided(self, route: Route, asked: Asked, size: int, came: float) -> tuple[str, bytes]:
         request = asked.request
         where = {"path": route.path, "namespace": request.namespace, "name": request.name}
         try:
-            new, refusal = await self._decide(route, asked, size)
+            new, refusal = await self._decide(route, asked, size, came)
             if refusal:
                 answer = refused(asked.uid, refusal)
             else:
-                answer = await self._offload.run(size, lambda: allowed(asked.uid, request.object, new))
+                answer = await self._offload.run(size, lambda: allowed(asked.uid, request.object, new), came)
         except BusyError:
             raise
         except Exception as error:  # a bug: the write must not hang or pass for it
@@ -75,11 +75,11 @@ class Desk:
             log.info("refused", operation=str(request.operation), reason=refusal[:1024], **where)
         return "denied" if refusal else "allowed", answer
 
-    async def _decide(self, route: Route, asked: Asked, size: int) -> tuple[Json, str]:
+    async def _decide(self, route: Route, asked: Asked, size: int, came: float) -> tuple[Json, str]:
         """The object as it should be stored, and why it is refused."""
         settings = self._settings()
         view = CompletedView(self._view, {})
-        new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings))
+        new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings), came)
         if not refusal or not view.missed:
             return new, refusal
         known: dict[str, Queue] = {}
@@ -91,7 +91,7 @@ class Desk:
                 break
             known.update(found)
             view = CompletedView(self._view, known)
-            new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings))
+            new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings), came)
             if not refusal or not view.missed:
                 break
         return new, refusal

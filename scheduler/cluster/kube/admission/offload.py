@@ -6,6 +6,7 @@ next, so that nobody waits for a giant that came a moment before.
 """
 
 import asyncio
+import gc
 import heapq
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,18 +32,19 @@ class Offload:
         self._small = small
         self._most = most
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reviews")
-        self._waiting: list[tuple[int, int, asyncio.Future[Any], Callable[[], Any]]] = []
+        self._waiting: list[tuple[int, float, int, asyncio.Future[Any], Callable[[], Any]]] = []
         self._number = count()
         self._works = False
 
-    async def run(self, size: int, work: Callable[[], T]) -> T:
-        """What the work comes to; ``size``: bytes of the request. Raises BusyError."""
+    async def run(self, size: int, work: Callable[[], T], came: float = 0.0) -> T:
+        """What the work comes to; ``size``: bytes of the request; ``came``: when it came, so that of two requests of
+        one size the first is finished before the second begins, and few are in memory decoded. Raises BusyError."""
         if size <= self._small:
             return work()
         if len(self._waiting) >= self._most:
             raise BusyError(f"{self._most} requests of more than {self._small} bytes wait already")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (size, next(self._number), done, work))
+        heapq.heappush(self._waiting, (size, came, next(self._number), done, work))
         self._next()
         return await done
 
@@ -52,7 +54,7 @@ class Offload:
             if done.cancelled():
                 continue
             self._works = True
-            task = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            task = asyncio.get_running_loop().run_in_executor(self._thread, partial(_without_garbage_collection, work))
             task.add_done_callback(partial(self._finish, done))
 
     def _finish(self, done: "asyncio.Future[Any]", task: "asyncio.Future[Any]") -> None:
@@ -64,3 +66,13 @@ class Offload:
             else:
                 done.set_exception(error)
         self._next()
+
+
+def _without_garbage_collection(work: Callable[[], T]) -> T:
+    """Nothing is searched for cycles meanwhile: a request is a tree by the hundred thousand objects, and the event loop
+    would wait for each search."""
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()

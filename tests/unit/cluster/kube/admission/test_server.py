@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import json
 import ssl
 import threading
@@ -408,7 +409,7 @@ def test_a_large_review_that_its_client_gave_up_is_not_decided() -> None:
             while not waiting:
                 await asyncio.sleep(0.01)
             second.cancel()
-            while not waiting[0][2].cancelled():
+            while not waiting[0][3].cancelled():
                 await asyncio.sleep(0.01)
             going_on.set()
             assert (await first)[0] == 200
@@ -442,13 +443,43 @@ def test_the_smallest_of_those_that_wait_is_next_and_too_many_are_turned_away() 
     run(scenario)
 
 
+def test_of_two_requests_of_one_size_the_first_is_finished_before_the_second_begins() -> None:
+    async def scenario() -> None:
+        offload, going_on, order = Offload(small=0), threading.Event(), list[str]()
+
+        def work(name: str) -> None:
+            assert going_on.wait(30)
+            order.append(name)
+
+        steps = [("before", 0.0), ("second", 2.0), ("third", 3.0), ("first", 1.0)]
+        tasks = [asyncio.create_task(offload.run(5, partial(work, name), came)) for name, came in steps]
+        await asyncio.sleep(0)
+        going_on.set()
+        await asyncio.gather(*tasks)
+        assert order == ["before", "first", "second", "third"]
+
+    run(scenario)
+
+
+def test_nothing_is_searched_for_cycles_while_a_large_request_is_worked_on() -> None:
+    async def scenario() -> None:
+        offload = Offload(small=0)
+        assert not await offload.run(1, gc.isenabled)
+        assert gc.isenabled()
+        with pytest.raises(ZeroDivisionError):
+            await offload.run(1, lambda: 1 / 0)
+        assert gc.isenabled()
+
+    run(scenario)
+
+
 def test_a_review_for_which_there_is_no_room_is_answered_as_http_and_counted() -> None:
     async def scenario() -> None:
-        async def busy(size: int, work: Callable[[], Any]) -> Any:
+        async def busy(size: int, work: Callable[[], Any], came: float) -> Any:
             raise BusyError("32 requests wait already")
 
         async with running() as world:
-            world.server._desk._offload.run = busy  # type: ignore[method-assign]
+            world.server._desk._offload.run = busy  # type: ignore[method-assign,assignment]
             assert await world.post("/jobs/validate", large()) == (503, b"32 requests wait already")
             assert world.answered("/jobs/validate", "busy") == 1
 
