@@ -5,23 +5,22 @@ that counts after a restart: which queue is charged for the Pod, and which chips
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from scheduler.api.names import HAMI_ALLOCATED_SUFFIX, HAMI_PREFIX, TASK_ANNOTATIONS
 from scheduler.api.signing import SigningKey
 
 
-@dataclass(frozen=True, slots=True)
-class BindingRecord:
+class BindingRecord(msgspec.Struct, frozen=True, gc=False):
     """The decision about one Pod."""
 
     node: str
     queue: str
     """The queue that is charged."""
-    chips: Mapping[str, str] = field(default_factory=dict)
+    chips: Mapping[str, str] = {}
     """Key -> value of the binding's annotations that say which devices the Pod was given (``device_annotations``)."""
-
-    cards: Mapping[str, str] = field(default_factory=dict)
+    cards: Mapping[str, str] = {}
     """Resource -> name of the card it counts, of those for which the queue's card quota is charged."""
 
     def text(self, uid: str, key: SigningKey) -> str:

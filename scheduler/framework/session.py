@@ -6,9 +6,11 @@ I/O or reads a clock; what plugins ask other programs goes through ``outside``.
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property, partial
 from typing import Any, Final, Protocol, TypeVar
+
+from msgspec import structs
 
 from scheduler.api.binding_record import BindingRecord, device_annotations
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
@@ -292,7 +294,7 @@ class Session(Answers):
             if not allocated:
                 del job.by_status[TaskStatus.ALLOCATED]
         if prepared:
-            binds[first:] = [replace(bind, together=first + 1) for bind in binds[first:]]
+            binds[first:] = [structs.replace(bind, together=first + 1) for bind in binds[first:]]
 
     def _charged(self, job: Job, cls: TaskClass, rows: Iterable[int]) -> Mapping[int, Mapping[str, str]]:
         """Row -> the cards there that the job's queue is charged for; without the rows where it is charged nothing."""

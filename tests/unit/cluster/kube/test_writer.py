@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
+from msgspec import structs
 
 from scheduler.api.admission_record import AdmissionRecord, read_admission_record
 from scheduler.api.binding_record import BindingRecord, read_binding_record
@@ -131,7 +132,7 @@ def test_a_binding_with_a_record_carries_it_signed() -> None:
     async def scenario(world: World) -> None:
         world.api.answer("POST", BINDING, status=201)
         record = BindingRecord("n1", "q", {"chips": "0,1"})
-        world.writer.submit(Decisions(binds=[replace(world.bind(chips="0,1"), record=record)]))
+        world.writer.submit(Decisions(binds=[structs.replace(world.bind(chips="0,1"), record=record)]))
         assert await world.writer.flush(2)
         (call,) = world.api.to("POST", BINDING)
         annotations = call.body["metadata"]["annotations"]
