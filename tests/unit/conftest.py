@@ -1,6 +1,11 @@
 """What every unit test may count on."""
 
+import logging
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import structlog
 
 from scheduler.framework import registry
 
@@ -10,3 +15,21 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plugins and actions that a test registers are forgotten after it."""
     monkeypatch.setattr(registry, "_plugins", dict(registry._plugins))
     monkeypatch.setattr(registry, "_actions", dict(registry._actions))
+
+
+@pytest.fixture(autouse=True)
+def _logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where a test, or a command that it runs, sets up logging, that ends with the test."""
+    configure = structlog.configure
+
+    def uncached(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", uncached)
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
