@@ -140,7 +140,7 @@ class RoomMaker:
         if room.any() and not self._terms.permitted(job, task):
             room[:] = False  # it is the quota that is in the way
         elif room.any() and not self._terms.permitted_now(job, task):
-            return False  # the quota is held by tasks that terminate: nobody else has to go
+            return False  # the quota is held by tasks that terminate: no further eviction helps
         if not (may_open | room).any():
             return False
         view = session.view(task.cls, job)

@@ -1,6 +1,6 @@
 """Proof that the scheduler itself wrote an annotation.
 
-Whoever may edit a Pod or a PodGroup may write any annotation onto it. What the scheduler has to believe again after a
+Who may edit a Pod or a PodGroup may write any annotation onto it. What the scheduler has to believe again after a
 restart therefore carries a signature: an HMAC-SHA256 under a key that only the scheduler's replicas can read, over the
 uid of the object and the content, so that it can be neither changed nor copied onto another object.
 """

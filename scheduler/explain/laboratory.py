@@ -90,7 +90,7 @@ class Laboratory:
                 if not trial.cycle(witness, enough=enough):
                     break
                 if not (trial.acted or trial.cluster.preparing or trial.prepare()):
-                    break  # people were told something; the next session would decide the same
+                    break  # a reason was recorded; the next session would decide the same
         return trial
 
     def _is_final(self, trial: Simulation, outcome: Outcome) -> bool:

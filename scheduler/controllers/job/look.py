@@ -1,7 +1,7 @@
 """One look at a job: what its status is to say, and what is to be written so that it comes true.
 
 The status is written first, after only what follows from the spec alone. What is deleted or made then follows from the
-status, so a look that was cut short anywhere is completed by the next one, whoever takes it.
+status, so a look that was cut short anywhere is completed by the next one.
 """
 
 from collections.abc import Callable, Mapping

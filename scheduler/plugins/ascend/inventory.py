@@ -162,7 +162,7 @@ class _Lists(NamedTuple):
     network: int
     bad: int
     published: float
-    """Unix time; 0 where it is not told."""
+    """Unix time; 0 if unknown."""
 
     def knows(self, task: Task) -> bool:
         """Whether the lists were made after the kubelet had given the Pod its chips."""

@@ -1,4 +1,4 @@
-"""Which queue is charged for a Pod that holds a node, and what its owner is told when it is another than it seems.
+"""Which queue is charged for a Pod that holds a node, and the Event when that is not the queue of its PodGroup.
 
 The queue that admitted a Pod is charged until the Pod holds nothing any more, as the record of its binding says: moving
 the Pod to another PodGroup, or the PodGroup to another queue, and deleting the PodGroup change nothing. A Pod without a

@@ -2,7 +2,7 @@
 
 One thread does it: several would not be faster, since Python runs one at a time, and the loop would wait for each of
 them in turn. What is small is done at once, for it takes less time than to hand it over; of the rest, the smallest is
-next, so that nobody waits for a giant that came a moment before.
+next, so that no small review waits behind a large one.
 """
 
 import asyncio
