@@ -202,6 +202,8 @@ class _Site(web.BaseSite):
         while True:
             try:
                 accepted, address = await loop.sock_accept(listening)
+            except ConnectionError:  # the client gave up while it waited to be accepted
+                continue
             except OSError as error:
                 log.warning("no connection can be accepted", address=self.name, error=str(error))
                 await asyncio.sleep(RETRY)
@@ -218,13 +220,12 @@ class _Site(web.BaseSite):
         }  # fmt: skip
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted, **options)
-        except OSError as error:  # among them ssl.SSLError
-            log.debug("a connection was not established", address=connection.address, error=str(error))
-            self._connections.lost(connection)
-        except asyncio.CancelledError:
+        except BaseException as error:
             connection.abort()
             self._connections.lost(connection)
-            raise
+            if not isinstance(error, OSError):  # ssl.SSLError is one
+                raise
+            log.debug("a connection was not established", address=connection.address, error=str(error))
 
 
 async def _listening(host: str | None, port: int) -> list[socket.socket]:
