@@ -1,4 +1,5 @@
-"""A cluster as ``kubectl get -o json`` prints it: objects with managedFields, owners, status and conditions.
+"""A cluster as ``kubectl get -o json`` prints it: objects with owners, status and conditions (and, as since kubectl
+1.21, without managedFields).
 
 ``plain`` leaves out what only an API server adds, so the same cluster comes as somebody would write it in manifests.
 """
@@ -15,7 +16,6 @@ START = "2026-01-01T00:00:00Z"
 CPUS = 64
 GANG = 10
 _IDS = uuid.UUID("0b0fd0a1-6d5c-4b1e-9a52-0f4b0b9a0c11")
-_MANAGERS = ("kube-controller-manager", "kubelet", "volcano-py")
 
 
 def cluster(nodes: int, pods: int, *, plain: bool = False, bound: bool = True) -> Iterator[Raw]:
@@ -73,7 +73,6 @@ def _object(
         "uid": _uid(kind, name),
         "resourceVersion": str(int(digest[:6], 16)),
         "generation": 1,
-        "managedFields": [_managed(manager, version) for manager in _MANAGERS],
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner]
@@ -92,24 +91,6 @@ def _owner(version: str, kind: str, name: str) -> Raw:
     return {
         "apiVersion": version, "kind": kind, "name": name, "uid": _uid(kind, name),
         "controller": True, "blockOwnerDeletion": True,
-    }  # fmt: skip
-
-
-def _managed(manager: str, version: str) -> Raw:
-    fields: Raw = {
-        "f:metadata": {
-            "f:annotations": {".": {}, f"f:{GROUP_NAME}": {}, "f:volcano.sh/task-spec": {}},
-            "f:labels": {".": {}, "f:volcano.sh/job-name": {}, "f:volcano.sh/task-index": {}},
-            "f:ownerReferences": {".": {}, f'k:{{"uid":"{_uid(manager, version)}"}}': {}},
-        },
-        "f:spec": {
-            'f:containers': {'k:{"name":"main"}': {".": {}, "f:image": {}, "f:name": {}, "f:resources": {".": {}}}},
-            "f:restartPolicy": {}, "f:schedulerName": {}, "f:terminationGracePeriodSeconds": {},
-        },
-    }  # fmt: skip
-    return {
-        "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": fields, "manager": manager,
-        "operation": "Update", "time": START,
     }  # fmt: skip
 
 
