@@ -1,0 +1,8 @@
+"""What every test may count on."""
+
+import signal
+
+# A shell starts programs in the background with SIGINT ignored, and they pass that on to the programs that they start,
+# so commands that tests interrupt would go on for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
