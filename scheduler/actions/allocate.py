@@ -2,7 +2,7 @@
 
 The order of turns is Volcano's: the first queue's first job is placed until it is ready, then the queue goes back into
 the order; what a job has beyond its minimum is placed a task a turn, so that queues and jobs interleave fairly. How
-tasks are placed on nodes is told in ``placing``, how jobs find their part of the network in ``domains``, what is tried
+tasks are placed on nodes is in ``placing``, how jobs find their part of the network in ``domains``, what is tried
 before a gang is given up in ``reordering``.
 """
 

@@ -219,14 +219,7 @@ def test_the_smallest_change_lets_the_job_run_and_one_unit_less_does_not(seed: i
 
 
 def first_that_waits(objects: list[Raw], configuration: Configuration) -> tuple[str, Explanation | None]:
-    for raw in objects:
-        if raw["kind"] == "PodGroup":
-            name = raw["metadata"]["name"]
-            simulation = Simulation(manifests(*copy.deepcopy(objects)), configuration, [NAME])
-            found = explain(simulation, "podgroup", "default", name)
-            if found.outlook is Outlook.WAITS:
-                return name, found
-    return "", None
+    return next(all_that_wait(objects, configuration), ("", None))
 
 
 @pytest.mark.parametrize("seed", range(24))
