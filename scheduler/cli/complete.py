@@ -35,7 +35,7 @@ def _names(kind: str, ctx: click.Context) -> list[str]:
 
     from scheduler.api import kinds
     from scheduler.cli.connection import Cluster, Connection
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     given = {name: ctx.params.get(name) for name in Connection.__dataclass_fields__}
     connection = Connection(**{name: value for name, value in given.items() if value})

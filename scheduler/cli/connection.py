@@ -17,8 +17,8 @@ from scheduler.cli.failure import Failed, Interrupted
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
-    from scheduler.cluster.kube.client import ApiClient
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.client import ApiClient
+    from scheduler.cluster.kube.transport.sources import Source
 
 T = TypeVar("T")
 Raw = dict[str, Any]
@@ -53,8 +53,8 @@ class Connection:
     async def _run(self, work: "Callable[[Cluster], Awaitable[T]]", timeout: float) -> T:
         import asyncio
 
-        from scheduler.cluster.kube.client import ApiClient
-        from scheduler.cluster.kube.credentials import Credentials, CredentialsError
+        from scheduler.cluster.kube.transport.client import ApiClient
+        from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
         from scheduler.observability.role_metrics import RoleMetrics
 
         credentials = Credentials(kubeconfig=self.kubeconfig, master=self.master, context=self.context)
@@ -158,7 +158,7 @@ class Cluster:
     async def log(self, namespace: str, pod: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
         """The log of a Pod, as many lines at a time as have arrived; to be closed by the caller."""
         from scheduler.api.kinds import POD
-        from scheduler.cluster.kube.client import ApiError, TransportError
+        from scheduler.cluster.kube.transport.client import ApiError, TransportError
 
         path = f"{_path(POD, namespace, pod)}/log"
         stream = self.client.lines(path, params, unfinished=True)
@@ -184,8 +184,8 @@ class Cluster:
         import msgspec
 
         from scheduler.cluster.faults import UNREADABLE
-        from scheduler.cluster.kube.client import JSON, MERGE_PATCH, ApiError, TransportError
-        from scheduler.cluster.kube.ratelimit import Priority
+        from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiError, TransportError
+        from scheduler.cluster.kube.transport.ratelimit import Priority
         from scheduler.cluster.nesting import decode
 
         try:
@@ -209,7 +209,7 @@ class Cluster:
 
     def _failed(self, asked: str, kind: "Kind", error: Exception) -> Failed:
         """The server's own words, then what to do."""
-        from scheduler.cluster.kube.client import ApiError
+        from scheduler.cluster.kube.transport.client import ApiError
 
         host = self.client.host
         if not isinstance(error, ApiError):
@@ -240,7 +240,7 @@ def _check(name: str) -> None:
 
 
 def _source(kind: "Kind", namespace: str) -> "Source":
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     if namespace:
         _check(namespace)

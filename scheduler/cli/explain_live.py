@@ -10,7 +10,7 @@ from scheduler.cli.failure import NOT_FOUND, Failed
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
     from scheduler.cluster.manifests import Manifest
 
 _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/component=scheduler"
@@ -41,7 +41,7 @@ def read_cluster(connection: Connection, *, configured: bool, named: bool) -> Li
 
     async def work(cluster: Cluster) -> Live:
         from scheduler.api.kinds import VCJOB
-        from scheduler.cluster.kube.sources import Source, sources
+        from scheduler.cluster.kube.transport.sources import Source, sources
 
         lists = await asyncio.gather(*(_list(cluster, source) for source in [*sources(), Source(VCJOB)]))
         text, source = await _configuration(cluster, configured)
@@ -117,7 +117,7 @@ async def _scheduler_names(cluster: Cluster) -> tuple[str, ...]:
 async def _of_the_scheduler(cluster: Cluster, kind: Any) -> list[Raw]:
     """Objects that the chart made for the scheduler, as far as one may see them."""
     from scheduler.api.names import SYSTEM_NAMESPACE
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     for namespace in ("", SYSTEM_NAMESPACE):
         try:

@@ -19,7 +19,7 @@ from scheduler.cli.text import echo
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
     from scheduler.api.objects import KubeObject
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
 T = TypeVar("T")
 Objects = dict[str, "list[Any]"]

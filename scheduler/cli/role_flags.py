@@ -15,8 +15,8 @@ from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_e
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
-    from scheduler.cluster.kube.credentials import Credentials
-    from scheduler.cluster.kube.lease import LeaseSettings
+    from scheduler.cluster.kube.process.lease import LeaseSettings
+    from scheduler.cluster.kube.transport.credentials import Credentials
 
 FAILED = 1
 BAD_CONFIGURATION = 2
@@ -50,7 +50,7 @@ class RoleFlags:
 
     def lease(self, default_name: str) -> "LeaseSettings | None":
         """The lease to hold, or None without leader election. Raises click.UsageError."""
-        from scheduler.cluster.kube.lease import LeaseSettings
+        from scheduler.cluster.kube.process.lease import LeaseSettings
 
         if not self.leader_elect_retry_period < self.leader_elect_renew_deadline < self.leader_elect_lease_duration:
             raise click.UsageError(
@@ -68,7 +68,7 @@ class RoleFlags:
         )
 
     def credentials(self) -> "Credentials":
-        from scheduler.cluster.kube.credentials import Credentials
+        from scheduler.cluster.kube.transport.credentials import Credentials
 
         return Credentials(kubeconfig=self.kubeconfig, master=self.master)
 
@@ -145,7 +145,7 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
 
 def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Run a role on an event loop of its own, and exit with its code."""
-    from scheduler.cluster.kube.credentials import CredentialsError
+    from scheduler.cluster.kube.transport.credentials import CredentialsError
 
     # What a role holds are trees of plain data by the hundred thousand, without cycles: to search them for garbage
     # every 700 allocations costs more than it ever finds.

@@ -97,8 +97,8 @@ def scheduler_command(
     Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad configuration.
     """
     from scheduler.cache import ClusterCache
-    from scheduler.cluster.kube.daemon import Daemon, Settings
-    from scheduler.cluster.kube.reload import ConfigurationFile
+    from scheduler.cluster.kube.process.reload import ConfigurationFile
+    from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
     from scheduler.framework.configuration import ConfigurationError
     from scheduler.record.cache import RecordedCache
     from scheduler.record.journal import Journal

@@ -13,8 +13,8 @@ from scheduler.cli.failure import NOT_FOUND, Failed
 from scheduler.cli.listing import Key, Objects, View, key_of, warn
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
 from scheduler.cli.text import echo
-from scheduler.cluster.kube.informer import Informer
-from scheduler.cluster.kube.sources import Source
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.observability.role_metrics import RoleMetrics
 
 T = TypeVar("T")

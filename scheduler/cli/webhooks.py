@@ -118,8 +118,8 @@ def webhooks_command(
     Exit codes: 0 stopped, 1 no way to the API server or no address to listen on, 2 bad flags or configuration.
     """
     from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, CertificateSecret, RoleSettings
-    from scheduler.cluster.kube.credentials import Credentials
-    from scheduler.cluster.kube.reload import ReloadedFile
+    from scheduler.cluster.kube.process.reload import ReloadedFile
+    from scheduler.cluster.kube.transport.credentials import Credentials
     from scheduler.controllers.job.plugins import PLUGIN_NAMES
     from scheduler.framework.configuration import ConfigurationError
     from scheduler.observability import logs

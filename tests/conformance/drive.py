@@ -24,7 +24,7 @@ import yaml
 
 from controlplane.client import ApiError
 from scheduler.api.kinds import COMMAND, KINDS, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.cluster.kube.sources import object_path
+from scheduler.cluster.kube.transport.sources import object_path
 from tests.conformance.facts import facts, key_of
 from tests.conformance.stage import Stage
 

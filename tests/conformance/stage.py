@@ -34,7 +34,7 @@ from scheduler.api.kinds import (
     VCJOB,
     Kind,
 )
-from scheduler.cluster.kube.sources import object_path
+from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import routes
 

@@ -11,7 +11,7 @@ import yaml
 from controlplane import build, manifests
 from controlplane.manifests import CHART, NAMESPACE, RELEASE, TARGET
 from controlplane.run import ControlPlane
-from scheduler.cluster.kube.sources import sources
+from scheduler.cluster.kube.transport.sources import sources
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.store import Store
 from scheduler.webhooks.configurations import ServiceReference, configuration, name_of

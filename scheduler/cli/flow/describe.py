@@ -14,7 +14,7 @@ def describe_command(flow: FlowKind) -> click.Command:
     @output_option(YAML, JSON, default=YAML)
     @connected(namespaced=True)
     def command(connection: Connection, name: str, output: str) -> None:
-        from scheduler.cluster.kube.sources import Source
+        from scheduler.cluster.kube.transport.sources import Source
 
         async def work(cluster: Cluster) -> None:
             if name:

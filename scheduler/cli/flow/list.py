@@ -20,7 +20,7 @@ def list_command(flow: FlowKind) -> click.Command:
 
 def flow_view(flow: FlowKind, namespace: str, labels: str = "") -> View[Any]:
     """All objects of the kind."""
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     kind = flow.kind
     return View((Source(kind, namespace, labels=labels),), lambda objects: objects[kind.name], flow.columns)

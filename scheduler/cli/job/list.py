@@ -49,7 +49,7 @@ _NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespa
 def list_command(connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str) -> None:
     """List vcjobs."""
     from scheduler.api.kinds import VCJOB
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     def wanted(job: "Job") -> bool:
         return (

@@ -69,7 +69,7 @@ def logs_command(
 async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[Pod]":
     """By task and index. Raises Failed if there are none."""
     from scheduler.api.kinds import POD, VCJOB
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     labels = {JOB_NAME: name, TASK_SPEC: task, TASK_INDEX: "" if index is None else str(index)}
     selector = ",".join(f"{key}={value}" for key, value in labels.items() if value)

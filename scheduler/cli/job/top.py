@@ -64,7 +64,7 @@ def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Gang]":
     """The gangs of a namespace, or of all ("")."""
     from scheduler.api.kinds import POD_GROUP, VCJOB
     from scheduler.cli.job.gang import gangs
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     now = time.time
     columns: list[Column[Gang]] = [

@@ -29,7 +29,7 @@ def view_command(connection: Connection, name: str, output: str) -> None:
     """Show a vcjob in detail, with its Events."""
     from scheduler.api.kinds import POD_GROUP, VCJOB
     from scheduler.cli.job.gang import gangs
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     async def work(cluster: Cluster) -> None:
         namespace = cluster.namespace
@@ -148,7 +148,7 @@ def _group(gang: "Gang") -> Iterator[Field]:
 async def _events_of(cluster: Cluster, namespace: str, name: str, uid: str) -> list[Raw]:
     """Of this job, not of one that had its name before."""
     from scheduler.api.kinds import EVENT, VCJOB
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     fields = f"involvedObject.kind={VCJOB.name},involvedObject.name={name}"
     found = await cluster.fetch(Source(EVENT, namespace), fields=fields)

@@ -61,7 +61,7 @@ def list_command(connection: Connection, flags: ListFlags, job: str, queue: str)
 
     from scheduler.api.kinds import POD
     from scheduler.cli.pod.state import ListedPod
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     kind = replace(POD, struct=ListedPod)
     of_jobs = f"{JOB_NAME}={job}" if job else "" if queue else JOB_NAME

@@ -40,7 +40,7 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
 def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[QueueRow]:
     """The queues that are wanted."""
     from scheduler.api.kinds import POD_GROUP, QUEUE
-    from scheduler.cluster.kube.sources import Source
+    from scheduler.cluster.kube.transport.sources import Source
 
     return View(
         (Source(QUEUE, labels=labels), Source(POD_GROUP)),

@@ -1,1 +1,3 @@
-"""A real API server: informers that feed the cache, a writer that carries decisions out, and the daemon around them."""
+"""A real API server. ``transport`` sends requests, ``watch`` brings objects in, ``write`` carries decisions out,
+``process`` is what every role has in common; ``scheduler``, ``operator`` and ``admission`` are the roles.
+"""

@@ -1,5 +1,5 @@
-"""Bindings that wait for other objects, carried out on the cluster in memory; ``cluster.kube.preparer`` is the same for
-a real one.
+"""Carries out bindings that wait for other objects, on the cluster in memory; ``cluster.kube.write.preparer`` does it
+on a real one.
 
 What is to be written is written at once; what others have to do is looked for whenever ``run`` is called.
 """

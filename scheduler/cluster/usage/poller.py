@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.kube.backoff import Backoff
+from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.usage.source import Get, Source, SourceError, open_source
 from scheduler.framework.usage_source import UsageSource
 from scheduler.observability.metrics import Metrics

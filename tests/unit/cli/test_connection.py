@@ -7,7 +7,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from scheduler.cli.main import main
-from scheduler.cluster.kube import credentials
+from scheduler.cluster.kube.transport import credentials
 from tests.unit.cli.cluster import JOBS, Cluster, write_kubeconfig
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 

@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from scheduler.cluster.faults import UNREADABLE
-from scheduler.cluster.kube.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import collection_of, configuration, kind_of, name_of
 from scheduler.webhooks.contract import Json

@@ -23,9 +23,9 @@ from scheduler.cluster.kube.admission.certificates import (
     renewed,
     to_pem,
 )
-from scheduler.cluster.kube.client import MERGE_PATCH, ApiClient, ApiError
-from scheduler.cluster.kube.ratelimit import Priority
-from scheduler.cluster.kube.sources import Source, object_path
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import Source, object_path
 
 ATTEMPTS: Final = 5
 """Writes that others may get in before."""

@@ -9,7 +9,7 @@ from scheduler.cluster.kube.admission.bundle import BundleKeeper
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, Pair
 from scheduler.cluster.kube.admission.certificates import CertificateError
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
-from scheduler.cluster.kube.client import ApiError, TransportError
+from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 
 log = structlog.get_logger(__name__)

@@ -18,15 +18,16 @@ from scheduler.cluster.kube.admission.keeper import CertificateKeeper
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.admission.view import Reader, WatchedView
-from scheduler.cluster.kube.backoff import Backoff
-from scheduler.cluster.kube.client import ApiClient
-from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.informer import Informer
-from scheduler.cluster.kube.life import alive
-from scheduler.cluster.kube.liveness import STOPPING, Liveness, Phase
-from scheduler.cluster.kube.reload import ReloadedFile
-from scheduler.cluster.kube.sources import Source
-from scheduler.cluster.kube.watching import Watching, unless
+from scheduler.cluster.kube.process.life import alive
+from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
+from scheduler.cluster.kube.process.reload import ReloadedFile
+from scheduler.cluster.kube.process.waiting import unless
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.watching import Watching
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.observability.server import Server
 from scheduler.webhooks.contract import ResourceGroup, Settings

@@ -16,9 +16,9 @@ from scheduler.api.objects import KubeObject, Namespace
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.faults import UNREADABLE
-from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.ratelimit import Priority
-from scheduler.cluster.kube.sources import object_path
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.names import dns_subdomain
 

@@ -23,12 +23,12 @@ from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.faults import UNREADABLE, fault_of
-from scheduler.cluster.kube.backoff import Backoff
-from scheduler.cluster.kube.client import ApiClient, ApiError, TransportError
-from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.informer import OVERDUE, WATCH_SECONDS, Report
 from scheduler.cluster.kube.operator.intake import Intake
-from scheduler.cluster.kube.ratelimit import Priority
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS, Report
 from scheduler.cluster.nesting import decode
 
 FIRST_RESYNC = 15.0

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import structlog
 
-from scheduler.cluster.kube.client import ApiError, TransportError
-from scheduler.cluster.kube.fence import Fenced
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.intake import Intake
 from scheduler.cluster.kube.operator.relaxed import Relaxed
 from scheduler.cluster.kube.operator.slots import Slots
+from scheduler.cluster.kube.transport.client import ApiError, TransportError
+from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics

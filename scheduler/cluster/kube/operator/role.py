@@ -7,21 +7,22 @@ from dataclasses import dataclass
 import structlog
 
 from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULED_FROM, Kind
-from scheduler.cluster.kube.client import ApiClient
-from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.events import Recorder
-from scheduler.cluster.kube.fence import Fence
-from scheduler.cluster.kube.informer import Informer
-from scheduler.cluster.kube.lanes import make_lanes
-from scheduler.cluster.kube.lease import LeaseSettings
-from scheduler.cluster.kube.life import alive, lead
-from scheduler.cluster.kube.liveness import Liveness, Phase
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
-from scheduler.cluster.kube.sources import Source
-from scheduler.cluster.kube.watching import Watching, patiently
+from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.life import alive, lead
+from scheduler.cluster.kube.process.liveness import Liveness, Phase
+from scheduler.cluster.kube.process.waiting import patiently
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.controllers.catalogue import CONFIGURATION
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.store import Key, Store

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from scheduler.api.objects import PodSpec
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.cluster.kube.client import ApiClient
-from scheduler.cluster.kube.credentials import Access
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.credentials import Access
 from scheduler.observability.metrics import Metrics
 from scheduler.observability.server import Server
 

@@ -16,20 +16,20 @@ from scheduler.api.kinds import COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.node import Nodes
 from scheduler.cache import pod_intake
-from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.damper import Damper
-from scheduler.cluster.kube.informer import Informer
-from scheduler.cluster.kube.lanes import Lanes, Urgency
 from scheduler.cluster.kube.operator.role import Operator
 from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
-from scheduler.cluster.kube.watching import Watching
+from scheduler.cluster.kube.scheduler.damper import Damper
+from scheduler.cluster.kube.transport.credentials import Credentials
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.effects import Create, Patch
 from scheduler.framework.classview import ClassView
 from scheduler.framework.session import Session
 from tests.unit.cluster.kube.fake_api import PODS, StaticCredentials, serving, until
+from tests.unit.cluster.kube.scheduler.test_daemon import World, started
 from tests.unit.cluster.kube.tables import grown, tables
-from tests.unit.cluster.kube.test_daemon import World, started
 
 OBJECTS = 40
 BOUNDED = {"_series", "_gone"}

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.kube.custom_metrics import getter
+from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.usage import SourceError, measure_once
 from scheduler.cluster.usage.custom_metrics import CustomMetrics
 from scheduler.framework.usage_source import SourceType, UsageSource

@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
-from scheduler.cluster.kube import liveness
 from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, RoleSettings
-from scheduler.cluster.kube.credentials import Credentials
-from scheduler.cluster.kube.reload import ReloadedFile
+from scheduler.cluster.kube.process import liveness
+from scheduler.cluster.kube.process.reload import ReloadedFile
+from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.webhooks.contract import Settings
 from scheduler.webhooks.resource_groups import parse_resource_groups
 from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until

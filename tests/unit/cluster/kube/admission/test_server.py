@@ -26,7 +26,7 @@ from scheduler.cluster.kube.admission.offload import SMALL, BusyError, Offload
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
 from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
-from scheduler.cluster.kube.client import ApiClient
+from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 from scheduler.webhooks.routes import Route, routes

@@ -16,7 +16,7 @@ from scheduler.cluster.kube.admission.certificate_sources import CertificateSour
 from scheduler.cluster.kube.admission.certificates import CertificateError, from_pem, renewed, to_pem
 from scheduler.cluster.kube.admission.keeper import CertificateKeeper
 from scheduler.cluster.kube.admission.tls import ServingContext
-from scheduler.cluster.kube.client import ApiClient, ApiError
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.configurations import ServiceReference, configuration
 from scheduler.webhooks.routes import routes

@@ -13,12 +13,12 @@ from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod
 from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import PodGroup, Queue
-from scheduler.cluster.kube.client import ApiClient, ApiError
-from scheduler.cluster.kube.fence import Fence
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError
+from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist

@@ -1,0 +1,265 @@
+"""Leader election by a coordination.k8s.io/v1 Lease: of several schedulers one writes, the others stand by.
+
+The lease is renewed every retry period; if that does not succeed within the renew deadline, leadership is given up
+before the lease runs out for others. ``fence`` is what keeps requests from leaving after that moment.
+
+A standby counts the lease's duration by its own clock, from the moment at which it saw the last renewal. So it looks
+several times per retry period, and wakes up when the lease runs out: a leader that was killed is followed after at most
+the duration plus the pause between two looks.
+"""
+
+import asyncio
+import random
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.fence import Fence, clock
+from scheduler.cluster.kube.transport.ratelimit import Priority
+
+LOOKS = 4
+"""Looks of a standby at the lease per retry period."""
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """Seconds, and where the Lease is."""
+
+    namespace: str
+    name: str
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    @property
+    def look_period(self) -> float:
+        """Seconds between two looks at a lease that another holds."""
+        return self.retry_period / LOOKS
+
+
+class _Spec(Wire):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(Wire):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def new_identity() -> str:
+    """Host name and a random part: unique for every process."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """``acquire``, then ``hold`` until it returns (lost) or is cancelled, then ``release``."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        settings: LeaseSettings,
+        fence: Fence,
+        identity: str,
+        *,
+        on_change: Callable[[bool], None] = lambda leading: None,
+        on_attempt: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_change``: called with whether we lead; ``on_attempt``: after each attempt to lead that failed."""
+        self._client = client
+        self._settings = settings
+        self._fence = fence
+        self._identity = identity
+        self._on_change = on_change
+        self._on_attempt = on_attempt
+        self._lease: _Lease | None = None
+        self._seen: tuple[str, float] = ("", 0.0)
+        """Resource version of another's lease, and when (by our clock) it was first seen."""
+        self._free_at = 0.0
+        """When that lease runs out."""
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
+
+    async def acquire(self) -> bool:
+        """Wait until we are the leader; whether another was before us."""
+        waited = False
+        told = ""
+        patience = self._first_patience
+        while True:
+            started = clock()
+            pause = self._settings.retry_period * random.uniform(1.0, 1.2)
+            try:
+                if await self._try(started, patience):
+                    log.info("leading", lease=self._settings.name, identity=self._identity)
+                    self._on_change(True)
+                    return waited
+                holder = (self._lease.spec.holder_identity if self._lease else None) or ""
+                text = f"held by {holder}"
+                patience = self._first_patience
+                look = self._settings.look_period * random.uniform(1.0, 1.2)
+                pause = min(look, max(0.0, self._free_at - clock())) or look
+            except (ApiError, TransportError, *UNREADABLE) as error:
+                text = str(error)
+                patience = min(self._settings.renew_deadline, 2 * patience)
+            waited = True
+            if text != told:
+                log.info("standing by", lease=f"{self._settings.namespace}/{self._settings.name}", why=text)
+                told = text
+            self._on_attempt()
+            await asyncio.sleep(pause)
+
+    async def hold(self) -> str:
+        """Renew until that fails for too long or another holds the lease; says why leadership was lost. One attempt is
+        given half of that time: it may be the connection that is dead, and the next attempt takes another."""
+        deadline = clock() + self._settings.renew_deadline
+        why = "not renewed in time"
+        while True:
+            await asyncio.sleep(max(0.0, min(self._settings.retry_period, deadline - clock())))
+            started = clock()
+            if started >= deadline:
+                break
+            try:
+                if not await self._try(started, min(deadline - started, self._settings.renew_deadline / 2)):
+                    why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
+                    break
+                deadline = started + self._settings.renew_deadline
+            except (ApiError, TransportError, *UNREADABLE) as error:
+                why = str(error)
+                log.warning("the lease could not be renewed", error=why, seconds_left=round(deadline - clock(), 1))
+        self._fence.close()
+        self._on_change(False)
+        return why
+
+    async def release(self) -> None:
+        """Let others have the lease at once. No writes follow."""
+        leading = self._fence.is_open
+        self._fence.close()
+        self._on_change(False)
+        if not leading or self._lease is None:
+            return
+        spec = self._lease.spec
+        spec.holder_identity, spec.lease_duration_seconds = "", 1
+        spec.renew_time = spec.acquire_time = _micro_time()
+        try:
+            await self._put(self._lease, 3.0)
+            log.info("lease released", lease=self._settings.name)
+        except (ApiError, TransportError, *UNREADABLE) as error:
+            log.warning("the lease could not be released", error=str(error))
+
+    @property
+    def _first_patience(self) -> float:
+        """Seconds for one look at the lease of another: a connection that went dead with the leader must not make the
+        takeover late. Where the API server is slow, later looks are given more."""
+        return min(self._settings.renew_deadline, max(1.0, self._settings.retry_period))
+
+    # --- one attempt --------------------------------------------------------------------------------------------------
+    async def _try(self, started: float, seconds: float) -> bool:
+        """Take or renew the lease once; whether it is ours then. Raises ApiError, TransportError."""
+        try:
+            async with asyncio.timeout(seconds):
+                won = await self._attempt(seconds)
+        except TimeoutError:
+            raise TransportError("no answer in time", sent=True) from None
+        if won:
+            self._fence.extend(started + self._settings.renew_deadline, started + self._settings.duration)
+        return won
+
+    async def _attempt(self, seconds: float) -> bool:
+        if self._lease is not None and self._lease.spec.holder_identity == self._identity:
+            try:
+                await self._write(self._lease, seconds)  # nobody else wrote it since: no need to look first
+                return True
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
+        try:
+            lease = await self._get(seconds)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return await self._create(seconds)
+        self._lease = lease
+        if not self._free(lease):
+            return False
+        try:
+            await self._write(lease, seconds)
+        except ApiError as error:
+            if error.status == 409:
+                return False
+            raise
+        return True
+
+    def _free(self, lease: _Lease) -> bool:
+        """Whether we hold it, nobody does, or its holder has not renewed it for its whole duration by our clock."""
+        holder = lease.spec.holder_identity
+        if not holder or holder == self._identity:
+            return True
+        version = lease.metadata.resource_version
+        if self._seen[0] != version:
+            self._seen = (version, clock())
+        self._free_at = self._seen[1] + (lease.spec.lease_duration_seconds or self._settings.duration)
+        return clock() >= self._free_at
+
+    async def _get(self, seconds: float) -> _Lease:
+        path = f"{self._path}/{self._settings.name}"
+        body = await self._client.request("GET", path, priority=Priority.CONTROL, timeout=seconds)
+        return msgspec.json.decode(body, type=_Lease)
+
+    async def _create(self, seconds: float) -> bool:
+        now = _micro_time()
+        spec = _Spec(
+            holder_identity=self._identity,
+            lease_duration_seconds=max(1, round(self._settings.duration)),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=0,
+        )
+        lease = _Lease(metadata=ObjectMeta(name=self._settings.name, namespace=self._settings.namespace), spec=spec)
+        try:
+            body = await self._client.request(
+                "POST", self._path, body=_encoded(lease), priority=Priority.CONTROL, timeout=seconds
+            )
+        except ApiError as error:
+            if error.status == 409:
+                return False
+            raise
+        self._lease = msgspec.json.decode(body, type=_Lease)
+        return True
+
+    async def _write(self, lease: _Lease, seconds: float) -> None:
+        """Put our name and the time on the lease."""
+        spec = lease.spec
+        now = _micro_time()
+        renewed = _Spec(
+            holder_identity=self._identity,
+            lease_duration_seconds=max(1, round(self._settings.duration)),
+            acquire_time=spec.acquire_time if spec.holder_identity == self._identity else now,
+            renew_time=now,
+            lease_transitions=(spec.lease_transitions or 0) + (spec.holder_identity != self._identity),
+        )
+        await self._put(_Lease(metadata=lease.metadata, spec=renewed), seconds)
+
+    async def _put(self, lease: _Lease, seconds: float) -> None:
+        path = f"{self._path}/{self._settings.name}"
+        body = await self._client.request("PUT", path, body=_encoded(lease), priority=Priority.CONTROL, timeout=seconds)
+        self._lease = msgspec.json.decode(body, type=_Lease)
+
+
+def _encoded(lease: _Lease) -> bytes:
+    fields = msgspec.to_builtins(lease)
+    return msgspec.json.encode({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **fields})
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

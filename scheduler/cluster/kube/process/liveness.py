@@ -1,0 +1,72 @@
+"""Whether a role makes progress: what ``/healthz`` answers.
+
+A role starts, stands by, leads or serves, and stops; it is always in one of these phases. Each phase has a limit: the
+seconds that may pass without progress. A process that exceeds it hangs, answers 503 with the reason, and its liveness
+probe restarts it. Stopping ends with the process, so nothing counts as progress there: a process that lost the lease
+and does not exit is restarted too.
+"""
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from scheduler.cluster.kube.transport.fence import Fence
+
+STUCK: Final = 120.0
+"""Seconds without progress in any phase but the last."""
+STOPPING: Final = 30.0
+"""Seconds from the beginning to the end of stopping."""
+EXPIRED: Final = 10.0
+"""Seconds after which a leader whose lease ran out should have noticed."""
+
+
+class Phase(StrEnum):
+    """What a role is doing."""
+
+    STARTING = "starting"
+    STANDING_BY = "standing by"
+    LEADING = "leading"
+    SERVING = "serving"
+    STOPPING = "stopping"
+
+
+class Liveness:
+    """For one event loop. The phase is ``STARTING`` at first, and ``STOPPING`` is never left."""
+
+    def __init__(
+        self,
+        fence: Fence | None = None,
+        *,
+        stopping: float = STOPPING,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``fence``: of a role with leader election; ``stopping``: seconds from the beginning to the end of that."""
+        self.phase = Phase.STARTING
+        self._fence = fence
+        self._stopping = stopping
+        self._now = now
+        self._at = now()
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins."""
+        if self.phase is not Phase.STOPPING:
+            self.phase = phase
+            self._at = self._now()
+
+    def progress(self) -> None:
+        """The role got on with what it is doing."""
+        if self.phase is not Phase.STOPPING:
+            self._at = self._now()
+
+    def problem(self) -> str:
+        """Why the process should be restarted, or ""."""
+        silent = self._now() - self._at
+        if self.phase is Phase.STOPPING:
+            return f"stopping for {silent:.0f} s (limit {self._stopping:.0f} s)" if silent > self._stopping else ""
+        if silent > STUCK:
+            return f"{self.phase}: no progress for {silent:.0f} s (limit {STUCK:.0f} s)"
+        expired = self._fence.expired() if self._fence is not None and self.phase is Phase.LEADING else 0.0
+        if expired > EXPIRED:
+            return f"leading without a lease: it was not renewed in time, {expired:.0f} s ago (limit {EXPIRED:.0f} s)"
+        return ""

@@ -1,0 +1,1 @@
+"""The scheduler role: cycles over what is watched, and their decisions written."""

@@ -1,0 +1,49 @@
+"""The Queues that have to exist: ``root`` above all others, and the one for PodGroups that name none."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from scheduler.api.kinds import QUEUE
+from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.scheduling import Queue
+from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.fence import Fence, Fenced
+from scheduler.cluster.kube.transport.ratelimit import Priority
+
+log = structlog.get_logger(__name__)
+
+
+async def ensure_queues(client: ApiClient, default_queue: str, fence: Fence, made: Callable[[Queue], None]) -> None:
+    """Make the Queues where they lack; tries until it has worked or may not write any more. ``made`` is given each."""
+    await asyncio.gather(
+        _ensure(client, ROOT_QUEUE, fence, made, reclaimable=False),
+        _ensure(client, default_queue, fence, made, reclaimable=True),
+    )
+
+
+async def _ensure(
+    client: ApiClient, name: str, fence: Fence, made: Callable[[Queue], None], *, reclaimable: bool
+) -> None:
+    spec = {"weight": 1, "reclaimable": reclaimable}
+    queue = {"apiVersion": QUEUE.api_version, "kind": QUEUE.name, "metadata": {"name": name}, "spec": spec}
+    backoff = Backoff(1.0, 60.0)
+    while True:
+        try:
+            answer = await client.request(
+                "POST", QUEUE.path, body=msgspec.json.encode(queue), priority=Priority.STATUS, fence=fence
+            )
+            made(msgspec.json.decode(answer, type=Queue))
+            log.info("queue made", queue=name)
+            return
+        except Fenced:
+            return
+        except (ApiError, TransportError, *UNREADABLE) as error:
+            if isinstance(error, ApiError) and error.status == 409:
+                return
+            log.warning("a queue could not be made", queue=name, error=str(error))
+        await asyncio.sleep(backoff.next())

@@ -1,0 +1,21 @@
+"""Custom metrics asked of the API server, for those that speak to it by nothing but a path."""
+
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.usage.custom_metrics import Get
+from scheduler.cluster.usage.web import NotSupportedError, SourceError
+
+
+def getter(client: ApiClient) -> Get:
+    """GET a path of the API server."""
+
+    async def get(path: str) -> bytes:
+        try:
+            return await client.request("GET", path, priority=Priority.READ)
+        except ApiError as error:
+            kind = NotSupportedError if error.status == 404 else SourceError
+            raise kind(f"{path}: {error}") from None
+        except TransportError as error:
+            raise SourceError(str(error)) from None
+
+    return get

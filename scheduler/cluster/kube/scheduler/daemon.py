@@ -1,0 +1,354 @@
+"""The scheduler as a long-running process on a real cluster.
+
+It wires the parts together (informers, cache, leader election, cycles, writer), runs cycles while it leads (``pace``
+tells when), and ends in good order. Decisions are made on another thread, so that watches and the lease go on
+meanwhile; the cache and the writer belong to the event loop.
+"""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from scheduler.api.decisions import Decisions
+from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, SHOWN
+from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
+from scheduler.api.reasons import Malformed
+from scheduler.api.signing import SigningKey
+from scheduler.api.snapshot import Snapshot
+from scheduler.api.usage import NodeUsage
+from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.life import alive, lead
+from scheduler.cluster.kube.process.liveness import Liveness, Phase
+from scheduler.cluster.kube.process.reload import ConfigurationFile
+from scheduler.cluster.kube.process.waiting import patiently, unless
+from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
+from scheduler.cluster.kube.scheduler.custom_metrics import getter
+from scheduler.cluster.kube.scheduler.damper import Damper
+from scheduler.cluster.kube.scheduler.pace import Nodes as PaceNodes
+from scheduler.cluster.kube.scheduler.pace import Pace
+from scheduler.cluster.kube.scheduler.report import CycleReport
+from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
+from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.transport.sources import Source, sources
+from scheduler.cluster.kube.watch.informer import Informer, Keeper, Sink
+from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.lanes import make_lanes
+from scheduler.cluster.kube.write.placements import Cache as WriterCache
+from scheduler.cluster.kube.write.signing_key import SharedKey
+from scheduler.cluster.kube.write.writer import Writer
+from scheduler.cluster.outside import HttpOutside
+from scheduler.cluster.usage import UsagePoller
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.intake import intake_of
+from scheduler.framework.outside import Outside
+from scheduler.observability.metrics import Metrics
+from scheduler.observability.server import Server
+
+IDLE_CYCLE = 5.0
+"""Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
+TIDY = 30.0
+"""Seconds between two times that a standby tidies its cache up."""
+FLUSH = 10.0
+"""Seconds given to writes in flight when stopping."""
+PREPARATION = 3.0
+"""Seconds given to the making of the default Queues, and to the first word on the load of nodes, before the first
+cycle; both go on after that."""
+log = structlog.get_logger(__name__)
+
+
+class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
+    """What the daemon needs of the cache."""
+
+    @property
+    def version(self) -> int: ...
+
+    def tidy(self) -> None: ...
+
+    def snapshot(self, now: float) -> Snapshot: ...
+
+    def assume(self, decisions: Decisions) -> None: ...
+
+    def take_malformed(self) -> list[Malformed]: ...
+
+    def node_names(self) -> list[str]: ...
+
+    def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
+
+    def attune(self, configuration: Configuration) -> None: ...
+
+    def trust(self, key: SigningKey) -> None: ...
+
+    def guard(self, key: SigningKey, now: float) -> None: ...
+
+
+class Sessions(Protocol):
+    """Whoever records sessions."""
+
+    def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
+
+    def overhearing(self, outside: Outside) -> Outside: ...
+
+    def decided(self, decisions: Decisions) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the daemon runs; seconds where times are meant."""
+
+    scheduler_names: tuple[str, ...]
+    schedule_period: float = 1.0
+    default_queue: str = DEFAULT_QUEUE
+    lease: LeaseSettings | None = None
+    """None: no leader election."""
+    qps: float = 2000
+    burst: int = 2000
+    bind_workers: int = 64
+    percentage_nodes: int = 100
+    """Per cent of the nodes among which enough feasible ones are looked for; 0: fewer the more nodes there are."""
+    minimum_nodes: int = 100
+    csi_storage: bool = True
+    """Watch what CSI drivers say of the storage that is left."""
+    signing_key_namespace: str = SYSTEM_NAMESPACE
+    signing_key_secret: str = ""
+    """Name of the Secret with the key that signs what is decided; "": there is none."""
+    metrics_address: str = ""
+    health_address: str = ""
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last cycle, as far as it matters for leaving the next one out."""
+
+    version: int = -1
+    idle: bool = False
+    at: float = field(default_factory=time.monotonic)
+
+
+class Daemon:
+    """One scheduler process. ``run`` once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        configuration: ConfigurationFile,
+        cache: Cache,
+        credentials: CredentialSource,
+        metrics: Metrics | None = None,
+        sessions: Sessions | None = None,
+    ) -> None:
+        """``sessions`` is told of every session, to record them."""
+        self._settings = settings
+        self._sessions = sessions
+        self._configuration = configuration
+        self._cache = cache
+        self._metrics = metrics or Metrics()
+        self._fence = Fence()
+        self._liveness = Liveness(self._fence)
+        self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
+        self._lanes = make_lanes(settings.bind_workers)
+        name = settings.scheduler_names[0]
+        self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
+        self._report = CycleReport(self._metrics, self._recorder)
+        self._signing = SharedKey(self._client, settings.signing_key_namespace, settings.signing_key_secret)
+        self._writer = Writer(
+            self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
+        )
+        self._watching = Watching(
+            [
+                Informer(self._client, source, cache, self._recorder.malformed, self._metrics, keeper=cache)
+                for source in sources(csi_storage=settings.csi_storage)
+            ]
+        )
+        self._wanted = Watching([])
+        """ConfigMaps that plugins want. Nobody waits long for them: the right to read them may be missing."""
+        self._wanted_maps: set[tuple[str, str]] = set()
+        self._http = HttpOutside()
+        self._outside: Outside = self._http if sessions is None else sessions.overhearing(self._http)
+        self._listing: list[asyncio.Task[bool]] = []
+        """Objects are listed again because a new configuration shows them to other programs."""
+        self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
+        self._stop = asyncio.Event()
+        self._pace = Pace(settings.schedule_period, cache)
+        self._last = _Last()
+        self._damper = Damper()
+        self.server = Server(
+            self._metrics,
+            self._liveness.problem,
+            metrics_address=settings.metrics_address,
+            health_address=settings.health_address,
+        )
+
+    def stop(self) -> None:
+        """Begin to stop: no new cycle, finish what is in flight, release the lease."""
+        self._liveness.enter(Phase.STOPPING)
+        self._stop.set()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+    async def run(self) -> int:
+        """Schedule until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
+        async with alive(self._client, self.server, self.stop, schedulers=", ".join(self._settings.scheduler_names)):
+            try:
+                self._cache.attune(self._configuration.current)
+                await patiently(self._stop, self._signing.load, self._liveness.progress)
+                self._cache.trust(self._signing.key)
+                self._watching.start()
+                if not await self._watching.synced(self._stop, self._liveness.progress):
+                    return 0
+                return await self._lead()
+            finally:
+                for listing in self._listing:
+                    listing.cancel()
+                await asyncio.gather(*self._listing, return_exceptions=True)
+                await self._usage.close()
+                await asyncio.to_thread(self._http.close)
+                await self._watching.close()
+                await self._wanted.close()
+                await self._writer.close()
+                await self._lanes.close()
+
+    async def _lead(self) -> int:
+        lease = self._settings.lease
+        tidying = asyncio.create_task(self._tidy())
+        try:
+            return await lead(self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._work)
+        finally:
+            tidying.cancel()
+            await asyncio.gather(tidying, return_exceptions=True)
+
+    async def _tidy(self) -> None:
+        """Keep the cache from growing until sessions do."""
+        while self._liveness.phase is Phase.STANDING_BY:
+            self._cache.tidy()
+            await asyncio.sleep(TIDY)
+
+    async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
+        """Schedule as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
+        made = functools.partial(self._cache.upsert, "Queue")
+        self._usage.follow(self._configuration.current.metrics)
+        preparations = (
+            asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made)),
+            asyncio.create_task(self._usage.first_answer()),
+            asyncio.create_task(self._sign()),
+        )
+        try:
+            if waited and not await self._watching.catch_up((POD, POD_GROUP), self._stop):
+                return
+            await asyncio.wait(preparations, timeout=PREPARATION)
+            await self._watch_wanted()
+            self._cache.guard(self._signing.key, time.time())
+            await self._schedule(lost)
+            if not lost.done():
+                log.info("stopping", flushed=await self._writer.flush(FLUSH))
+        finally:
+            for task in preparations:
+                task.cancel()
+            await asyncio.gather(*preparations, return_exceptions=True)
+
+    async def _sign(self) -> None:
+        """Every binding is signed from now on."""
+        await self._signing.begin(self._fence)
+        self._cache.trust(self._signing.key)
+
+    # --- cycles -------------------------------------------------------------------------------------------------------
+    async def _schedule(self, lost: "asyncio.Task[str]") -> None:
+        """Cycle after cycle, until stopped or no longer the leader."""
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            log.info("Open Session: the first of this process")
+            while not (self._stop.is_set() or lost.done()):
+                await self._turn_once()
+                self._liveness.progress()
+                await self._pace.rest((stopping, lost))
+        finally:
+            stopping.cancel()
+
+    async def _turn_once(self) -> None:
+        for problem in self._cache.take_malformed():
+            self._recorder.malformed(problem)
+        if self._writer.overloaded:
+            return
+        try:
+            if self._configuration.poll(self._metrics):
+                self._last.version = -1
+                self._follow(self._configuration.current)
+                await self._watch_wanted()
+            if self._nothing_to_do():
+                self._metrics.cycles_skipped.inc()
+                return
+            version = self._cache.version
+            self._cache.attune(self._configuration.current)
+            snapshot = self._cache.snapshot(time.time())
+            configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
+            if self._sessions is not None:
+                self._sessions.opened(snapshot, configuration, limit)
+            outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
+            if self._sessions is not None:
+                self._sessions.decided(outcome.decisions)
+        except Exception:
+            self._metrics.cycle_errors.inc()
+            log.exception("a cycle failed; nothing was decided")
+            return
+        if not self._fence.is_open:
+            log.warning("decisions dropped: no longer the leader")
+            return
+        self._damper.damp(outcome.decisions, time.monotonic())
+        self._carry_out(outcome)
+        self._pace.held(outcome)
+        self._last = _Last(version, not outcome.decisions)
+        outcome.session.release()
+
+    async def _watch_wanted(self) -> None:
+        """Watch the ConfigMaps that plugins of the configuration want, those that are not watched yet."""
+        wanted = intake_of(self._configuration.current, {}).config_maps - self._wanted_maps
+        self._wanted_maps |= wanted
+        for namespace, name in sorted(wanted):
+            source = Source(CONFIG_MAP, namespace, name=name)
+            self._wanted.add(Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics))
+        if wanted:
+            with contextlib.suppress(TimeoutError):
+                await unless(self._stop, self._wanted.listed(), timeout=PREPARATION)
+
+    def _follow(self, configuration: Configuration) -> None:
+        """A new configuration is in force."""
+        self._usage.follow(configuration.metrics)
+        kept = self._cache.wants_original(POD.name)
+        self._cache.attune(configuration)
+        if self._cache.wants_original(POD.name) and not kept:
+            self._listing.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
+
+    def _nothing_to_do(self) -> bool:
+        """The last cycle decided nothing, and nothing has changed since it began."""
+        last = self._last
+        return last.idle and last.version == self._cache.version and time.monotonic() - last.at < IDLE_CYCLE
+
+    def _nodes_limit(self, snapshot: Snapshot) -> int:
+        return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
+
+    def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
+        """One cycle, on a thread of its own."""
+        outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
+        self._report.add_up(outcome, snapshot.now)
+        return outcome
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        decisions = outcome.decisions
+        self._writer.submit(decisions)
+        self._cache.assume(decisions)
+        self._report.tell(outcome)
+
+
+def nodes_to_find(nodes: int, percentage: int, minimum: int) -> int:
+    """How many feasible nodes are enough for a task; 0: look at all. ``percentage`` 0 adapts to the number of nodes."""
+    if percentage >= 100 or nodes <= minimum:
+        return 0
+    if percentage <= 0:
+        percentage = max(5, 50 - nodes // 125)
+    return max(minimum, nodes * percentage // 100)

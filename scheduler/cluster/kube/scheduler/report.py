@@ -1,0 +1,87 @@
+"""What is told of cycles: figures and times in metrics, a line in the log, and what plugins set aside in Events."""
+
+import time
+
+import structlog
+
+from scheduler.actions.gang_preempt import GangPreempt
+from scheduler.actions.preempt import Preempt
+from scheduler.api.names import REASON_NOT_ENOUGH_RESOURCES
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.kube.write.events import Recorder
+from scheduler.framework.cycle import Outcome
+from scheduler.observability.metrics import Metrics
+from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
+
+_PREEMPTIONS = frozenset({Preempt.name, GangPreempt.name})
+log = structlog.get_logger(__name__)
+
+
+class CycleReport:
+    """Of one scheduler."""
+
+    def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
+        self._metrics = metrics
+        self._recorder = recorder
+        self._complained: frozenset[Malformed] = frozenset()
+        self._problems: tuple[str, ...] = ()
+
+    def add_up(self, outcome: Outcome, now: float) -> None:
+        """What the session leaves behind: before the next one changes it, on whatever thread. ``now``: its time."""
+        bound = {bind.task.job for bind in outcome.decisions.binds}
+        session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
+        metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
+        metrics.shares.update(figures, session.queues, session.dimensions)
+        metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
+
+    def tell(self, outcome: Outcome) -> None:
+        """A cycle has ended, and its decisions are being carried out."""
+        self._complain(outcome)
+        self._measure(outcome)
+        decisions = outcome.decisions
+        if decisions:
+            log.info(
+                "cycle",
+                binds=len(decisions.binds),
+                evictions=len(decisions.evictions),
+                statuses=len(decisions.pod_groups) + len(decisions.pods) + len(decisions.queues),
+                events=len(decisions.events),
+                milliseconds=round(outcome.seconds * 1000, 1),
+            )
+
+    def _complain(self, outcome: Outcome) -> None:
+        """Of what plugins set aside, and of wrong arguments: once, not every cycle."""
+        malformed = frozenset(outcome.malformed)
+        for problem in sorted(malformed - self._complained, key=lambda p: (p.kind, p.namespace, p.name, p.field)):
+            self._recorder.malformed(problem)
+        self._complained = malformed
+        problems = tuple(outcome.session.problems)
+        if problems != self._problems:
+            for text in problems:
+                log.warning("a plugin or action has a problem", problem=text)
+        self._problems = problems
+
+    def _measure(self, outcome: Outcome) -> None:
+        decisions, metrics, jobs = outcome.decisions, self._metrics, outcome.session.jobs
+        metrics.cycle(
+            seconds=outcome.seconds,
+            opening=outcome.open_seconds,
+            actions=outcome.action_seconds,
+            plugins=outcome.session.open_seconds,
+        )
+        metrics.schedule_attempts.labels("scheduled").inc(len(decisions.binds))
+        metrics.schedule_attempts.labels("unschedulable").inc(len(decisions.pods))
+        metrics.unscheduled_jobs.set(sum(1 for job in jobs.values() if job.fit_errors or job.refusals))
+        unready = (
+            job.name for job in jobs.values() for c in job.new_conditions if c.reason == REASON_NOT_ENOUGH_RESOURCES
+        )
+        metrics.attempts.count(decisions.preemption_attempts, unready, (job.name for job in jobs.values()))
+        preempted = sum(eviction.reason in _PREEMPTIONS for eviction in decisions.evictions)
+        if preempted:
+            metrics.victims.set(preempted)
+        for action, number in decisions.eviction_transactions.items():
+            metrics.eviction_transactions.labels(action).inc(number)
+        now = time.time()
+        for key in {bind.task.job for bind in decisions.binds}:
+            if (job := jobs.get(key)) is not None:
+                metrics.job_bound(now - job.creation)

@@ -1,0 +1,1 @@
+"""Requests to the API server: credentials, rate limit, fence, pauses between attempts, and the paths of objects."""

@@ -1,0 +1,312 @@
+"""Calls to the API server: authenticated, rate-limited by class, fenced by the lease, counted.
+
+Bodies go in and out as bytes; what they mean is known to the callers. Retrying is theirs as well, because only they
+know what a lost answer means.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Final, Protocol
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+import structlog
+from yarl import URL
+
+from scheduler import __version__
+from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
+from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.observability.role_metrics import RoleMetrics
+
+JSON: Final = "application/json"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_TOKEN_SECONDS: Final = 30.0
+_RELOAD_SECONDS: Final = 5.0
+log = structlog.get_logger(__name__)
+
+
+class ApiError(Exception):
+    """The API server said no."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        """CamelCase word of the answer (``NotFound``), or ""."""
+        self.message = message
+        self.retry_after = retry_after
+        """Seconds the server wants us to wait, or None."""
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _TRANSIENT
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether a write may have come about all the same (the server gave up waiting for its own store)."""
+        return self.status in (408, 500, 502, 504)
+
+
+class TransportError(Exception):
+    """There was no answer."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """Whether the request may have reached the server."""
+
+
+class CredentialSource(Protocol):
+    """What ``Credentials`` offers; both calls may block and run on another thread."""
+
+    def load(self) -> Access: ...
+
+    def authorization(self) -> str: ...
+
+
+class _Status(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class ApiClient:
+    """One API server. Belongs to one event loop; ``start`` first, ``close`` last."""
+
+    def __init__(
+        self,
+        credentials: CredentialSource,
+        metrics: RoleMetrics,
+        *,
+        qps: float = 2000,
+        burst: int = 2000,
+        timeout: float = 30.0,
+    ) -> None:
+        """``timeout``: seconds for a request from its sending to its whole answer."""
+        self._credentials = credentials
+        self._metrics = metrics
+        self._limiter = RateLimiter(qps, burst)
+        self._timeout = timeout
+        self._access = Access("", None, None, None)
+        self._session: aiohttp.ClientSession | None = None
+        self._authorization = ""
+        self._authorized = -_TOKEN_SECONDS
+        self._loaded = 0.0
+        self._lock = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Load credentials. Raises CredentialsError."""
+        self._access = await asyncio.to_thread(self._credentials.load)
+        self._loaded = time.monotonic()
+        # One connection per request in flight; how many there are is limited by those who call.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+            headers={
+                "Accept": JSON,
+                "Accept-Encoding": "identity",
+                "User-Agent": f"volcano-py/{__version__}",
+            },
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def host(self) -> str:
+        return self._access.host
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        priority: Priority,
+        body: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout: float | None = None,
+        fence: Fence | None = None,
+    ) -> bytes:
+        """The body of a successful answer. Raises ApiError, TransportError, and Fenced before anything is sent."""
+        await self._limiter.acquire(priority)
+        for again in (False, True):
+            headers = await self._headers()
+            headers["Accept"] = accept
+            if body is not None:
+                headers["Content-Type"] = content_type
+            seconds = self._timeout if timeout is None else timeout
+            if fence is not None:
+                seconds = min(seconds, fence.check())
+            status, retry_after, answer = await self._send(method, path, params, body, headers, seconds, priority)
+            if status == 401 and not again:
+                await self._renew_credentials()
+                continue
+            if status >= 400:
+                raise _error(status, retry_after, answer)
+            return answer
+        raise AssertionError("unreachable")
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: dict[str, str],
+        seconds: float,
+        priority: Priority,
+    ) -> tuple[int, str | None, bytes]:
+        code = "error"
+        try:
+            async with self._open_session().request(
+                method,
+                self._url(path, params),
+                data=body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9),
+                ssl=self._access.tls or True,
+                server_hostname=self._access.server_name,
+                proxy=self._access.proxy,
+                allow_redirects=False,
+            ) as response:
+                answer = await response.read()
+                code = str(response.status)
+                return response.status, response.headers.get("Retry-After"), answer
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error, aiohttp.ClientSSLError):  # the server may have a certificate of another authority now
+                await self._renew_credentials()
+            raise TransportError(f"{method} {path}: {error}", sent=False) from None
+        except TimeoutError:
+            raise TransportError(f"{method} {path}: no answer within {seconds:.1f} s", sent=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{method} {path}: {str(error) or type(error).__name__}", sent=True) from None
+        finally:
+            self._metrics.api_requests.labels(priority.label, code).inc()
+
+    async def lines(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        longest: float | None = None,
+        unfinished: bool = False,
+    ) -> AsyncIterator[list[bytes]]:
+        """The lines of a streamed answer, as many at a time as have arrived.
+
+        Streams are few and are not rate-limited: a watch that ended must not wait behind bindings to go on.
+        ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line that
+        no newline ends is handed out as well; of a watch, it is a torn one. Ends when the server ends it. Raises
+        ApiError, TransportError. To be closed by the caller (``aclosing``).
+        """
+        code = "error"
+        try:
+            async with self._open_session().get(
+                self._url(path, params),
+                headers=await self._headers(),
+                timeout=aiohttp.ClientTimeout(total=longest, sock_connect=10),
+                ssl=self._access.tls or True,
+                server_hostname=self._access.server_name,
+                proxy=self._access.proxy,
+                allow_redirects=False,
+            ) as response:
+                code = str(response.status)
+                if response.status >= 400:
+                    if response.status == 401:
+                        await self._renew_credentials()
+                    raise _error(response.status, response.headers.get("Retry-After"), await response.read())
+                rest = b""
+                async for chunk in response.content.iter_any():
+                    found = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                    rest = found.pop()
+                    if found:
+                        yield found
+                if rest and unfinished:
+                    yield [rest]
+        except aiohttp.ClientSSLError as error:
+            await self._renew_credentials()
+            raise TransportError(f"watch {path}: {error}", sent=False) from None
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TransportError(f"watch {path}: {error}", sent=False) from None
+        except TimeoutError:
+            raise TransportError(f"watch {path}: the server did not end it within {longest:.0f} s", sent=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"watch {path}: {str(error) or type(error).__name__}", sent=True) from None
+        finally:
+            self._metrics.api_requests.labels("watch", code).inc()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise TransportError("the client is closed", sent=False)
+        return self._session
+
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        query = f"?{urlencode(params)}" if params else ""
+        return _parsed(f"{self._access.host}{path}{query}")
+
+    # --- credentials --------------------------------------------------------------------------------------------------
+    async def _headers(self) -> dict[str, str]:
+        if time.monotonic() - self._authorized >= _TOKEN_SECONDS:
+            async with self._lock:
+                if time.monotonic() - self._authorized >= _TOKEN_SECONDS:
+                    await self._refresh()
+        return {"Authorization": self._authorization} if self._authorization else {}
+
+    async def _refresh(self) -> None:
+        try:
+            self._authorization = await asyncio.to_thread(self._credentials.authorization)
+        except Exception as error:  # a token file in the midst of a swap, a plugin that failed: the old one may do
+            log.warning("the token could not be refreshed", error=str(error))
+        self._authorized = time.monotonic()
+
+    async def _renew_credentials(self) -> None:
+        """The server does not know us, or we not the server (any more): read everything anew, not too often."""
+        async with self._lock:
+            if time.monotonic() - self._loaded < _RELOAD_SECONDS:
+                return
+            self._loaded = time.monotonic()
+            try:
+                self._access = await asyncio.to_thread(self._credentials.load)
+            except CredentialsError as error:
+                log.warning("credentials could not be read again", error=str(error))
+            await self._refresh()
+
+
+@lru_cache(256)
+def _parsed(text: str) -> URL:
+    """Parsing costs as much as sending; whoever creates many objects sends them to one place."""
+    return URL(text, encoded=True)
+
+
+def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:
+    try:
+        answer = msgspec.json.decode(body, type=_Status)
+    except UNREADABLE:
+        answer = _Status("", body[:300].decode("utf-8", "replace").strip())
+    return ApiError(status, answer.reason, answer.message, _seconds(retry_after))
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """A Retry-After header in seconds: a number or a date."""
+    if not retry_after:
+        return None
+    try:
+        return min(max(0.0, float(retry_after)), 300.0)
+    except ValueError:
+        pass
+    try:
+        return min(max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time()), 300.0)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""Objects in: lists and watches."""

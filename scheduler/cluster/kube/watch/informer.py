@@ -1,0 +1,364 @@
+"""List and watch one kind of object and keep the cache informed.
+
+A list gives the state at one resource version, the watch goes on from there; a broken watch is resumed where it ended,
+and only a version too old for the server costs another list. Whether a watch lags is found out without one. Objects are
+decoded one by one, so one that cannot be read is set aside (the last version that could be read stays in force) and all
+others go on.
+
+A connection can be open and yet deliver nothing, when a load balancer or a firewall has forgotten it. Bookmarks do not
+show that in time: API servers send them about once a minute, and promise no interval at all. What they do promise is to
+end a watch after ``timeoutSeconds``. So each watch is asked for by the minute or less, and one that has not ended a
+little later is dead. Resuming is cheap: one request per watch and ``WATCH_SECONDS`` on a connection that is kept, no
+list, for a bookmark comes two seconds before the end and carries a version that the server still has. TCP keepalive
+would cost nothing, but it only shows that the next hop is alive.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from scheduler.api.decisions import ObjectRef
+from scheduler.api.kinds import OPTIONAL
+from scheduler.api.objects import KubeObject
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.faults import UNREADABLE, fault_of
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads, pages_of_objects
+from scheduler.cluster.nesting import decode
+from scheduler.observability.role_metrics import RoleMetrics
+
+PAGE = 2000
+"""Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
+WATCH_SECONDS = (40, 45)
+"""For how long a watch is asked for; spread, so that not all watches of all clients end together."""
+OVERDUE = 10.0
+"""Seconds after the end that was asked for at which a watch is taken for dead. So that is noticed within 60 s."""
+LAG = 1.0
+"""Seconds that a watch is given to come to what a list has shown."""
+GLANCE = 0.01
+"""Seconds between two looks whether it has."""
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+Key = tuple[str, str]
+Report = Callable[[Malformed, ObjectRef], None]
+
+
+class Sink(Protocol):
+    """Who is kept informed."""
+
+    def upsert(self, kind: str, obj: KubeObject) -> None: ...
+
+    def delete(self, kind: str, namespace: str, name: str) -> None: ...
+
+
+class Keeper(Protocol):
+    """Who keeps objects as they were written."""
+
+    def wants_original(self, kind: str) -> bool: ...
+
+    def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None: ...
+
+
+class _Event(msgspec.Struct, Generic[T]):
+    type: str
+    object: T
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+class Informer:
+    """One source. ``run`` until cancelled; ``synced`` is set once the first list is in the cache."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        source: Source,
+        sink: Sink,
+        report: Report,
+        metrics: RoleMetrics,
+        *,
+        page: int = PAGE,
+        backoff: Backoff | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """``report`` is told of objects that could not be read."""
+        struct = source.kind.struct
+        if struct is None:
+            raise ValueError(f"{source.kind.name} has no struct to decode into")
+        self.source = source
+        self.synced = asyncio.Event()
+        self._client = client
+        self._sink = sink
+        self._report = report
+        self._metrics = metrics
+        self._page = page
+        self._backoff = backoff or Backoff(0.5, 30.0)
+        self._keeper = keeper
+        self._decoder = msgspec.json.Decoder(struct)
+        self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
+        self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
+        self._version = ""
+        self._seen: dict[Key, str] = {}
+        """The latest version of every object, of one that could not be read as well."""
+        self._told: dict[Key, str] = {}
+        self.problem = ""
+        """Why the last attempt failed, or ""; for people who wait for ``synced``."""
+
+    async def run(self) -> None:
+        """List, watch, and never give up."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                    self.synced.set()
+                await self._watch()
+                self._succeeded()
+            except GoneError as gone:
+                log.info("listing again", source=str(self.source), why=str(gone))
+                self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
+                self._version = ""
+                await asyncio.sleep(self._backoff.next())
+            except (ApiError, TransportError, *UNREADABLE) as error:
+                await self._failed(error)
+            except Exception as error:  # without its watch, a role would decide on old data for ever
+                log.exception("a watch failed", source=str(self.source))
+                await self._failed(error)
+
+    def forget_version(self) -> None:
+        """Have the next ``run`` begin with a list."""
+        self._version = ""
+        self.synced.clear()
+
+    def _succeeded(self) -> None:
+        self._backoff.reset()
+        self.problem = ""
+
+    async def _failed(self, error: Exception) -> None:
+        text = str(error)
+        if isinstance(error, ApiError) and error.status == 404:
+            kind = self.source.kind
+            text = f"the API server does not serve {kind.api_version} {kind.plural}: is the CRD installed?"
+            if kind in OPTIONAL:  # there are none, until the definition is installed
+                self.synced.set()
+        elif isinstance(error, ApiError) and error.status == 403:
+            text = f"not allowed: {error.message}"
+        self._metrics.watch_restarts.labels(self.source.kind.name, "error").inc()
+        seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        if text != self.problem:
+            log.warning("cannot watch", source=str(self.source), error=text, synced=self.synced.is_set())
+        self.problem = text
+        await asyncio.sleep(seconds)
+
+    # --- list ---------------------------------------------------------------------------------------------------------
+    async def _list(self) -> None:
+        """One consistent state, page by page, into the cache."""
+        found: list[tuple[Key, KubeObject | None, msgspec.Raw]] = []
+        try:
+            async for page in pages_of_objects(self._client, self.source, self._page):
+                found += [(*self._read(raw), raw) for raw in page.items or ()]
+        except GoneError:
+            found = []
+            async for page in pages_of_objects(self._client, self.source, 0):
+                found += [(*self._read(raw), raw) for raw in page.items or ()]
+        present = {key for key, _, _ in found}
+        for namespace, name in self._seen.keys() - present:
+            self._delete((namespace, name))
+        for key, obj, raw in found:
+            if obj is not None:
+                self._upsert(key, obj)
+                if self._keeping:
+                    self._keep(key, raw)
+        self._version = page.metadata.resource_version
+        log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
+
+    async def catch_up(self) -> bool:
+        """Wait until the watch has come to all there is now. False where that cannot be told, or takes too long.
+
+        Versions are compared with those of a list of metadata, which costs a fraction of a whole one.
+        """
+        there: dict[Key, str] = {}
+        version = ""
+        try:
+            async for page in pages_of_heads(self._client, self.source, self._page):
+                version = page.metadata.resource_version
+                if _reached(self._version, version):
+                    return True
+                for meta in (item.metadata for item in page.items or ()):
+                    if meta.name.startswith(self.source.name_prefix):
+                        there[meta.namespace, meta.name] = meta.resource_version
+        except (GoneError, ApiError, TransportError, *UNREADABLE) as error:
+            log.info("not known whether a watch is up to date", source=str(self.source), why=str(error))
+            return False
+        clock = asyncio.get_running_loop().time
+        end = clock() + LAG
+        while not (_reached(self._version, version) or self._has_seen(there)):
+            if clock() >= end:
+                return False
+            await asyncio.sleep(GLANCE)
+        return True
+
+    def _has_seen(self, there: dict[Key, str]) -> bool:
+        """Whether these objects are known in these versions or later ones, and no others."""
+        return self._seen.keys() == there.keys() and all(_reached(self._seen[key], v) for key, v in there.items())
+
+    def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
+        """An object and its key; None in place of one that cannot be read."""
+        try:
+            obj: KubeObject = decode(self._decoder, raw)
+        except UNREADABLE as error:
+            return self._set_aside(raw, error), None
+        return (obj.metadata.namespace, obj.metadata.name), obj
+
+    # --- watch --------------------------------------------------------------------------------------------------------
+    async def _watch(self) -> None:
+        """Follow the changes until the server ends the stream. Raises GoneError."""
+        seconds = random.randint(*WATCH_SECONDS)
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(seconds),
+            **self.source.selection,
+        }
+        started = asyncio.get_running_loop().time()
+        heard = False
+        try:
+            stream = self._client.lines(self.source.path, params, longest=seconds + OVERDUE)
+            async with aclosing(stream):  # type: ignore[type-var]
+                async for lines in stream:
+                    if not heard:
+                        heard = True
+                        self._succeeded()
+                    for line in lines:
+                        if line:
+                            self._event(line)
+        except ApiError as error:
+            if error.status == 410:
+                raise GoneError(error.message) from None
+            raise
+        if not heard and asyncio.get_running_loop().time() - started < 1:
+            raise TransportError("the watch ended as soon as it began", sent=True)
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = decode(self._events, line)
+        except UNREADABLE:
+            self._odd_event(line)
+            return
+        obj: KubeObject = event.object
+        self._version = obj.metadata.resource_version or self._version
+        key = (obj.metadata.namespace, obj.metadata.name)
+        if event.type in ("ADDED", "MODIFIED"):
+            self._upsert(key, obj)
+            if self._keeping:
+                self._keep(key, decode(self._raw_events, line).object)
+        elif event.type == "DELETED":
+            self._delete(key)
+        elif event.type == "ERROR":
+            self._odd_event(line)
+
+    def _odd_event(self, line: bytes) -> None:
+        """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
+        event = decode(self._raw_events, line)
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=_Status)
+            if status.code == 410:
+                raise GoneError(status.message)
+            raise ApiError(status.code, "", status.message)
+        metadata = _metadata(event.object)
+        version = metadata.get("resourceVersion")
+        if isinstance(version, str) and version:
+            self._version = version
+        if event.type == "DELETED":
+            self._delete((_text(metadata, "namespace"), _text(metadata, "name")))
+        elif event.type in ("ADDED", "MODIFIED"):
+            try:
+                decode(self._decoder, event.object)
+            except UNREADABLE as error:
+                self._set_aside(event.object, error)
+
+    # --- into the cache -----------------------------------------------------------------------------------------------
+    def _upsert(self, key: Key, obj: KubeObject) -> None:
+        if not key[1].startswith(self.source.name_prefix):
+            return
+        self._told.pop(key, None)
+        self._seen[key] = obj.metadata.resource_version
+        try:
+            self._sink.upsert(self.source.kind.name, obj)
+        except Exception as error:  # whatever an object holds, it must not stop the others
+            log.exception("an object could not be taken in", source=str(self.source), namespace=key[0], name=key[1])
+            self._tell(key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+
+    @property
+    def _keeping(self) -> bool:
+        """Objects of this kind are to be kept as they were written."""
+        return self._keeper is not None and self._keeper.wants_original(self.source.kind.name)
+
+    def _keep(self, key: Key, raw: msgspec.Raw) -> None:
+        """An object was just taken in."""
+        if self._keeper is not None and key[1].startswith(self.source.name_prefix):
+            self._keeper.keep_original(self.source.kind.name, *key, raw.copy())
+
+    def _delete(self, key: Key) -> None:
+        self._told.pop(key, None)
+        self._seen.pop(key, None)
+        if not key[1].startswith(self.source.name_prefix):
+            return
+        try:
+            self._sink.delete(self.source.kind.name, *key)
+        except Exception:
+            log.exception("an object could not be taken out", source=str(self.source), namespace=key[0], name=key[1])
+
+    def _set_aside(self, raw: msgspec.Raw, error: Exception) -> Key:
+        metadata = _metadata(raw)
+        key = (_text(metadata, "namespace"), _text(metadata, "name"))
+        if key[1].startswith(self.source.name_prefix):
+            self._seen[key] = _text(metadata, "resourceVersion")
+            field, problem = fault_of(error)
+            self._tell(key, _text(metadata, "uid"), field or "object", problem)
+        return key
+
+    def _tell(self, key: Key, uid: str, field: str, problem: str) -> None:
+        """Report it, unless that was done already."""
+        if self._told.get(key) == f"{field}: {problem}":
+            return
+        self._told[key] = f"{field}: {problem}"
+        kind = self.source.kind
+        self._report(
+            Malformed(kind.name, *key, field, problem),
+            ObjectRef(kind.api_version, kind.name, *key, uid),
+        )
+
+
+def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
+    try:
+        return decode(_named, raw).metadata
+    except UNREADABLE:
+        return {}
+
+
+def _text(metadata: dict[str, Any], key: str) -> str:
+    value = metadata.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _reached(ours: str, theirs: str) -> bool:
+    """Whether a resource version is another one of the same kind, or a later one."""
+    return ours == theirs != "" or (ours.isdecimal() and theirs.isdecimal() and int(ours) >= int(theirs))

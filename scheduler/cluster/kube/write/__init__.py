@@ -1,0 +1,1 @@
+"""Decisions out: bindings, evictions, statuses and Events, in order of importance."""

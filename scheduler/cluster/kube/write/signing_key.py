@@ -1,0 +1,140 @@
+"""The key by which the scheduler signs what it decided, in a Secret that its replicas share.
+
+The chart creates the Secret without data. The first replica that reads it writes a key into it, and the first that
+leads writes since when the key is in use. Without access to the Secret a key of this process is used:
+nothing that it signs can be verified after a restart, so what annotations say is believed then.
+"""
+
+import asyncio
+import base64
+import binascii
+import math
+import secrets
+import time
+from typing import Final
+
+import msgspec
+import structlog
+
+from scheduler.api.kinds import SECRET
+from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.api.signing import SigningKey
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.fence import Fence, Fenced
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import object_path
+
+KEY: Final = "key"
+"""In the Secret's data: the key."""
+IN_USE_SINCE: Final = "in-use-since"
+"""In the Secret's data: Unix time since which every binding is signed with it, in whole seconds."""
+LENGTH: Final = 32
+SHORTEST: Final = 16
+"""Bytes of a key."""
+MARGIN: Final = 60
+"""Seconds after the first replica leads until every binding has to be signed: clocks differ."""
+log = structlog.get_logger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class _Secret(Wire):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    data: dict[str, str] | None = None
+
+
+class SharedKey:
+    """``load``, then ``begin`` once this process leads. ``key`` is of this process alone until it was loaded."""
+
+    def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
+        """``name``: of the Secret; "": there is none."""
+        self.key = SigningKey(secrets.token_bytes(LENGTH), math.inf)
+        self._client = client
+        self._name = f"{namespace}/{name}"
+        self._path = object_path(SECRET, namespace, name) if name else ""
+
+    async def load(self) -> None:
+        """Read the key, or make it where the Secret is empty. Tries until the API server has answered."""
+        await self._try(None)
+
+    async def begin(self, fence: Fence) -> None:
+        """As the leader: from now on every binding is signed. Tries until that is written or this process leads no
+        longer."""
+        await self._try(fence)
+
+    async def _try(self, fence: Fence | None) -> None:
+        backoff = Backoff(0.2, 30.0)
+        while self._path:
+            try:
+                if await self._step(fence):
+                    return
+                backoff.reset()
+                continue
+            except Fenced:
+                return
+            except TransportError as error:
+                why = str(error)
+            except ApiError as error:
+                if error.status in (403, 404):
+                    self._alone(str(error))
+                    return
+                why = str(error)
+            except (ValueError, msgspec.MsgspecError) as error:
+                self._alone(str(error))
+                return
+            log.warning("the signing key could not be read or written", secret=self._name, why=why)
+            await asyncio.sleep(backoff.next())
+
+    def _alone(self, why: str) -> None:
+        log.warning(
+            "no shared signing key: this process signs with a key of its own, so after a restart, or in another "
+            "replica, annotations of Pods are believed as they are and users' changes of them are not noticed",
+            secret=self._name,
+            why=why,
+        )
+        self._path = ""
+
+    async def _step(self, fence: Fence | None) -> bool:
+        """Read the Secret and write what lacks; False: another was faster. Raises ValueError, and as ``request``."""
+        body = await self._client.request("GET", self._path, priority=Priority.CONTROL, fence=fence)
+        secret = msgspec.json.decode(body, type=_Secret)
+        data = secret.data or {}
+        more: dict[str, bytes] = {}
+        if KEY not in data:
+            # The date of a key that was removed from the Secret does not hold for the new one.
+            more = {KEY: secrets.token_bytes(LENGTH), IN_USE_SINCE: b""}
+        if fence is not None and (more or not data.get(IN_USE_SINCE)):
+            more[IN_USE_SINCE] = str(math.ceil(time.time()) + MARGIN).encode()
+        data |= {name: base64.b64encode(value).decode() for name, value in more.items()}
+        key = _key_of(data)
+        if more:
+            metadata = {"resourceVersion": secret.metadata.resource_version}
+            try:
+                await self._client.request(
+                    "PATCH",
+                    self._path,
+                    body=_encode({"metadata": metadata, "data": {name: data[name] for name in more}}),
+                    content_type=MERGE_PATCH,
+                    priority=Priority.CONTROL,
+                    fence=fence,
+                )
+            except ApiError as error:
+                if error.status == 409:
+                    return False
+                raise
+        self.key = key
+        return True
+
+
+def _key_of(data: dict[str, str]) -> SigningKey:
+    """Raises ValueError, with a message that holds nothing of the key."""
+    try:
+        key = base64.b64decode(data[KEY], validate=True)
+        since = base64.b64decode(data.get(IN_USE_SINCE, ""), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeError):
+        raise ValueError("its data is not base64") from None
+    if len(key) < SHORTEST:
+        raise ValueError(f"its {KEY} has {len(key)} bytes, at least {SHORTEST} are needed")
+    if since and not (since.isdecimal() and len(since) < 13):
+        raise ValueError(f"its {IN_USE_SINCE} is not a whole number of seconds")
+    return SigningKey(key, float(since) if since else math.inf)

@@ -1,0 +1,147 @@
+"""Statuses that sessions decide, and the scheduling gate of a Pod that is let in: patches that are tried for as long as
+no newer one on the same object comes, because sessions take them for written.
+
+A refusal is retried too, after longer pauses: rights are repaired, and a webhook that refuses is removed.
+Only a patch whose object is gone, or is another one by now, is given up.
+"""
+
+import time
+
+import structlog
+
+from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
+from scheduler.api.task import Task
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    ApiClient,
+    ApiError,
+    TransportError,
+)
+from scheduler.cluster.kube.transport.fence import Fence, Fenced
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import object_path
+from scheduler.cluster.kube.write import bodies
+from scheduler.cluster.kube.write.lanes import Lanes, Urgency, Work
+from scheduler.cluster.kube.write.signing_key import SharedKey
+from scheduler.observability.metrics import Metrics
+
+REFUSED_FIRST = 20.0
+REFUSED_LONGEST = 300.0
+"""Seconds between two attempts at a patch that the API server refuses: at first, and at most. The first pause is long
+enough not to be waited for when the process stops."""
+log = structlog.get_logger(__name__)
+
+
+class _Attempts:
+    """At one patch: the pauses between them."""
+
+    def __init__(self) -> None:
+        self.failed = Backoff()
+        self.refused = Backoff(REFUSED_FIRST, REFUSED_LONGEST)
+
+
+class Statuses:
+    """For one event loop; everything is queued and returns at once."""
+
+    def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, signing: SharedKey) -> None:
+        self._client = client
+        self._lanes = lanes
+        self._metrics = metrics
+        self._fence = fence
+        self._signing = signing
+
+    def ungate(self, ungate: Ungate) -> None:
+        """Take the gate off a Pod."""
+        path = object_path(POD, ungate.task.namespace, ungate.task.name)
+        work = self._patch(POD, path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, Priority.WRITE)
+        self._lanes.submit(Urgency.ADMISSION, ("ungate", ungate.task.uid), work)
+
+    def pod(self, update: PodUnschedulable) -> None:
+        """A Pod's PodScheduled condition."""
+        transition = None if update.task.message else time.time()
+        path = f"{object_path(POD, update.task.namespace, update.task.name)}/status"
+        body = bodies.pod_unschedulable(update, transition)
+        self._submit(_pod_key(update.task), self._patch(POD, path, body, STRATEGIC_MERGE_PATCH))
+
+    def drop_pod(self, task: Task) -> None:
+        """Why a Pod waited need not be written any more."""
+        self._lanes.drop(Urgency.STATUS, _pod_key(task))
+
+    def group(self, update: PodGroupStatusUpdate) -> None:
+        """A PodGroup's status; what admits it is urgent."""
+        key = self._signing.key
+        path = object_path(POD_GROUP, update.namespace, update.name)
+        body = bodies.pod_group_status(update, key if key.shared else None)
+        about = (POD_GROUP.name, update.namespace, update.name)
+        if update.admits:
+            work = self._patch(POD_GROUP, path, body, MERGE_PATCH, Priority.WRITE)
+            self._lanes.submit(Urgency.ADMISSION, about, work)
+        else:
+            self._submit(about, self._patch(POD_GROUP, path, body, MERGE_PATCH))
+
+    def queue(self, update: QueueAllocated) -> None:
+        """What is allocated of a Queue."""
+        path = f"{object_path(QUEUE, '', update.name)}/status"
+        first = self._patch(QUEUE, path, bodies.queue_first_allocated(update), MERGE_PATCH)
+        attempts = _Attempts()
+
+        async def work() -> float | None:
+            try:
+                await self._send(path, bodies.queue_allocated(update), JSON_PATCH)
+            except ApiError as error:
+                if error.status == 422:  # there is no status to patch
+                    return await first()
+                return self._again(QUEUE, path, error, attempts)
+            except TransportError as error:
+                return self._again(QUEUE, path, error, attempts)
+            except Fenced:
+                pass
+            return None
+
+        self._submit((QUEUE.name, "", update.name), work)
+
+    def _submit(self, key: tuple[str, str, str], work: Work) -> None:
+        if not self._lanes.submit(Urgency.STATUS, key, work):
+            self._metrics.status_failures.labels(key[0]).inc()
+
+    def _patch(
+        self, kind: Kind, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS
+    ) -> Work:
+        attempts = _Attempts()
+
+        async def work() -> float | None:
+            try:
+                await self._send(path, body, content_type, priority)
+            except (ApiError, TransportError) as error:
+                return self._again(kind, path, error, attempts)
+            except Fenced:
+                pass
+            return None
+
+        return work
+
+    async def _send(self, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS) -> None:
+        await self._client.request(
+            "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
+        )
+
+    def _again(self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts) -> float | None:
+        """Seconds until it is tried again; None if the object is gone or is another one."""
+        if isinstance(error, TransportError):
+            return attempts.failed.next()
+        if error.transient:
+            return attempts.failed.next(error.retry_after)
+        if error.status in (404, 409) or (error.status == 422 and "metadata.uid" in error.message):
+            return None
+        self._metrics.status_failures.labels(kind.name).inc()
+        if not attempts.refused.failures:
+            log.error("a status is refused; it will be tried again", path=path, error=str(error))
+        return attempts.refused.next(error.retry_after)
+
+
+def _pod_key(task: Task) -> tuple[str, str, str]:
+    return (POD.name, task.namespace, task.name)

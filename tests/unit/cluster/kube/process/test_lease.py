@@ -1,0 +1,212 @@
+"""Leader election: one leader at a time, and none that outlives its lease."""
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from scheduler.cluster.kube.process import lease as leases_module
+from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.fence import Fence
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
+SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=1.0, renew_deadline=0.6, retry_period=0.1)
+
+
+class Leases:
+    """One Lease with optimistic locking, as the API server keeps it; ``down``: answers nothing but errors; ``hanging``:
+    so many updates are never answered."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.down = False
+        self.hanging = 0
+        api.on("GET", f"{PATH}/volcano-py", self.get)
+        api.on("POST", PATH, self.create)
+        api.on("PUT", f"{PATH}/volcano-py", self.update)
+
+    @property
+    def holder(self) -> str:
+        return self.lease["spec"]["holderIdentity"] if self.lease else ""
+
+    async def get(self, call: Call, request: web.Request) -> Answer:
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        return json.loads(json.dumps(self.lease)) if self.lease else refusal(404, "NotFound")
+
+    async def create(self, call: Call, request: web.Request) -> Answer:
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        return self._store(call.body) if self.lease is None else refusal(409, "AlreadyExists")
+
+    async def update(self, call: Call, request: web.Request) -> Answer:
+        if self.hanging:
+            self.hanging -= 1
+            await asyncio.sleep(60)
+        if self.down:
+            return refusal(503, "ServiceUnavailable")
+        if self.lease is None or call.body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            return refusal(409, "Conflict")
+        return self._store(call.body)
+
+    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+        return body
+
+
+@asynccontextmanager
+async def leases() -> AsyncIterator[tuple[Leases, ApiClient]]:
+    async with serving() as (api, client):
+        yield Leases(api), client
+
+
+def candidate(client: ApiClient, name: str) -> tuple[LeaderElector, Fence]:
+    fence = Fence()
+    return LeaderElector(client, SETTINGS, fence, name), fence
+
+
+def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_released() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            first, first_fence = candidate(client, "first")
+            second, second_fence = candidate(client, "second")
+            assert await first.acquire() is False
+            holding = asyncio.create_task(first.hold())
+            waiting = asyncio.create_task(second.acquire())
+            await asyncio.sleep(1.5)  # longer than the lease: it is renewed meanwhile
+            assert server.holder == "first"
+            assert first_fence.is_open
+            assert not second_fence.is_open
+            holding.cancel()
+            await first.release()
+            assert not first_fence.is_open
+            assert await asyncio.wait_for(waiting, 30) is True
+            assert server.holder == "second"
+            assert server.lease is not None
+            assert server.lease["spec"]["leaseTransitions"] == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_leader_is_followed_only_after_its_lease_has_run_out() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            dead, _ = candidate(client, "dead")
+            await dead.acquire()
+            second, _ = candidate(client, "second")
+            begun = asyncio.get_running_loop().time()
+            await asyncio.wait_for(second.acquire(), 30)
+            assert asyncio.get_running_loop().time() - begun >= SETTINGS.duration
+            assert server.holder == "second"
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_that_cannot_renew_closes_its_fence_before_the_lease_runs_out() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            server.down = True
+            begun = asyncio.get_running_loop().time()
+            why = await asyncio.wait_for(leader.hold(), 30)
+            assert asyncio.get_running_loop().time() - begun < SETTINGS.duration
+            assert not fence.is_open
+            assert "503" in why
+
+    asyncio.run(scenario())
+
+
+def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            server.hanging = 1
+            holding = asyncio.create_task(leader.hold())
+            await asyncio.sleep(SETTINGS.duration)
+            assert not holding.done() and fence.is_open
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_the_fence_closes_by_itself_when_nobody_renews() -> None:
+    async def scenario() -> None:
+        async with leases() as (_, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            assert fence.is_open
+            await asyncio.sleep(SETTINGS.renew_deadline + 0.05)
+            assert not fence.is_open
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_taken_by_another_ends_leadership_at_once() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, fence = candidate(client, "leader")
+            await leader.acquire()
+            assert server.lease is not None
+            server.lease["spec"]["holderIdentity"] = "usurper"
+            server.lease["metadata"]["resourceVersion"] = "99"
+            why = await asyncio.wait_for(leader.hold(), 30)
+            assert "usurper" in why
+            assert not fence.is_open
+
+    asyncio.run(scenario())
+
+
+class Simulated:
+    """An API server with a lease that is renewed every 2 s until its holder is killed, with its clock."""
+
+    def __init__(self, killed: float, phase: float) -> None:
+        self.now = 100.0
+        self.killed = killed
+        self._phase = phase
+        self.taken_at = math.inf
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        self.now += 0.01
+        if method == "PUT":
+            self.taken_at = self.now
+            return bytes(options["body"])
+        renewals = math.floor((min(self.now, self.killed) - self._phase) / 2.0)
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
+        return json.dumps({"metadata": {"name": "l", "resourceVersion": str(renewals)}, "spec": spec}).encode()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_killed_leader_is_followed_within_the_duration_and_two_seconds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    world = Simulated(killed=130.0 + chance.uniform(0.0, 2.0), phase=chance.uniform(0.0, 2.0))
+    monkeypatch.setattr(leases_module, "clock", world.clock)
+    monkeypatch.setattr(leases_module.asyncio, "sleep", world.sleep)
+    monkeypatch.setattr(leases_module.random, "uniform", chance.uniform)
+    settings = LeaseSettings("volcano-system", "l", duration=15.0, renew_deadline=10.0, retry_period=2.0)
+
+    asyncio.run(LeaderElector(world, settings, Fence(), "standby").acquire())  # type: ignore[arg-type]
+
+    last_renewal = world.killed - (world.killed - world._phase) % 2.0
+    assert last_renewal + 15.0 <= world.taken_at <= world.killed + 15.0 + 1.0

@@ -1,0 +1,50 @@
+"""What a role answers to its liveness probe: well as long as it gets on with its phase."""
+
+import pytest
+
+from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Liveness, Phase
+from scheduler.cluster.kube.transport.fence import Fence, clock
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.STOPPING])
+def test_a_phase_without_progress_is_a_problem(phase: Phase) -> None:
+    now = Clock()
+    liveness = Liveness(now=now)
+    liveness.enter(phase)
+    now.seconds = STUCK
+    assert liveness.problem() == ""
+    now.seconds += 5
+    assert liveness.problem() == f"{phase.value}: no progress for 125 s (limit 120 s)"
+    liveness.progress()
+    assert liveness.problem() == ""
+
+
+def test_stopping_has_to_end_whatever_goes_on_meanwhile() -> None:
+    now = Clock()
+    liveness = Liveness(now=now, stopping=STOPPING)
+    liveness.enter(Phase.STOPPING)
+    now.seconds = STOPPING + 1
+    liveness.progress()
+    liveness.enter(Phase.LEADING)
+    assert liveness.problem() == "stopping for 31 s (limit 30 s)"
+
+
+def test_a_leader_whose_lease_ran_out_unnoticed_is_a_problem_however_busy_it_is() -> None:
+    fence = Fence()
+    liveness = Liveness(fence)
+    fence.extend(clock() + 1, clock() + 2)
+    liveness.enter(Phase.LEADING)
+    assert liveness.problem() == ""
+    fence.extend(clock() - 12, clock() - 7)
+    liveness.progress()
+    assert liveness.problem() == "leading without a lease: it was not renewed in time, 12 s ago (limit 10 s)"
+    liveness.enter(Phase.STANDING_BY)
+    assert liveness.problem() == ""

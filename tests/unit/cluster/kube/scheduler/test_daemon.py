@@ -1,0 +1,159 @@
+"""The scheduler as a process: it takes over without reading everything again, and goes on whatever a plugin does."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.cache import ClusterCache
+from scheduler.cluster.kube.process import liveness
+from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.reload import ConfigurationFile
+from scheduler.cluster.kube.scheduler import daemon as daemons
+from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
+from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
+from tests.unit.cluster.kube.process.test_lease import Leases
+
+PODS = "/api/v1/pods"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+class World:
+    """An empty cluster and a scheduler that has not been started."""
+
+    def __init__(self, api: FakeApi, path: Path, **settings: Any) -> None:
+        self.api = api
+        self.path = path
+        self.metrics = Metrics()
+        self.leases = Leases(api)
+        path.write_text(DEFAULT_CONFIGURATION, encoding="utf-8")
+        self.daemon = Daemon(
+            Settings(("volcano-py",), schedule_period=0.02, **settings),
+            ConfigurationFile(str(path)),
+            ClusterCache(["volcano-py"]),
+            StaticCredentials(api.url),
+            self.metrics,
+        )
+
+    def value(self, name: str) -> float:
+        return self.metrics.registry.get_sample_value(name) or 0.0
+
+    @property
+    def cycles(self) -> float:
+        return self.value("volcano_e2e_scheduling_latency_milliseconds_count") + self.value(
+            "volcano_py_cycles_skipped_total"
+        )
+
+    def lists(self, path: str) -> list[str]:
+        """What was asked for of a collection: objects, or their metadata alone."""
+        calls = [call for call in self.api.to("GET", path) if "watch" not in call.query]
+        return ["metadata" if "PartialObjectMetadataList" in call.headers["Accept"] else "objects" for call in calls]
+
+
+LEASE = LeaseSettings("volcano-system", "volcano-py", retry_period=0.1)
+"""Not lost on a loaded machine."""
+
+
+async def empty(call: Call, request: web.Request) -> Answer:
+    """The list of nothing, and a watch that tells nothing."""
+    if "watch" not in call.query:
+        return {"metadata": {"resourceVersion": "5"}, "items": []}
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(60)
+    return response
+
+
+@asynccontextmanager
+async def started(path: Path, **settings: Any) -> AsyncIterator[World]:
+    """``path``: of the configuration file."""
+    async with serving() as (api, _):
+        api.on("GET", "/api.*", empty)
+        api.answer("POST", QUEUES, {"metadata": {"name": "made"}}, status=201)
+        world = World(api, path, **settings)
+        yield world
+
+
+def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
+            spec = {"holderIdentity": "another", "leaseDurationSeconds": 1}
+            w.leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            assert w.lists(PODS) == w.lists(GROUPS) == ["objects", "metadata"]
+            w.daemon.stop()
+            assert await running == 0
+            assert w.leases.holder == ""
+
+    asyncio.run(story())
+
+
+def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            assert w.lists(PODS) == ["objects"]
+            w.daemon.stop()
+            assert await running == 0
+
+    asyncio.run(story())
+
+
+def test_health_fails_when_sessions_no_longer_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def never_ends(*_: Any, **__: Any) -> None:
+        begun.set()
+        free.wait(10)
+        raise TimeoutError
+
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+            assert await healthz(w.daemon.server) == (200, "ok")
+            monkeypatch.setattr(daemons, "run_cycle", never_ends)
+            w.daemon._last.version = -1
+            await until(begun.is_set)
+            monkeypatch.setattr(liveness, "STUCK", 0.0)
+            status, text = await healthz(w.daemon.server)
+            assert status == 503 and text.startswith("leading: no progress for ")
+            free.set()
+            w.daemon.stop()
+            assert await running == 0
+
+    asyncio.run(story())
+
+
+def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+
+            def fail(*_: object) -> None:
+                raise ZeroDivisionError
+
+            monkeypatch.setattr(daemons, "intake_of", fail)
+            w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
+            await until(lambda: w.value("volcano_py_cycle_errors_total"))
+            before = w.cycles
+            await until(lambda: w.cycles > before)
+            w.daemon.stop()
+            assert await running == 0
+
+    asyncio.run(story())

@@ -1,0 +1,70 @@
+"""What is written again, and what is held back for a while."""
+
+from scheduler.api.decisions import Decisions
+from scheduler.cluster.kube.scheduler.damper import Damper
+from tests.builders import World, configuration, group, node, pod
+
+CONF = configuration(["gang"], ["predicates"])
+
+
+def decided(cpu: str) -> Decisions:
+    """What a session decides of a gang that does not fit, with so much free."""
+    world = World(node("n", cpu), group("g", minimum=2), pod("p0", "4c", "g"), pod("p1", "4c", "g"))
+    return world.run(CONF).decisions
+
+
+def messages(decisions: Decisions) -> list[str]:
+    return [update.message for update in decisions.pods] + [
+        c.message for g in decisions.pod_groups for c in g.conditions
+    ]
+
+
+def test_the_first_word_is_written() -> None:
+    decisions = decided("1c")
+    before = messages(decisions)
+
+    Damper().damp(decisions, 0.0)
+
+    assert messages(decisions) == before
+    assert len(decisions.events) == 3
+
+
+def test_other_numbers_are_held_back_with_their_events_and_written_later() -> None:
+    damper = Damper(hold=30.0)
+    damper.damp(decided("1c"), 0.0)
+    soon, later = decided("2c"), decided("3c")
+
+    damper.damp(soon, 29.0)
+    damper.damp(later, 31.0)
+
+    assert messages(soon) == [] and soon.events == []
+    assert "most free on one node 3" in messages(later)[0]
+
+
+def test_another_reason_is_written_at_once() -> None:
+    damper = Damper()
+    damper.damp(decided("1c"), 0.0)
+    other = World(
+        node("n", "9c", unschedulable=True), group("g", minimum=2), pod("p0", "4c", "g"), pod("p1", "4c", "g")
+    )
+    decisions = other.run(CONF).decisions
+
+    damper.damp(decisions, 1.0)
+
+    assert "node(s) were unschedulable" in messages(decisions)[0]
+
+
+def test_an_admission_with_something_else_is_written_at_once() -> None:
+    damper = Damper(hold=30.0)
+    for moment, asks in ((0.0, "1c"), (1.0, "2c")):
+        decisions = World(node("n", "4c"), group("g", asks=asks)).run(CONF).decisions
+        damper.damp(decisions, moment)
+        assert [update.phase for update in decisions.pod_groups] == ["Inqueue"]
+
+
+def test_bindings_are_never_held_back() -> None:
+    damper = Damper()
+    for now in (0.0, 1.0):
+        decisions = decided("8c")
+        damper.damp(decisions, now)
+        assert len(decisions.binds) == 2

@@ -1,0 +1,224 @@
+"""The way to the API server: credentials, rate limits, errors."""
+
+import asyncio
+import ssl
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+
+from scheduler.cluster.kube.admission.certificates import (
+    AUTHORITY_CERTIFICATES,
+    SERVING_CERTIFICATE,
+    SERVING_KEY,
+    renewed,
+    to_pem,
+)
+from scheduler.cluster.kube.admission.tls import serving_context
+from scheduler.cluster.kube.transport import client as clients
+from scheduler.cluster.kube.transport.backoff import Backoff
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.credentials import Access, Credentials, CredentialsError
+from scheduler.cluster.kube.transport.fence import Fence, Fenced
+from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, refusal, serving
+
+
+def test_more_important_calls_take_the_next_token_first() -> None:
+    async def scenario() -> None:
+        limiter = RateLimiter(qps=10, burst=1)
+        await limiter.acquire(Priority.EVENT)
+        order: list[str] = []
+
+        async def call(priority: Priority) -> None:
+            await limiter.acquire(priority)
+            order.append(priority.label)
+
+        classes = (Priority.EVENT, Priority.STATUS, Priority.EVENT, Priority.WRITE)
+        await asyncio.gather(*(call(priority) for priority in classes))
+        assert order == ["write", "status", "event", "event"]
+
+    asyncio.run(scenario())
+
+
+def test_calls_come_no_faster_than_allowed_and_those_of_the_lease_at_once() -> None:
+    async def scenario() -> None:
+        limiter = RateLimiter(qps=50, burst=5)
+        begun = time.monotonic()
+        for _ in range(15):
+            await limiter.acquire(Priority.WRITE)
+        assert 0.18 <= time.monotonic() - begun < 1.0
+        begun = time.monotonic()
+        for _ in range(100):
+            await limiter.acquire(Priority.CONTROL)
+        assert time.monotonic() - begun < 0.1
+
+    asyncio.run(scenario())
+
+
+def test_a_call_that_is_given_up_leaves_its_token_to_others() -> None:
+    async def scenario() -> None:
+        limiter = RateLimiter(qps=20, burst=1)
+        await limiter.acquire(Priority.WRITE)
+        given_up = asyncio.create_task(limiter.acquire(Priority.WRITE))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        begun = time.monotonic()
+        await limiter.acquire(Priority.EVENT)
+        assert time.monotonic() - begun < 0.09
+
+    asyncio.run(scenario())
+
+
+def test_an_error_carries_what_the_server_said() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+
+            async def busy(call: Call, request: web.Request) -> Answer:
+                return refusal(429, "TooManyRequests", "slow down", Retry_After="7")
+
+            api.on("GET", "/x", busy)
+            with pytest.raises(ApiError) as caught:
+                await client.request("GET", "/x", priority=Priority.READ)
+            error = caught.value
+            assert (error.status, error.reason, error.message) == (429, "TooManyRequests", "slow down")
+            assert error.retry_after == 7
+            assert error.transient
+            assert not error.uncertain
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_has_expired_is_fetched_again() -> None:
+    async def scenario() -> None:
+        async with serving(tokens=["Bearer old", "Bearer new"]) as (api, client):
+
+            async def guarded(call: Call, request: web.Request) -> Answer:
+                return {} if call.headers["Authorization"] == "Bearer new" else refusal(401, "Unauthorized")
+
+            api.on("GET", "/x", guarded)
+            client._loaded -= 60
+            await client.request("GET", "/x", priority=Priority.READ)
+            assert [call.headers["Authorization"] for call in api.calls] == ["Bearer old", "Bearer new"]
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_cannot_be_reached_was_sent_nothing() -> None:
+    async def scenario() -> None:
+        async with serving() as (_, client):
+            client._access = type(client._access)("http://127.0.0.1:1", None, None, None)
+            with pytest.raises(TransportError) as caught:
+                await client.request("POST", "/x", priority=Priority.WRITE)
+            assert not caught.value.sent
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_fence_lets_nothing_through() -> None:
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            with pytest.raises(Fenced):
+                await client.request("POST", "/x", priority=Priority.WRITE, fence=Fence())
+            assert not api.calls
+
+    asyncio.run(scenario())
+
+
+def test_waits_grow_to_a_bound_and_start_over_after_success() -> None:
+    backoff = Backoff(1.0, 8.0)
+    waits = [backoff.next() for _ in range(10)]
+    assert all(0.5 * 2**i <= wait <= 2**i for i, wait in enumerate(waits[:4]))
+    assert all(4 <= wait <= 8 for wait in waits[3:])
+    assert backoff.next(at_least=60) == 60
+    backoff.reset()
+    assert backoff.next() <= 1.0
+
+
+def kubeconfig(path: Path, user: dict[str, str]) -> str:
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": {"server": "http://10.0.0.1:6443/"}}],
+                "users": [{"name": "u", "user": user}],
+            }
+        ),
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def test_a_kubeconfig_tells_address_and_token_and_master_overrides_the_address(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "abc"})
+    credentials = Credentials(kubeconfig=path)
+    assert credentials.load().host == "http://10.0.0.1:6443"
+    assert credentials.authorization() == "Bearer abc"
+    assert Credentials(kubeconfig=path, master="https://other:1/").load().host == "https://other:1"
+
+
+def test_unusable_credentials_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="no such file"):
+        Credentials(kubeconfig=str(tmp_path / "missing")).load()
+    broken = tmp_path / "broken"
+    broken.write_text("contexts: [", encoding="utf-8")
+    with pytest.raises(CredentialsError, match="broken"):
+        Credentials(kubeconfig=str(broken)).load()
+
+
+def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    with pytest.raises(CredentialsError, match="service account"):
+        Credentials().load()
+    assert Credentials(master="127.0.0.1:8080").load().host == "http://127.0.0.1:8080"
+
+
+def test_a_server_with_a_certificate_of_another_authority_is_trusted_once_that_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "_RELOAD_SECONDS", 0.0)
+    old, new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
+
+    class Rotated:
+        """The new authority is known from the second look on."""
+
+        def __init__(self, url: str) -> None:
+            self.url = url
+            self.authorities = [old, new]
+
+        def load(self) -> Access:
+            authority = self.authorities.pop(0) if len(self.authorities) > 1 else self.authorities[0]
+            trust = ssl.create_default_context(cadata=authority[AUTHORITY_CERTIFICATES].decode())
+            return Access(self.url, trust, None, None)
+
+        def authorization(self) -> str:
+            return ""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    async def scenario() -> None:
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        serving_tls = serving_context(new[SERVING_CERTIFICATE], new[SERVING_KEY])
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving_tls).start()
+        client = ApiClient(Rotated(f"https://127.0.0.1:{runner.addresses[0][1]}"), Metrics())
+        await client.start()
+        with pytest.raises(TransportError) as refused:
+            await client.request("GET", "/", priority=Priority.READ)
+        assert not refused.value.sent
+        assert await client.request("GET", "/", priority=Priority.READ) == b"here"
+        await client.close()
+        await runner.cleanup()
+
+    asyncio.run(scenario())

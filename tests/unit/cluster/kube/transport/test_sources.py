@@ -1,0 +1,11 @@
+"""What the scheduler watches."""
+
+from scheduler.api.kinds import ATTACHMENT, CSI_DRIVER, CSI_NODE, STORAGE_CAPACITY
+from scheduler.cluster.kube.transport.sources import sources
+
+
+def test_what_is_told_of_storage_is_watched_unless_it_is_not_wanted() -> None:
+    everything = {source.kind for source in sources()}
+
+    assert {CSI_NODE, CSI_DRIVER, STORAGE_CAPACITY, ATTACHMENT} <= everything
+    assert everything - {source.kind for source in sources(csi_storage=False)} == {CSI_DRIVER, STORAGE_CAPACITY}

@@ -1,0 +1,215 @@
+"""Whoever takes over finds out whether its watches have come to what was written before, without reading it again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from scheduler.api.kinds import POD_GROUP
+from scheduler.api.objects import KubeObject
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch import informer as informers
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+METADATA_ONLY = "PartialObjectMetadataList"
+
+
+class Groups:
+    """PodGroups on a server whose watches tell of changes only when they are let."""
+
+    def __init__(self, api: FakeApi, names: dict[str, str]) -> None:
+        """``names``: name -> resource version."""
+        self.there = names
+        self.version = "10"
+        self.lists: list[str] = []
+        """What was asked for: ``objects`` or ``metadata``."""
+        self.refuses_metadata = False
+        self._watch: web.StreamResponse | None = None
+        self.opened = asyncio.Event()
+        api.on("GET", GROUPS, self._answer)
+
+    async def _answer(self, call: Call, request: web.Request) -> Answer:
+        if "watch" in call.query:
+            self._watch = web.StreamResponse()
+            await self._watch.prepare(request)
+            self.opened.set()
+            await asyncio.sleep(60)
+            return self._watch
+        metadata_only = METADATA_ONLY in call.headers["Accept"]
+        self.lists.append("metadata" if metadata_only else "objects")
+        if metadata_only and self.refuses_metadata:
+            return refusal(406, "NotAcceptable")
+        items = [{"metadata": metadata(name, version)} for name, version in self.there.items()]
+        return {"metadata": {"resourceVersion": self.version}, "items": items}
+
+    async def tell(self, type_: str, name: str, version: str) -> None:
+        """Let the watch tell of an event."""
+        assert self._watch is not None
+        event = {"type": type_, "object": {"metadata": metadata(name, version)}}
+        await self._watch.write(web.json_response(event).body + b"\n")
+
+
+def metadata(name: str, version: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "ns", "resourceVersion": version} if name else {"resourceVersion": version}
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def upsert(self, kind: str, obj: KubeObject) -> None:
+        self.names.add(obj.metadata.name)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self.names.discard(name)
+
+
+class World:
+    def __init__(self, api: FakeApi, client: ApiClient) -> None:
+        self.groups = Groups(api, {"a": "3", "b": "4"})
+        self.sink = Sink()
+        informer = Informer(client, Source(POD_GROUP), self.sink, lambda malformed, about: None, Metrics())
+        self.watching = Watching([informer])
+        self.stop = asyncio.Event()
+
+    async def catch_up(self) -> bool:
+        return await self.watching.catch_up((POD_GROUP,), self.stop)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what is to come comes in time."""
+    monkeypatch.setattr(informers, "LAG", 30.0)
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[World]:
+    """An informer that has listed two PodGroups and watches."""
+    async with serving() as (api, client):
+        world = World(api, client)
+        world.watching.start()
+        await world.groups.opened.wait()
+        world.groups.lists.clear()
+        try:
+            yield world
+        finally:
+            await world.watching.close()
+
+
+def test_where_nothing_has_changed_nothing_is_listed_again() -> None:
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.version = "20"
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("there", "event"),
+    [
+        ({"a": "3", "b": "15"}, ("MODIFIED", "b", "15")),
+        ({"a": "3", "b": "15"}, ("MODIFIED", "b", "16")),
+        ({"a": "3", "b": "4", "c": "15"}, ("ADDED", "c", "15")),
+        ({"a": "3"}, ("DELETED", "b", "15")),
+        ({"a": "3", "b": "15"}, ("BOOKMARK", "", "20")),
+    ],
+)
+def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str, str, str]) -> None:
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.there, w.groups.version = there, "20"
+            catching_up = asyncio.create_task(w.catch_up())
+            await until(lambda: w.groups.lists)
+            await asyncio.sleep(0.05)
+            assert not catching_up.done()
+            await w.groups.tell(*event)
+            assert await asyncio.wait_for(catching_up, 30)
+            assert w.groups.lists == ["metadata"]
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_was_told_of_something_later_has_seen_what_was_before() -> None:
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.there, w.groups.version = {"a": "3", "c": "12"}, "20"
+            await w.groups.tell("ADDED", "d", "21")
+            await until(lambda: "d" in w.sink.names)
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata"]
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_does_not_come_to_it_is_begun_anew_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(informers, "LAG", 0.05)
+
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.there, w.groups.version = {"a": "3", "c": "15"}, "20"
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata", "objects"]
+            assert w.sink.names == {"a", "c"}
+
+    asyncio.run(story())
+
+
+def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(informers, "LAG", 0.05)
+
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.version = "z9"
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata"]
+            w.groups.there = {"a": "3", "b": "x1"}
+            assert await w.catch_up()
+            assert w.groups.lists[1:] == ["metadata", "objects"]
+
+    asyncio.run(story())
+
+
+def test_a_server_that_does_not_tell_versions_is_listed_from_again() -> None:
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.refuses_metadata = True
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata", "objects"]
+
+    asyncio.run(story())
+
+
+def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
+    async def story() -> None:
+        async with watched() as w:
+            event = {"type": "ADDED", "object": {"metadata": metadata("bad", "12"), "spec": {"minMember": "many"}}}
+            await w.groups._watch.write(web.json_response(event).body + b"\n")
+            await w.groups.tell("ADDED", "good", "13")
+            await until(lambda: "good" in w.sink.names)
+            w.groups.there, w.groups.version = {"a": "3", "b": "4", "bad": "12", "good": "13"}, "20"
+            assert await w.catch_up()
+            assert w.groups.lists == ["metadata"]
+
+    asyncio.run(story())
+
+
+def test_whoever_is_stopped_meanwhile_does_not_wait() -> None:
+    async def story() -> None:
+        async with watched() as w:
+            w.groups.there, w.groups.version = {"a": "99"}, "99"
+            catching_up = asyncio.create_task(w.catch_up())
+            await until(lambda: w.groups.lists)
+            w.stop.set()
+            assert await asyncio.wait_for(catching_up, 30) is False
+
+    asyncio.run(story())

@@ -1,0 +1,65 @@
+"""Informers that are started later: a ConfigMap that a plugin of a new configuration wants."""
+
+import asyncio
+
+from aiohttp import web
+
+from scheduler.api.kinds import CONFIG_MAP
+from scheduler.cache import ClusterCache
+from scheduler.cluster.kube.transport.sources import Source
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, WatchFeed, serving
+
+
+def test_one_object_is_chosen_by_the_server() -> None:
+    source = Source(CONFIG_MAP, "devices", name="mine")
+    assert source.selection == {"fieldSelector": "metadata.name=mine"}
+    assert str(source) == "configmaps mine in devices"
+
+
+def test_an_informer_that_is_added_lists_and_watches_its_object() -> None:
+    async def scenario() -> None:
+        cache, feed = ClusterCache(["s"]), WatchFeed([])
+        raw = {"metadata": {"name": "mine", "namespace": "devices", "uid": "u"}, "data": {"k": "v"}}
+
+        async def handler(call: Call, request: web.Request) -> Answer:
+            if "watch" in call.query:
+                return await feed(call, request)
+            return {"metadata": {"resourceVersion": "7"}, "items": [raw]}
+
+        async with serving() as (api, client):
+            api.on("GET", "/api/v1/namespaces/devices/configmaps", handler)
+            watching = Watching([])
+            source = Source(CONFIG_MAP, "devices", name="mine")
+            watching.add(Informer(client, source, cache, lambda malformed, about: None, Metrics()))
+            async with asyncio.timeout(30):
+                assert await watching.listed()
+            await watching.close()
+            assert all(call.query["fieldSelector"] == "metadata.name=mine" for call in api.calls)
+        assert cache.snapshot(0).config_maps["devices/mine"].data == {"k": "v"}
+
+    asyncio.run(scenario())
+
+
+def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
+    async def scenario() -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            if "watch" in call.query:
+                return await WatchFeed([])(call, request)
+            return {"metadata": {"resourceVersion": "7"}, "items": []}
+
+        async with serving() as (api, client):
+            api.on("GET", "/api/v1/configmaps", handler)
+            informer = Informer(client, Source(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
+            watching, stop = Watching([informer]), asyncio.Event()
+            watching.start()
+            async with asyncio.timeout(30):
+                assert await watching.synced(stop)
+                await asyncio.gather(*(watching.list_again((CONFIG_MAP,), stop) for _ in range(2)))
+            running = [task for task in asyncio.all_tasks() if "Informer.run" in repr(task.get_coro())]
+            assert len(running) == 1
+            await watching.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,103 @@
+"""Events: posted once, counted after that, never more often than the interval allows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from scheduler.api.decisions import EventPost, ObjectRef
+from scheduler.api.reasons import Malformed
+from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.lanes import make_lanes
+from scheduler.observability.metrics import Metrics
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
+
+POD = ObjectRef("v1", "Pod", "ns", "p", "uid-p")
+EVENTS = "/api/v1/namespaces/ns/events"
+
+
+@asynccontextmanager
+async def recording(interval: float, remembered: int = 100) -> AsyncIterator[tuple[FakeApi, Recorder]]:
+    async with serving() as (api, client):
+        fence = Fence()
+        fence.open_forever()
+        lanes = make_lanes(4)
+        api.answer("POST", "/api/v1/namespaces/[^/]+/events", status=201)
+        api.answer("PATCH", "/api/v1/namespaces/[^/]+/events/.*")
+        yield api, Recorder(client, lanes, Metrics(), fence, "volcano-py", interval=interval, remembered=remembered)
+        await lanes.close()
+
+
+def event(message: str = "no room") -> EventPost:
+    return EventPost(POD, "Warning", "FailedScheduling", message)
+
+
+def test_equal_events_are_counted_and_the_count_is_written_once_per_interval() -> None:
+    async def scenario() -> None:
+        async with recording(interval=0.3) as (api, recorder):
+            for _ in range(3):
+                recorder.post(event())
+            await until(lambda: api.to("POST", EVENTS))
+            await asyncio.sleep(0.05)
+            for _ in range(7):
+                recorder.post(event())
+            await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
+            for _ in range(5):
+                recorder.post(event())
+            await until(lambda: len(api.to("PATCH", f"{EVENTS}/.*")) == 2)
+            (post,) = api.to("POST", EVENTS)
+            first, second = api.to("PATCH", f"{EVENTS}/.*")
+            assert post.body["involvedObject"]["uid"] == "uid-p"
+            assert [call.body["count"] for call in (post, first, second)] == [3, 10, 15]
+            assert first.at - post.at >= 0.25
+            assert second.at - first.at >= 0.25
+
+    asyncio.run(scenario())
+
+
+def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
+    async def scenario() -> None:
+        async with recording(interval=30, remembered=2) as (api, recorder):
+            for message in ("a", "b", "c", "a"):
+                recorder.post(event(message))
+            await until(lambda: len(api.to("POST", EVENTS)) == 4)
+            names = [call.body["metadata"]["name"] for call in api.to("POST", EVENTS)]
+            assert len(set(names)) == 4
+
+    asyncio.run(scenario())
+
+
+def test_an_event_that_expired_on_the_server_is_posted_anew() -> None:
+    async def scenario() -> None:
+        async with recording(interval=0.05) as (api, recorder):
+            recorder.post(event())
+            await until(lambda: api.to("POST", EVENTS))
+            await asyncio.sleep(0.1)
+
+            async def expired(call: Call, request: web.Request) -> Answer:
+                return refusal(404, "NotFound")
+
+            api.on("PATCH", f"{EVENTS}/.*", expired)
+            recorder.post(event())
+            await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
+            await asyncio.sleep(0.05)
+            recorder.post(event())
+            await until(lambda: len(api.to("POST", EVENTS)) == 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_malformed_field_is_told_on_its_object_and_cluster_wide_ones_in_the_default_namespace() -> None:
+    async def scenario() -> None:
+        async with recording(interval=1) as (api, recorder):
+            recorder.malformed(Malformed("Queue", "", "q", "spec.weight", "0 is below 1"))
+            path = "/api/v1/namespaces/default/events"
+            await until(lambda: api.to("POST", path))
+            body = api.to("POST", path)[0].body
+            assert (body["reason"], body["type"]) == ("Malformed", "Warning")
+            assert body["message"] == "spec.weight: 0 is below 1; ignored"
+            assert body["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+
+    asyncio.run(scenario())
