@@ -76,15 +76,7 @@ def controllers_command(
         make(Store())
     except SelectionError as error:
         raise click.UsageError(f"--controllers: {error}") from None
-    settings = Settings(
-        lease=role.lease(LOCK),
-        qps=role.kube_api_qps,
-        burst=role.kube_api_burst,
-        writes=writes,
-        configuration=configuration,
-        metrics_address=role.metrics_address,
-        health_address=role.health_address,
-    )
+    settings = Settings(process=role.process_settings(LOCK), writes=writes, configuration=configuration)
 
     async def main() -> int:
         return await Operator(settings, make, role.credentials()).run()

@@ -16,6 +16,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.process.lease import LeaseSettings
+    from scheduler.cluster.kube.process.process import ProcessSettings
     from scheduler.cluster.kube.transport.credentials import Credentials
 
 FAILED = 1
@@ -48,7 +49,19 @@ class RoleFlags:
 
         logs.configure(self.verbosity, self.log_format)
 
-    def lease(self, default_name: str) -> "LeaseSettings | None":
+    def process_settings(self, default_name: str) -> "ProcessSettings":
+        """``default_name``: of the lease, where no flag names one. Raises click.UsageError."""
+        from scheduler.cluster.kube.process.process import ProcessSettings
+
+        return ProcessSettings(
+            lease=self._lease(default_name),
+            qps=self.kube_api_qps,
+            burst=self.kube_api_burst,
+            metrics_address=self.listen_address if self.enable_metrics else "",
+            health_address=self.healthz_address if self.enable_healthz else "",
+        )
+
+    def _lease(self, default_name: str) -> "LeaseSettings | None":
         """The lease to hold, or None without leader election. Raises click.UsageError."""
         from scheduler.cluster.kube.process.lease import LeaseSettings
 
@@ -71,16 +84,6 @@ class RoleFlags:
         from scheduler.cluster.kube.transport.credentials import Credentials
 
         return Credentials(kubeconfig=self.kubeconfig, master=self.master)
-
-    @property
-    def metrics_address(self) -> str:
-        """ "" where there are to be none."""
-        return self.listen_address if self.enable_metrics else ""
-
-    @property
-    def health_address(self) -> str:
-        """ "" where there is to be none."""
-        return self.healthz_address if self.enable_healthz else ""
 
 
 _NAMES = tuple(RoleFlags.__dataclass_fields__)

@@ -105,7 +105,7 @@ def scheduler_command(
 
     role.configure_logs()
     names = tuple(dict.fromkeys(scheduler_names))
-    lease = role.lease(names[0] if len(names) == 1 else DEFAULT_SCHEDULER_NAME)
+    process = role.process_settings(names[0] if len(names) == 1 else DEFAULT_SCHEDULER_NAME)
     try:
         configuration = ConfigurationFile(scheduler_conf, features)
     except ConfigurationError as error:
@@ -114,19 +114,15 @@ def scheduler_command(
     secret_namespace, _, secret_name = signing_key_secret.rpartition("/")
     settings = Settings(
         scheduler_names=names,
+        process=process,
         schedule_period=schedule_period,
         default_queue=default_queue,
-        lease=lease,
-        qps=role.kube_api_qps,
-        burst=role.kube_api_burst,
         bind_workers=bind_workers,
         percentage_nodes=percentage_nodes_to_find,
         minimum_nodes=minimum_feasible_nodes,
         csi_storage=csi_storage,
         signing_key_namespace=secret_namespace or role.leader_elect_resource_namespace,
         signing_key_secret=secret_name,
-        metrics_address=role.metrics_address,
-        health_address=role.health_address,
     )
 
     def ended(why: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -11,13 +11,9 @@ from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.looks import Looks
-from scheduler.cluster.kube.process.lease import LeaseSettings
-from scheduler.cluster.kube.process.life import alive, lead
-from scheduler.cluster.kube.process.liveness import Liveness, Phase
+from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.waiting import patiently
-from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
-from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.watching import Watching
@@ -28,7 +24,6 @@ from scheduler.controllers.controller import Controller
 from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
-from scheduler.observability.server import Server
 
 COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
@@ -42,16 +37,11 @@ log = structlog.get_logger(__name__)
 class Settings:
     """How the role runs; seconds where times are meant."""
 
-    lease: LeaseSettings | None = None
-    """None: no leader election."""
-    qps: float = 2000
-    burst: int = 2000
+    process: ProcessSettings = field(default_factory=ProcessSettings)
     writes: int = 64
     """Writes in flight."""
     configuration: Key = CONFIGURATION
     """Namespace and name of the ConfigMap that configures the controllers, the only one that is watched."""
-    metrics_address: str = ""
-    health_address: str = ""
 
 
 class Operator:
@@ -62,9 +52,9 @@ class Operator:
     ) -> None:
         self._settings = settings
         self._metrics = ControllerMetrics()
-        self._fence = Fence()
-        self._liveness = Liveness(self._fence)
-        self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
+        self.process = process = Process(settings.process, credentials, self._metrics)
+        self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
+        self._stop = process.stopping
         self._lanes = make_lanes(settings.writes)
         store = Store()
         controllers = make_controllers(store)
@@ -93,13 +83,6 @@ class Operator:
         by_hand = [kind for kind in wanted if kind in BY_HAND]
         self._handlers = Handlers(by_hand, self._client, credentials, self._intake, recorder.malformed)
         self._names = ", ".join(controller.name for controller in controllers)
-        self._stop = asyncio.Event()
-        self.server = Server(
-            self._metrics,
-            self._liveness.problem,
-            metrics_address=settings.metrics_address,
-            health_address=settings.health_address,
-        )
 
     def _source(self, kind: Kind) -> Source:
         """Of ConfigMaps, the configuration only."""
@@ -108,23 +91,15 @@ class Operator:
         namespace, name = self._settings.configuration
         return Source(kind, namespace, name=name)
 
-    def stop(self) -> None:
-        """Begin to stop: no new look, finish the plans in flight, release the lease."""
-        self._liveness.enter(Phase.STOPPING)
-        self._stop.set()
-
     async def run(self) -> int:
         """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
-        async with alive(self._client, self.server, self.stop, controllers=self._names):
+        async with self.process.running(controllers=self._names):
             self._watching.start()
             handling = asyncio.create_task(self._handlers.run())
             try:
                 if not await self._synced():
                     return 0
-                lease = self._settings.lease
-                return await lead(
-                    self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._control
-                )
+                return await self.process.run_as_leader(self._control)
             finally:
                 handling.cancel()
                 await asyncio.gather(handling, return_exceptions=True)

@@ -22,9 +22,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.signing import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.kube.process.lease import LeaseSettings
-from scheduler.cluster.kube.process.life import alive, lead
-from scheduler.cluster.kube.process.liveness import Liveness, Phase
+from scheduler.cluster.kube.process.liveness import Phase
+from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import patiently, unless
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
@@ -33,8 +32,7 @@ from scheduler.cluster.kube.scheduler.damper import Damper
 from scheduler.cluster.kube.scheduler.pace import Nodes as PaceNodes
 from scheduler.cluster.kube.scheduler.pace import Pace
 from scheduler.cluster.kube.scheduler.report import CycleReport
-from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
-from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, Keeper, Sink
 from scheduler.cluster.kube.watch.watching import Watching
@@ -50,7 +48,6 @@ from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.intake import intake_of
 from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
-from scheduler.observability.server import Server
 
 IDLE_CYCLE = 5.0
 """Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
@@ -104,12 +101,9 @@ class Settings:
     """How the daemon runs; seconds where times are meant."""
 
     scheduler_names: tuple[str, ...]
+    process: ProcessSettings = field(default_factory=ProcessSettings)
     schedule_period: float = 1.0
     default_queue: str = DEFAULT_QUEUE
-    lease: LeaseSettings | None = None
-    """None: no leader election."""
-    qps: float = 2000
-    burst: int = 2000
     bind_workers: int = 64
     percentage_nodes: int = 100
     """Per cent of the nodes among which enough feasible ones are looked for; 0: fewer the more nodes there are."""
@@ -119,8 +113,6 @@ class Settings:
     signing_key_namespace: str = SYSTEM_NAMESPACE
     signing_key_secret: str = ""
     """Name of the Secret with the key that signs what is decided; "": there is none."""
-    metrics_address: str = ""
-    health_address: str = ""
 
 
 @dataclass(slots=True)
@@ -150,9 +142,9 @@ class Daemon:
         self._configuration = configuration
         self._cache = cache
         self._metrics = metrics or Metrics()
-        self._fence = Fence()
-        self._liveness = Liveness(self._fence)
-        self._client = ApiClient(credentials, self._metrics, qps=settings.qps, burst=settings.burst)
+        self.process = process = Process(settings.process, credentials, self._metrics)
+        self._client, self._fence, self._liveness = process.client, process.fence, process.liveness
+        self._stop = process.stopping
         self._lanes = make_lanes(settings.bind_workers)
         name = settings.scheduler_names[0]
         self._recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, name)
@@ -175,26 +167,14 @@ class Daemon:
         self._listing: list[asyncio.Task[bool]] = []
         """Objects are listed again because a new configuration shows them to other programs."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
-        self._stop = asyncio.Event()
         self._pace = Pace(settings.schedule_period, cache)
         self._last = _Last()
         self._damper = Damper()
-        self.server = Server(
-            self._metrics,
-            self._liveness.problem,
-            metrics_address=settings.metrics_address,
-            health_address=settings.health_address,
-        )
-
-    def stop(self) -> None:
-        """Begin to stop: no new cycle, finish what is in flight, release the lease."""
-        self._liveness.enter(Phase.STOPPING)
-        self._stop.set()
 
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
         """Schedule until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
-        async with alive(self._client, self.server, self.stop, schedulers=", ".join(self._settings.scheduler_names)):
+        async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
             try:
                 self._cache.attune(self._configuration.current)
                 await patiently(self._stop, self._signing.load, self._liveness.progress)
@@ -215,10 +195,9 @@ class Daemon:
                 await self._lanes.close()
 
     async def _lead(self) -> int:
-        lease = self._settings.lease
         tidying = asyncio.create_task(self._tidy())
         try:
-            return await lead(self._client, lease, self._fence, self._metrics, self._liveness, self._stop, self._work)
+            return await self.process.run_as_leader(self._work)
         finally:
             tidying.cancel()
             await asyncio.gather(tidying, return_exceptions=True)

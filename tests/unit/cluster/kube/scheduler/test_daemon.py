@@ -15,6 +15,7 @@ import scheduler.plugins  # noqa: F401
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
@@ -31,14 +32,14 @@ QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 class World:
     """An empty cluster and a scheduler that has not been started."""
 
-    def __init__(self, api: FakeApi, path: Path, **settings: Any) -> None:
+    def __init__(self, api: FakeApi, path: Path, **process: Any) -> None:
         self.api = api
         self.path = path
         self.metrics = Metrics()
         self.leases = Leases(api)
         path.write_text(DEFAULT_CONFIGURATION, encoding="utf-8")
         self.daemon = Daemon(
-            Settings(("volcano-py",), schedule_period=0.02, **settings),
+            Settings(("volcano-py",), ProcessSettings(**process), schedule_period=0.02),
             ConfigurationFile(str(path)),
             ClusterCache(["volcano-py"]),
             StaticCredentials(api.url),
@@ -75,12 +76,12 @@ async def empty(call: Call, request: web.Request) -> Answer:
 
 
 @asynccontextmanager
-async def started(path: Path, **settings: Any) -> AsyncIterator[World]:
-    """``path``: of the configuration file."""
+async def started(path: Path, **process: Any) -> AsyncIterator[World]:
+    """``path``: of the configuration file; ``process``: of the ProcessSettings."""
     async with serving() as (api, _):
         api.on("GET", "/api.*", empty)
         api.answer("POST", QUEUES, {"metadata": {"name": "made"}}, status=201)
-        world = World(api, path, **settings)
+        world = World(api, path, **process)
         yield world
 
 
@@ -92,7 +93,7 @@ def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tm
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert w.lists(PODS) == w.lists(GROUPS) == ["objects", "metadata"]
-            w.daemon.stop()
+            w.daemon.process.stop()
             assert await running == 0
             assert w.leases.holder == ""
 
@@ -105,7 +106,7 @@ def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
             assert w.lists(PODS) == ["objects"]
-            w.daemon.stop()
+            w.daemon.process.stop()
             assert await running == 0
 
     asyncio.run(story())
@@ -123,15 +124,15 @@ def test_health_fails_when_sessions_no_longer_come_to_an_end(tmp_path: Path, mon
         async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
-            assert await healthz(w.daemon.server) == (200, "ok")
+            assert await healthz(w.daemon.process.server) == (200, "ok")
             monkeypatch.setattr(daemons, "run_cycle", never_ends)
             w.daemon._last.version = -1
             await until(begun.is_set)
             monkeypatch.setattr(liveness, "STUCK", 0.0)
-            status, text = await healthz(w.daemon.server)
+            status, text = await healthz(w.daemon.process.server)
             assert status == 503 and text.startswith("leading: no progress for ")
             free.set()
-            w.daemon.stop()
+            w.daemon.process.stop()
             assert await running == 0
 
     asyncio.run(story())
@@ -153,7 +154,7 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             await until(lambda: w.value("volcano_py_cycle_errors_total"))
             before = w.cycles
             await until(lambda: w.cycles > before)
-            w.daemon.stop()
+            w.daemon.process.stop()
             assert await running == 0
 
     asyncio.run(story())

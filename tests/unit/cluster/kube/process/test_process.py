@@ -1,36 +1,36 @@
-"""How a role leads: the lease is kept from the moment it is had, and let go of whatever happens."""
+"""How a process leads: it holds the lease while it works, and releases it whatever happens."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable
 
+import aiohttp
 import pytest
 
-from scheduler.cluster.kube.process import life
-from scheduler.cluster.kube.process.life import lead
-from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Liveness, Phase
+from scheduler.cluster.kube.process import process as processes
+from scheduler.cluster.kube.process.lease import LeaseSettings
+from scheduler.cluster.kube.process.liveness import STOPPING, STUCK, Phase
+from scheduler.cluster.kube.process.process import Process, ProcessSettings, Work
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.metrics import Metrics
-from scheduler.observability.server import Server
-from tests.unit.cluster.kube.fake_api import healthz, until
+from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.process.test_lease import SETTINGS, leases
 
-Work = Callable[[bool, "asyncio.Task[str]"], Awaitable[None]]
 
+class Replica:
+    """One process of several that share a lease."""
 
-class Process:
-    def __init__(self, client: ApiClient) -> None:
-        self.stop = asyncio.Event()
-        self.fence = Fence()
+    def __init__(self, client: ApiClient, lease: LeaseSettings | None = SETTINGS) -> None:
         self.metrics = Metrics()
         self.passed = 0.0
         """Seconds that the liveness takes to have passed."""
-        self.liveness = Liveness(self.fence, now=lambda: self.passed)
-        self._client = client
+        settings = ProcessSettings(lease=lease, health_address="127.0.0.1:0")
+        self.process = Process(settings, StaticCredentials(client.host), self.metrics, now=lambda: self.passed)
+        self.process.client = client
 
     def lead(self, work: Work) -> Awaitable[int]:
-        return lead(self._client, SETTINGS, self.fence, self.metrics, self.liveness, self.stop, work)
+        return self.process.run_as_leader(work)
 
     @property
     def leading(self) -> float:
@@ -40,14 +40,14 @@ class Process:
 def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> None:
     async def story() -> None:
         async with leases() as (server, client):
-            process = Process(client)
+            replica = Replica(client)
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
                 await asyncio.sleep(2 * SETTINGS.duration)
-                assert process.fence.is_open and process.leading == 1 and not lost.done()
+                assert replica.process.fence.is_open and replica.leading == 1 and not lost.done()
 
-            assert await process.lead(work) == 0
-            assert server.holder == "" and not process.fence.is_open and process.leading == 0
+            assert await replica.lead(work) == 0
+            assert server.holder == "" and not replica.process.fence.is_open and replica.leading == 0
 
     asyncio.run(story())
 
@@ -56,7 +56,7 @@ class Pair:
     """Two processes: one leads until it is stopped, the other stands by."""
 
     def __init__(self, client: ApiClient) -> None:
-        self.first, self.second = Process(client), Process(client)
+        self.first, self.second = Replica(client), Replica(client)
         self.led: list[bool] = []
         """What each was told when it came to lead."""
 
@@ -68,7 +68,7 @@ class Pair:
 
     async def _hold(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         self.led.append(waited)
-        await self.first.stop.wait()
+        await self.first.process.stopping.wait()
 
     async def _note(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         self.led.append(waited)
@@ -79,9 +79,9 @@ def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
-            pair.second.stop.set()
+            pair.second.process.stop()
             assert await pair.standing_by == 0 and pair.led == [False]
-            pair.first.stop.set()
+            pair.first.process.stop()
             assert await pair.holding == 0
 
     asyncio.run(story())
@@ -92,7 +92,7 @@ def test_the_next_is_told_that_another_led() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
-            pair.first.stop.set()
+            pair.first.process.stop()
             assert await pair.holding == 0
             assert await asyncio.wait_for(pair.standing_by, 5) == 0
             assert pair.led == [False, True]
@@ -108,15 +108,15 @@ def test_leadership_that_is_lost_ends_in_failure() -> None:
                 server.down = True
                 await asyncio.wait((lost,))
 
-            process = Process(client)
-            assert await process.lead(work) == 1
-            assert not process.fence.is_open
+            replica = Replica(client)
+            assert await replica.lead(work) == 1
+            assert not replica.process.fence.is_open
 
     asyncio.run(story())
 
 
 def test_work_that_goes_on_after_leadership_is_lost_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "WIND_UP", 0.05)
+    monkeypatch.setattr(processes, "WIND_UP", 0.05)
 
     async def story() -> None:
         async with leases() as (server, client):
@@ -126,13 +126,13 @@ def test_work_that_goes_on_after_leadership_is_lost_is_cancelled(monkeypatch: py
                 await asyncio.Event().wait()
 
             async with asyncio.timeout(5):
-                assert await Process(client).lead(work) == 1
+                assert await Replica(client).lead(work) == 1
 
     asyncio.run(story())
 
 
 def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "WIND_UP", 0.05)
+    monkeypatch.setattr(processes, "WIND_UP", 0.05)
 
     async def story() -> None:
         async with leases() as (server, client):
@@ -144,16 +144,16 @@ def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(mon
                     with contextlib.suppress(asyncio.CancelledError):  # the fault: a cancellation is swallowed
                         await free.wait()
 
-            process = Process(client)
-            health = Server(process.metrics, process.liveness.problem, health_address="127.0.0.1:0")
+            replica = Replica(client)
+            health, liveness = replica.process.server, replica.process.liveness
             await health.start()
-            leading = asyncio.ensure_future(process.lead(work))
-            await until(lambda: process.liveness.phase is Phase.LEADING)
+            leading = asyncio.ensure_future(replica.lead(work))
+            await until(lambda: liveness.phase is Phase.LEADING)
             assert await healthz(health) == (200, "ok")
-            await until(lambda: process.liveness.phase is Phase.STOPPING)
-            process.passed = STOPPING
+            await until(lambda: liveness.phase is Phase.STOPPING)
+            replica.passed = STOPPING
             assert await healthz(health) == (200, "ok")
-            process.passed += 1
+            replica.passed += 1
             assert await healthz(health) == (503, "stopping for 31 s (limit 30 s)")
             free.set()
             assert await leading == 1
@@ -168,12 +168,12 @@ def test_who_stands_by_is_well_for_as_long_as_it_tries_to_lead() -> None:
             pair = Pair(client)
             await pair.start()
             standby = pair.second
-            assert standby.liveness.phase is Phase.STANDING_BY
+            assert standby.process.liveness.phase is Phase.STANDING_BY
             standby.passed = STUCK + 1
             await asyncio.sleep(2 * SETTINGS.retry_period)
-            assert standby.liveness.problem() == ""
-            standby.stop.set()
-            pair.first.stop.set()
+            assert standby.process.liveness.problem() == ""
+            standby.process.stop()
+            pair.first.process.stop()
             await asyncio.gather(pair.holding, pair.standing_by)
 
     asyncio.run(story())
@@ -187,7 +187,7 @@ def test_the_lease_is_let_go_of_when_the_work_fails() -> None:
                 raise ZeroDivisionError
 
             with pytest.raises(ZeroDivisionError):
-                await Process(client).lead(work)
+                await Replica(client).lead(work)
             assert server.holder == ""
 
     asyncio.run(story())
@@ -196,14 +196,34 @@ def test_the_lease_is_let_go_of_when_the_work_fails() -> None:
 def test_without_a_lease_one_leads_at_once() -> None:
     async def story() -> None:
         async with leases() as (server, client):
-            process = Process(client)
+            replica = Replica(client, lease=None)
             seen: list[bool] = []
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
                 seen.append(waited or lost.done())
-                assert process.fence.is_open and process.leading == 1
+                assert replica.process.fence.is_open and replica.leading == 1
 
-            assert await lead(client, None, process.fence, process.metrics, process.liveness, process.stop, work) == 0
+            assert await replica.lead(work) == 0
             assert seen == [False] and server.lease is None
+
+    asyncio.run(story())
+
+
+def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it_to_stop() -> None:
+    async def story() -> None:
+        async with serving() as (api, _):
+            local = "127.0.0.1:0"
+            settings = ProcessSettings(metrics_address=local, health_address=local)
+            process = Process(settings, StaticCredentials(api.url), Metrics(), ready=lambda: "not listed yet")
+            async with process.running(), aiohttp.ClientSession() as session:
+                for path, status in (("/healthz", 200), ("/readyz", 503), ("/metrics", 200)):
+                    url = f"http://127.0.0.1:{process.server.ports[path]}{path}"
+                    async with session.get(url) as answer:
+                        assert answer.status == status
+                signal.raise_signal(signal.SIGTERM)
+                await asyncio.wait_for(process.stopping.wait(), 5)
+                assert process.liveness.phase is Phase.STOPPING
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await healthz(process.server)
 
     asyncio.run(story())

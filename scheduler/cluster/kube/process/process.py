@@ -1,0 +1,152 @@
+"""What every role shares: one client, a stop signal, health and metrics endpoints, and leader election where it writes.
+
+A role makes a ``Process`` and works inside ``running``. One that writes also works under ``run_as_leader``, so that
+only one of its replicas is active.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, new_identity
+from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
+from scheduler.cluster.kube.process.waiting import unless
+from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
+from scheduler.cluster.kube.transport.fence import Fence
+from scheduler.observability.role_metrics import RoleMetrics
+from scheduler.observability.server import Health, Server
+
+Work = Callable[[bool, "asyncio.Task[str]"], Awaitable[None]]
+"""What a leader does until it is stopped, or until leadership is lost: the task ends then and returns why. The first
+argument is whether another process led before."""
+WIND_UP = 5.0
+"""Seconds that the work has to end when leadership is lost; then it is cancelled."""
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """How a process reaches the API server, leads and is observed. An empty address leaves its endpoints out."""
+
+    lease: LeaseSettings | None = None
+    """None: no leader election."""
+    qps: float = 2000
+    burst: int = 2000
+    metrics_address: str = ""
+    health_address: str = ""
+    stopping: float = STOPPING
+    """Seconds from the stop signal until ``/healthz`` calls the process stuck."""
+
+
+class Process:
+    """For one event loop. Its client can be used inside ``running``."""
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        credentials: CredentialSource,
+        metrics: RoleMetrics,
+        ready: Health | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``ready``: what ``/readyz`` answers, for a role that other programs send requests to."""
+        self.client = ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
+        self.fence = Fence()
+        """Open while this process leads."""
+        self.liveness = Liveness(self.fence, stopping=settings.stopping, now=now)
+        self.stopping = asyncio.Event()
+        """Set by ``stop``."""
+        self.server = Server(
+            metrics,
+            self.liveness.problem,
+            ready,
+            metrics_address=settings.metrics_address,
+            health_address=settings.health_address,
+        )
+        self._lease = settings.lease
+        self._metrics = metrics
+
+    def stop(self) -> None:
+        """Ask the role to stop. It finishes what is in flight."""
+        self.liveness.enter(Phase.STOPPING)
+        self.stopping.set()
+
+    @asynccontextmanager
+    async def running(self, **about: str) -> AsyncIterator[None]:
+        """Connects, serves health and metrics, and calls ``stop`` on SIGTERM and SIGINT. ``about`` goes into the log.
+
+        Raises CredentialsError, and OSError when it cannot listen.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self.client.start()
+        log.info("starting", server=self.client.host, **about)
+        try:
+            await self.server.start()
+            yield
+        finally:
+            await self.server.stop()
+            await self.client.close()
+            log.info("stopped")
+
+    async def run_as_leader(self, work: Work) -> int:
+        """Become the leader, work, and release the lease; without a lease, work at once.
+
+        Returns the exit code: 0 when stopped, 1 when leadership was lost.
+        """
+        if self._lease is None:
+            await self._run_without_lease(work)
+            return 0
+        self.liveness.enter(Phase.STANDING_BY)
+        elector = LeaderElector(
+            self.client,
+            self._lease,
+            self.fence,
+            new_identity(),
+            on_change=self._leadership_changed,
+            on_attempt=self.liveness.progress,
+        )
+        waited = await unless(self.stopping, elector.acquire())
+        if waited is None:
+            return 0
+        lost = asyncio.create_task(elector.hold())
+        working = asyncio.ensure_future(work(waited, lost))
+        try:
+            await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
+            if lost.done():
+                await asyncio.wait((working,), timeout=WIND_UP)
+            if working.done():
+                working.result()
+            if lost.done():
+                log.error("leadership lost: exiting", why=lost.result(), work_ended=working.done())
+                return 1
+            return 0
+        finally:
+            for task in (working, lost):
+                task.cancel()
+            await asyncio.gather(working, lost, return_exceptions=True)
+            await elector.release()
+
+    async def _run_without_lease(self, work: Work) -> None:
+        self.fence.open_forever()
+        self._leadership_changed(True)
+        never = asyncio.create_task(_never())
+        try:
+            await work(False, never)
+        finally:
+            never.cancel()
+
+    def _leadership_changed(self, leading: bool) -> None:
+        self._metrics.leading.set(int(leading))
+        self.liveness.enter(Phase.LEADING if leading else Phase.STOPPING)
+
+
+async def _never() -> str:
+    await asyncio.Event().wait()
+    return ""
