@@ -14,7 +14,7 @@ class AdmissionMetrics(RoleMetrics):
         super().__init__()
         self.requests = Counter(
             "volcano_py_admission_requests_total",
-            "Reviews by what was answered: allowed, denied, error (a bug of ours), malformed",
+            "Reviews by result: allowed, denied, error (a bug), malformed, busy, failed (worker process), cancelled",
             ["path", "result"],
             registry=self.registry,
         )

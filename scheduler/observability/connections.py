@@ -94,7 +94,7 @@ class Connections:
     @asynccontextmanager
     async def _read(self, request: web.Request, connection: "_Connection") -> AsyncIterator[bytes]:
         """Raises HTTPException: the body is too large or not sent in time, or too much is held of others."""
-        body = bytearray()
+        body, size = bytearray(), 0
         connection.reads()
         self._check(request.content_length or 0)
         try:
@@ -102,17 +102,20 @@ class Connections:
                 async with asyncio.timeout(self.limits.body):
                     async for chunk in request.content.iter_any():
                         body += chunk
+                        size += len(chunk)
                         self._held += len(chunk)
-                        self._check(len(body))
+                        self._check(size)
             except TimeoutError:
                 text = f"no whole request within {self.limits.body:g} s"
                 raise _closing(web.HTTPRequestTimeout(text=text)) from None
             except (ConnectionError, web.RequestPayloadError):  # the client went away: the answer goes nowhere
                 raise _closing(web.HTTPBadRequest(text="the body does not end as it should")) from None
             connection.works()
-            yield bytes(body)
+            whole = bytes(body)
+            body.clear()  # it is not in memory twice while it is worked on
+            yield whole
         finally:
-            self._held -= len(body)
+            self._held -= size
             if connection in self._open:
                 self._open[connection] = self._open.pop(connection)
                 connection.rests()

@@ -81,6 +81,11 @@ def join(problems: Iterable[str], end: str) -> str:
     return text
 
 
+def shortened(text: str) -> str:
+    """A refusal as far as an answer goes."""
+    return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}... (and more)"
+
+
 def aggregate(problems: Iterable[str]) -> str:
     """Several problems in one sentence, as Kubernetes' aggregates put them; "" for none."""
     distinct = list(dict.fromkeys(problems))

@@ -1,5 +1,7 @@
 """The admission server before a real API server, with the rights that it says it needs and no others."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -105,6 +107,10 @@ class Process:
             time.sleep(0.05)
         raise AssertionError(f"not within {timeout:.0f} s; the log ends: {self.log.read_text()[-3000:]}")
 
+    def children(self) -> list[int]:
+        pid = self._process.pid
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
     def said(self, text: str) -> int:
         return self.log.read_text(encoding="utf-8").count(text)
 
@@ -162,7 +168,9 @@ def server(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
         yield process
     finally:
         remove_configurations(control_plane.admin)
+        children = process.children()
         assert process.stop() == 0
+        assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
 
 
 @pytest.fixture
@@ -216,6 +224,26 @@ def test_a_vcjob_right_after_its_queue_is_accepted_and_gets_its_defaults(server:
         }
         stored = api.create(jobs, manifest)
         assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][0]["name"]) == (2, "default0")
+
+
+def test_a_large_vcjob_is_decided_on_in_a_process_of_its_own_which_is_replaced_when_it_is_killed(
+    server: Process, api: Client
+) -> None:
+    jobs = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+    name = f"{server.namespace}-large"
+    api.create(QUEUES, queue(name))
+    tasks = [{"replicas": 2, "template": TEMPLATE}] * 1000
+    manifest = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"queue": name, "tasks": tasks}}
+    assert server.children() == []
+    stored = api.create(jobs, {**manifest, "metadata": {"name": name}})
+    assert (stored["spec"]["minAvailable"], stored["spec"]["tasks"][999]["name"]) == (2000, "default999")
+    (worker,) = server.children()
+    os.kill(worker, signal.SIGKILL)
+    server.wait(lambda: server.children() == [])
+    wrong = {**manifest, "spec": {"queue": "nowhere", "tasks": tasks}, "metadata": {"name": f"{name}-2"}}
+    status, message = refusal(lambda: api.create(jobs, wrong))
+    assert (status, "unable to find job queue" in message) == (400, True)
+    assert len(server.children()) == 1
 
 
 def test_a_vcjob_that_says_everything_is_stored_as_it_is(server: Process, api: Client) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.api import batch
 from scheduler.webhooks.cards import name_problems, request_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
-from scheduler.webhooks.fields import LONGEST_ANSWER, join
+from scheduler.webhooks.fields import join, shortened
 from scheduler.webhooks.job.claims import volume_problems
 from scheduler.webhooks.job.mutate import defaulted
 from scheduler.webhooks.job.plugins import mpi_problems, plugin_problems
@@ -36,7 +36,7 @@ def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
         text = str(error)
     except RecursionError:
         text = "the object is nested too deeply"
-    return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}... (and more)"
+    return shortened(text)
 
 
 def _generated_name(job: Json) -> str:

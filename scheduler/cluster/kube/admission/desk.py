@@ -1,18 +1,20 @@
-"""Answers reviews: has the function of a path decide, and sees to it that there is an answer whatever happens."""
+"""Answers reviews: decides on each here or in the worker process, and reads the queues that a decision lacks."""
 
 import asyncio
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.kube.admission.offload import BusyError, Offload
-from scheduler.cluster.kube.admission.review import FAILED, Asked, allowed, read_review, refused
-from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
+from scheduler.cluster.kube.admission.decision import Outcome, Result, decide
+from scheduler.cluster.kube.admission.offload import BusyError, Offload, is_small
+from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, refused
+from scheduler.cluster.kube.admission.view import CompletedView, WatchedView
+from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.contract import Settings
 from scheduler.webhooks.routes import Route
 
 READ_SECONDS = 3.0
@@ -31,73 +33,63 @@ class Desk:
         reader: Reader,
         settings: Callable[[], Settings],
         metrics: AdmissionMetrics,
-        offload: Offload | None = None,
+        offload: Offload,
     ) -> None:
-        """``settings``: those in force."""
+        """``settings``: those in force; ``offload``: decides on large reviews."""
         self._view = view
         self._reader = reader
         self._settings = settings
         self._metrics = metrics
-        self._offload = offload or Offload()
+        self._offload = offload
 
     async def answer(self, route: Route, body: bytes) -> bytes:
-        """The AdmissionReview to send back. Raises ReviewError when ``body`` is none that can be answered, and
-        BusyError."""
+        """The AdmissionReview to send back. Raises ReviewError when ``body`` is none that can be answered, BusyError
+        and WorkerError."""
         started = time.perf_counter()
-        result, size = "malformed", len(body)
+        result = Result.CANCELLED
         try:
-            asked = await self._offload.run(size, lambda: read_review(body, route), started)
-            result, answer = await self._decided(route, asked, size, started)
-            return answer
+            outcome = await self._decided(route, body)
+            result = outcome.result
+            return outcome.answer or refused(outcome.uid, outcome.refusal, FAILED if outcome.traceback else DENIED)
+        except ReviewError:
+            result = Result.MALFORMED
+            raise
         except BusyError:
-            result = "busy"
+            result = Result.BUSY
+            raise
+        except WorkerError:
+            result = Result.FAILED
             raise
         finally:
             self._metrics.requests.labels(route.path, result).inc()
             self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
 
-    async def _decided(self, route: Route, asked: Asked, size: int, came: float) -> tuple[str, bytes]:
-        request = asked.request
-        where = {"path": route.path, "namespace": request.namespace, "name": request.name}
-        try:
-            new, refusal = await self._decide(route, asked, size, came)
-            if refusal:
-                answer = refused(asked.uid, refusal)
-            else:
-                answer = await self._offload.run(size, lambda: allowed(asked.uid, request.object, new), came)
-        except BusyError:
-            raise
-        except Exception as error:  # a bug: the write must not hang or pass for it
-            log.exception("a review could not be decided", **where)
-            text = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
-            return "error", refused(asked.uid, text, FAILED)
-        if refusal:
-            log.info("refused", operation=str(request.operation), reason=refusal[:1024], **where)
-        return "denied" if refusal else "allowed", answer
+    async def _decided(self, route: Route, body: bytes) -> Outcome:
+        outcome = await self._decided_with_all_queues(route, body)
+        where = {"path": route.path, "namespace": outcome.namespace, "name": outcome.name}
+        if outcome.traceback:
+            log.error("a review could not be decided", exception=outcome.traceback, **where)
+        elif outcome.refusal:
+            log.info("refused", operation=outcome.operation, reason=outcome.refusal[:1024], **where)
+        return outcome
 
-    async def _decide(self, route: Route, asked: Asked, size: int, came: float) -> tuple[Json, str]:
-        """The object as it should be stored, and why it is refused."""
-        settings = self._settings()
-        view = CompletedView(self._view, {})
-        new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings), came)
-        if not refusal or not view.missed:
-            return new, refusal
-        known: dict[str, Queue] = {}
+    async def _decided_with_all_queues(self, route: Route, body: bytes) -> Outcome:
+        """A decision that refuses is repeated with the queues that it lacked, as far as they exist."""
+        settings, known = self._settings(), dict[str, Queue]()
+        outcome = await self._decide(route, body, known, settings)
         deadline = asyncio.get_running_loop().time() + READ_SECONDS
         for _ in range(MOST_READS):
             left = deadline - asyncio.get_running_loop().time()
-            found = await self._reader.read(sorted(view.missed)[:MOST_READS], left) if left > 0 else {}
+            if not outcome.refusal or not outcome.missed or left <= 0:
+                break
+            found = await self._reader.read(outcome.missed[:MOST_READS], left)
             if not found:
                 break
             known.update(found)
-            view = CompletedView(self._view, known)
-            new, refusal = await self._offload.run(size, partial(_ask, route, asked, view, settings), came)
-            if not refusal or not view.missed:
-                break
-        return new, refusal
+            outcome = await self._decide(route, body, known, settings)
+        return outcome
 
-
-def _ask(route: Route, asked: Asked, view: CompletedView, settings: Settings) -> tuple[Json, str]:
-    if route.mutate:
-        return route.mutate(asked.request, view, settings), ""
-    return asked.request.object, route.validate(asked.request, view, settings) if route.validate else ""
+    async def _decide(self, route: Route, body: bytes, known: Mapping[str, Queue], settings: Settings) -> Outcome:
+        if is_small(body):
+            return decide(route, body, CompletedView(self._view, known), settings)
+        return await self._offload.decide(route.path, body, known.values(), settings)

@@ -15,9 +15,11 @@ from scheduler.cluster.kube.admission.bundle import BundleKeeper
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, SecretSource
 from scheduler.cluster.kube.admission.desk import Desk
 from scheduler.cluster.kube.admission.keeper import CertificateKeeper
+from scheduler.cluster.kube.admission.offload import Offload
+from scheduler.cluster.kube.admission.reader import Reader
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.tls import ServingContext
-from scheduler.cluster.kube.admission.view import Reader, WatchedView
+from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.cluster.kube.process.life import alive
 from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
 from scheduler.cluster.kube.process.reload import ReloadedFile
@@ -97,7 +99,8 @@ class Admission:
         kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
         self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
         self._watching = Watching(self._informers)
-        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics)
+        self._offload = Offload(view)
+        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics, self._offload)
         self._tls = ServingContext()
         self._server = AdmissionServer(
             desk, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown
@@ -160,6 +163,7 @@ class Admission:
                     keeping.cancel()
                     await asyncio.gather(keeping, return_exceptions=True)
                 await self._server.stop()
+                await self._offload.close()
                 await self._watching.close()
         return 0
 

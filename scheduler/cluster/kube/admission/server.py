@@ -1,8 +1,10 @@
 """The HTTPS server in front of the desk.
 
-A body that is too large, or is no review, is answered as HTTP, and so is one of too many; everything else as a review.
+A body that is too large, or is no review, is answered as HTTP, and so is a review that could not be decided on;
+everything else as a review.
 """
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -13,6 +15,7 @@ from aiohttp import web
 from scheduler.cluster.kube.admission.desk import Desk
 from scheduler.cluster.kube.admission.offload import BusyError
 from scheduler.cluster.kube.admission.review import ReviewError
+from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.connections import BODY, Connections, Limits
 from scheduler.webhooks.routes import Route
 
@@ -20,7 +23,9 @@ LARGEST: Final = 3 * 1024 * 1024
 """Bytes of a request, as the API server's own limit."""
 LIMITS: Final = Limits(largest=LARGEST)
 JSON: Final = "application/json"
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+PIECE: Final = 64 * 1024
+"""Bytes of an answer that are encrypted at a time."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger(__name__)
 
 
@@ -66,17 +71,34 @@ class AdmissionServer:
             self._runner = None
 
     def _handler(self, route: Route) -> Handler:
-        async def handle(request: web.Request) -> web.Response:
+        async def handle(request: web.Request) -> web.StreamResponse:
             if request.headers.get("Content-Type") != JSON:  # an empty answer, as Volcano's server gives
                 log.warning("not JSON", path=route.path, content_type=request.headers.get("Content-Type", "")[:64])
                 return web.Response()
             try:
-                return web.Response(body=await self._desk.answer(route, request[BODY]), content_type=JSON)
+                answer = await self._desk.answer(route, request[BODY])
             except ReviewError as error:
                 log.warning("not a review", path=route.path, error=str(error))
                 return web.Response(status=400, text=str(error))
             except BusyError as error:
                 log.warning("too busy for a review", path=route.path, size=len(request[BODY]), why=str(error))
                 return web.Response(status=503, text=str(error))
+            except WorkerError as error:
+                return web.Response(status=500, text=str(error))
+            if len(answer) <= PIECE:
+                return web.Response(body=answer, content_type=JSON)
+            return await _in_pieces(request, answer)
 
         return handle
+
+
+async def _in_pieces(request: web.Request, answer: bytes) -> web.StreamResponse:
+    """Send an answer so that the event loop can do something else in between."""
+    response = web.StreamResponse(headers={"Content-Type": JSON})
+    response.content_length = len(answer)
+    await response.prepare(request)
+    for start in range(0, len(answer), PIECE):
+        await response.write(answer[start : start + PIECE])
+        await asyncio.sleep(0)
+    await response.write_eof()
+    return response

@@ -2,15 +2,14 @@
 
 import asyncio
 import base64
-import gc
 import json
+import os
+import signal
 import ssl
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -21,11 +20,14 @@ from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
+from scheduler.cluster.kube.admission.decision import Outcome, decide
 from scheduler.cluster.kube.admission.desk import Desk
-from scheduler.cluster.kube.admission.offload import SMALL, BusyError, Offload
+from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload
+from scheduler.cluster.kube.admission.reader import Reader
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
-from scheduler.cluster.kube.admission.view import CompletedView, Reader, WatchedView
+from scheduler.cluster.kube.admission.view import CompletedView, WatchedView
+from scheduler.cluster.kube.admission.worker_process import BATCH
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
@@ -55,7 +57,8 @@ class World:
         self.tls = ServingContext()
         self.trusted = made()
         self.tls.use(served(self.trusted))
-        desk = Desk(self.view, Reader(client, self.metrics), lambda: Settings(("volcano",)), self.metrics)
+        self.offload = Offload(self.view)
+        desk = Desk(self.view, Reader(client, self.metrics), lambda: Settings(("volcano",)), self.metrics, self.offload)
         self.server = AdmissionServer(desk, known, "127.0.0.1", 0, patience=5.0)
 
     def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
@@ -113,6 +116,7 @@ async def running(*extra: Route) -> AsyncIterator[World]:
             yield world
         finally:
             await world.server.stop()
+            await world.offload.close()
 
 
 def patch_of(response: Json) -> Any:
@@ -354,142 +358,163 @@ def test_a_request_in_flight_is_finished_before_the_server_is_gone() -> None:
 
 def test_a_view_forgets_what_is_deleted() -> None:
     view = WatchedView()
+
+    def bound() -> int:
+        return CompletedView(view, {}).bound_pods("q")
+
     view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "3"})))
-    assert view.bound_pods("q") == 3
+    assert bound() == 3
     view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "x"})))
-    assert view.bound_pods("q") == 0
+    assert bound() == 0
     view.delete(QUEUE.name, "", "q")
     assert view.queue("q") is None
-    assert view.bound_pods("q") == 0
+    assert bound() == 0
 
 
 # --- large reviews ---
-def large(path: str = "/jobs/validate", size: int = 2 * SMALL) -> bytes:
-    return review(path, {"metadata": {"name": "x", "annotations": {"a": "x" * size}}})
+def large(path: str = "/jobs/validate", size: int = 2 * SMALL, **spec: Any) -> bytes:
+    return review(path, {"metadata": {"name": "x", "annotations": {"a": "x" * size}}, "spec": spec})
 
 
-def test_small_reviews_and_the_loop_go_on_while_large_ones_are_decided() -> None:
+def many_tasks(count: int) -> Json:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    return {"metadata": {"name": "x"}, "spec": {"tasks": [{"replicas": 1, "template": template}] * count}}
+
+
+@pytest.fixture
+def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, that of the event loop, no large review is decided on."""
+
+    def only_small(route: Route, body: bytes, *others: Any) -> Outcome:
+        assert len(body) <= SMALL and body.count(b"{") <= FEW
+        return decide(route, body, *others)
+
+    monkeypatch.setattr("scheduler.cluster.kube.admission.desk.decide", only_small)
+
+
+@pytest.mark.usefixtures("nothing_large_here")
+def test_a_large_review_is_decided_on_in_another_process_and_the_answer_is_the_same() -> None:
     async def scenario() -> None:
-        going_on, threads = threading.Event(), list[threading.Thread]()
+        async with running() as world:
+            world.queue("default")
+            job = many_tasks(5000)
+            mutated = await world.ask("/jobs/mutate", job)
+            expected = decide(
+                routes()["/jobs/mutate"],
+                review("/jobs/mutate", job),
+                CompletedView(world.view, {}),
+                Settings(("volcano",)),
+            )
+            assert mutated == json.loads(expected.answer)["response"]
+            assert len(patch_of(mutated)) > 10_000
+            assert (await world.ask("/jobs/validate", many_tasks(200)))["status"]["code"] == 400
+            assert world.offload.worker is not None and world.offload.worker.pid != os.getpid()
+            assert (world.answered("/jobs/mutate", "allowed"), world.answered("/jobs/validate", "denied")) == (1, 1)
 
-        def slow(request: Request, cluster: ClusterView, settings: Settings) -> str:
-            threads.append(threading.current_thread())
-            assert going_on.wait(30)
-            return "decided"
+    run(scenario)
 
-        async with running(replace(routes()["/jobs/validate"], validate=slow)) as world:
+
+@pytest.mark.usefixtures("nothing_large_here")
+def test_few_bytes_with_many_objects_are_large_too() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            body = review("/jobs/validate", {"metadata": {"name": "x"}, "spec": {"tasks": [{}] * 1000}})
+            assert len(body) < SMALL
+            assert (await world.post("/jobs/validate", body))[0] == 200
+            assert world.offload.worker is not None
+
+    run(scenario)
+
+
+def test_small_reviews_start_no_process() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            assert not (await world.ask("/jobs/validate", many_tasks(20)))["allowed"]
+            assert world.offload.worker is None
+
+    run(scenario)
+
+
+def test_small_reviews_are_answered_while_large_ones_wait() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            await world.post("/jobs/validate", large())
+            worker = world.offload.worker
+            assert worker is not None
+            os.kill(worker.pid, signal.SIGSTOP)
             big = [asyncio.create_task(world.post("/jobs/validate", large())) for _ in range(10)]
-            while not threads:
+            while len(world.offload._waiting) < 9:
                 await asyncio.sleep(0.01)
             assert (await world.ask("/queues/validate", {"metadata": {"name": "q"}, "spec": {}}))["allowed"]
             assert not any(task.done() for task in big)
-            going_on.set()
-            answers = await asyncio.gather(*big)
-            assert all(status == 200 and b"decided" in body for status, body in answers)
-            assert len(set(threads)) == 1 and threads[0] is not threading.main_thread()
+            os.kill(worker.pid, signal.SIGCONT)
+            assert [status for status, _ in await asyncio.gather(*big)] == [200] * 10
 
     run(scenario)
 
 
-def test_a_large_review_that_its_client_gave_up_is_not_decided() -> None:
+def test_the_queues_of_a_large_review_are_those_of_the_watch_as_they_change_and_young_ones() -> None:
     async def scenario() -> None:
-        going_on, decided = threading.Event(), list[str]()
+        async with running() as world:
 
-        def slow(request: Request, cluster: ClusterView, settings: Settings) -> str:
-            decided.append(request.name)
-            assert going_on.wait(30)
-            return ""
+            async def problem(queue: str) -> str:
+                answer = await world.ask("/podgroups/validate", {**group(queue), "x": "x" * SMALL})
+                return str(answer.get("status", {}).get("message", ""))
 
-        async with running(replace(routes()["/jobs/validate"], validate=slow)) as world:
+            for number in range(3 * BATCH):
+                world.queue(f"q{number}", parent="p")
+            assert await problem("q7") == ""
+            assert "has 300 child queues" in await problem("p") or "not found" in await problem("p")
+            world.queue("p")
+            assert "has 300 child queues" in await problem("p")
+            world.queue("q7", state="Closed")
+            assert "status is `Closed`" in await problem("q7")
+            assert "has 299 child queues" in await problem("p")
+            world.view.delete("Queue", "", "q7")
+            assert "not found" in await problem("q7")
+            world.api.answer("GET", f"{QUEUES}/young", {"metadata": {"name": "young"}, "spec": {"weight": 1}})
+            assert await problem("young") == ""
+
+    run(scenario)
+
+
+def test_what_is_no_review_is_a_bad_request_however_large_it_is() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            status, answer = await world.post("/queues/mutate", b"[" * 100_000)
+            assert (status, answer[:25]) == (400, b"not an AdmissionReview: E")
+            assert world.answered("/queues/mutate", "malformed") == 1
+
+    run(scenario)
+
+
+def test_a_worker_process_that_dies_fails_its_review_and_the_next_one_answers_those_that_wait() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            await world.post("/jobs/validate", large())
+            worker = world.offload.worker
+            assert worker is not None
+            os.kill(worker.pid, signal.SIGSTOP)
             first = asyncio.create_task(world.post("/jobs/validate", large()))
-            while not decided:
+            while not world.offload.deciding:
                 await asyncio.sleep(0.01)
-            second = asyncio.create_task(world.post("/jobs/validate", large(size=3 * SMALL)))
-            waiting = world.server._desk._offload._waiting
-            while not waiting:
-                await asyncio.sleep(0.01)
-            second.cancel()
-            while not waiting[0][3].cancelled():
-                await asyncio.sleep(0.01)
-            going_on.set()
-            assert (await first)[0] == 200
-            assert (await world.post("/jobs/validate", large()))[0] == 200
-            assert decided == ["x", "x"]
-
-    run(scenario)
-
-
-def test_the_smallest_of_those_that_wait_is_next_and_too_many_are_turned_away() -> None:
-    async def scenario() -> None:
-        offload, going_on, order = Offload(small=0, most=3), threading.Event(), list[int]()
-
-        def work(number: int) -> int:
-            assert going_on.wait(30)
-            order.append(number)
-            return number
-
-        tasks = [asyncio.create_task(offload.run(size, partial(work, size))) for size in (5, 9, 7, 3)]
-        await asyncio.sleep(0)
-        with pytest.raises(BusyError, match="3 requests of more than 0 bytes wait already"):
-            await offload.run(1, partial(work, 1))
-        tasks[2].cancel()
-        going_on.set()
-        assert await asyncio.gather(*tasks[:2], tasks[3]) == [5, 9, 3]
-        assert order == [5, 3, 9]
-        with pytest.raises(ZeroDivisionError):
-            await offload.run(1, lambda: 1 / 0)
-        assert await offload.run(1, lambda: 1) == 1
-
-    run(scenario)
-
-
-def test_of_two_requests_of_one_size_the_first_is_finished_before_the_second_begins() -> None:
-    async def scenario() -> None:
-        offload, going_on, order = Offload(small=0), threading.Event(), list[str]()
-
-        def work(name: str) -> None:
-            assert going_on.wait(30)
-            order.append(name)
-
-        steps = [("before", 0.0), ("second", 2.0), ("third", 3.0), ("first", 1.0)]
-        tasks = [asyncio.create_task(offload.run(5, partial(work, name), came)) for name, came in steps]
-        await asyncio.sleep(0)
-        going_on.set()
-        await asyncio.gather(*tasks)
-        assert order == ["before", "first", "second", "third"]
-
-    run(scenario)
-
-
-def test_nothing_is_searched_for_cycles_while_a_large_request_is_worked_on() -> None:
-    async def scenario() -> None:
-        offload = Offload(small=0)
-        assert not await offload.run(1, gc.isenabled)
-        assert gc.isenabled()
-        with pytest.raises(ZeroDivisionError):
-            await offload.run(1, lambda: 1 / 0)
-        assert gc.isenabled()
+            second = asyncio.create_task(world.post("/jobs/validate", large()))
+            os.kill(worker.pid, signal.SIGKILL)
+            assert await first == (500, b"the worker process was killed by SIGKILL")
+            assert (await second)[0] == 200
+            assert world.answered("/jobs/validate", "failed") == 1
 
     run(scenario)
 
 
 def test_a_review_for_which_there_is_no_room_is_answered_as_http_and_counted() -> None:
     async def scenario() -> None:
-        async def busy(size: int, work: Callable[[], Any], came: float) -> Any:
-            raise BusyError("32 requests wait already")
+        async def busy(*_: Any) -> Outcome:
+            raise BusyError("32 large reviews wait already")
 
         async with running() as world:
-            world.server._desk._offload.run = busy  # type: ignore[method-assign,assignment]
-            assert await world.post("/jobs/validate", large()) == (503, b"32 requests wait already")
+            world.offload.decide = busy  # type: ignore[method-assign]
+            assert await world.post("/jobs/validate", large()) == (503, b"32 large reviews wait already")
             assert world.answered("/jobs/validate", "busy") == 1
 
     run(scenario)
-
-
-def test_queues_may_change_while_a_decision_goes_through_them() -> None:
-    view = WatchedView()
-    view.upsert("Queue", Queue(metadata=ObjectMeta(name="a")))
-    seen = CompletedView(view, {})
-    for _ in seen.queues():
-        view.upsert("Queue", Queue(metadata=ObjectMeta(name="b")))
-    assert [queue.metadata.name for queue in seen.queues()] == ["a"]

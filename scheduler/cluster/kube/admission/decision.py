@@ -1,0 +1,84 @@
+"""The decision on one review: a function of the request's body, the cluster and the settings, without effects.
+
+Its time and memory grow with the body, so a large review is decided in a worker process (``offload``) and a small one
+on the event loop. Both call ``decide``; an Outcome is plain data that msgspec carries from one process to the other.
+"""
+
+import traceback
+from enum import StrEnum
+
+import msgspec
+
+from scheduler.cluster.kube.admission.review import allowed, read_review
+from scheduler.cluster.kube.admission.view import CompletedView
+from scheduler.webhooks.contract import Json, Request, Settings
+from scheduler.webhooks.fields import shortened
+from scheduler.webhooks.routes import Route
+
+
+class Result(StrEnum):
+    """What became of a review, as the metrics name it."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    ERROR = "error"
+    """The function of the path raised: a bug."""
+    MALFORMED = "malformed"
+    BUSY = "busy"
+    FAILED = "failed"
+    """The worker process died, or took too long."""
+    CANCELLED = "cancelled"
+    """The client went away."""
+
+
+class Outcome(msgspec.Struct, frozen=True, tag=True):
+    """The decision, and what the log says of it."""
+
+    uid: str
+    operation: str
+    namespace: str
+    name: str
+    result: Result
+    answer: bytes = b""
+    """The AdmissionReview to send; empty unless the write is allowed."""
+    refusal: str = ""
+    missed: list[str] = []
+    """Queues that the decision looked up and that are not known."""
+    traceback: str = ""
+
+
+def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -> Outcome:
+    """Decode the review, ask the function of the path, and encode the patch. Raises ReviewError, and MemoryError."""
+    asked = read_review(body, route)
+    request = asked.request
+    result, answer, refusal, trace = Result.ALLOWED, b"", "", ""
+    try:
+        new, refusal = _ask(route, request, view, settings)
+        if refusal:
+            result = Result.DENIED
+        else:
+            answer = allowed(asked.uid, request.object, new)
+    except MemoryError:  # of this process, not of this review
+        raise
+    except Exception as error:  # a bug: the write is refused, and does not hang
+        result = Result.ERROR
+        refusal = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
+        trace = traceback.format_exc(limit=-20)
+    return Outcome(
+        asked.uid,
+        str(request.operation),
+        request.namespace,
+        request.name,
+        result,
+        answer,
+        shortened(refusal),
+        sorted(view.missed),
+        shortened(trace),
+    )
+
+
+def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, str]:
+    """The object as it is to be stored, and why it is refused."""
+    if route.mutate:
+        return route.mutate(request, view, settings), ""
+    return request.object, route.validate(request, view, settings) if route.validate else ""

@@ -1,0 +1,47 @@
+"""Queues from the API server that a decision looked up and the watch has not delivered yet."""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+import structlog
+
+from scheduler.api.kinds import QUEUE
+from scheduler.api.scheduling import Queue
+from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
+from scheduler.cluster.kube.transport.ratelimit import Priority
+from scheduler.cluster.kube.transport.sources import object_path
+from scheduler.observability.admission_metrics import AdmissionMetrics
+from scheduler.webhooks.names import dns_subdomain
+
+log = structlog.get_logger(__name__)
+
+
+class Reader:
+    """Queues from the API server. For one event loop."""
+
+    def __init__(self, client: ApiClient, metrics: AdmissionMetrics) -> None:
+        self._client = client
+        self._metrics = metrics
+
+    async def read(self, names: Iterable[str], seconds: float) -> dict[str, Queue]:
+        """Those that exist; one that cannot be read in time is taken for absent."""
+        queues = await asyncio.gather(*(self._read(name, seconds) for name in names))
+        return {queue.metadata.name: queue for queue in queues if queue is not None}
+
+    async def _read(self, name: str, seconds: float) -> Queue | None:
+        if dns_subdomain(name):  # no queue can be called so, and the name must not lead to another path
+            return None
+        try:
+            async with asyncio.timeout(seconds):
+                body = await self._client.request("GET", object_path(QUEUE, "", name), priority=Priority.READ)
+            queue = msgspec.json.decode(body, type=Queue)
+        except (ApiError, TransportError, TimeoutError, *UNREADABLE) as error:
+            absent = isinstance(error, ApiError) and error.status == 404
+            self._metrics.queue_reads.labels("absent" if absent else "failed").inc()
+            if not absent:
+                log.warning("a queue could not be read", queue=name[:64], error=str(error) or "no answer in time")
+            return None
+        self._metrics.queue_reads.labels("found").inc()
+        return queue

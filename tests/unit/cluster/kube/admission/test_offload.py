@@ -1,0 +1,285 @@
+"""Large reviews and the worker process that decides on them: death, time-out, idleness, overload."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cluster.kube.admission.decision import Outcome
+from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload, is_small
+from scheduler.cluster.kube.admission.view import WatchedView
+from scheduler.cluster.kube.admission.worker_process import WorkerError
+from scheduler.webhooks.contract import ResourceGroup, Settings
+from tests.unit.cluster.kube.admission.test_server import patch_of, review
+from tests.unit.cluster.kube.fake_api import until
+
+PATH = "/queues/validate"
+SETTINGS = Settings()
+
+
+def body(size: int = 1) -> bytes:
+    return review(PATH, {"metadata": {"name": "q", "annotations": {"a": "x" * size}}, "spec": {"weight": 1}})
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def offloading(**options: Any) -> AsyncIterator[Offload]:
+    offload = Offload(WatchedView(), **options)
+    try:
+        yield offload
+    finally:
+        await offload.close()
+
+
+def decide(offload: Offload, size: int = 1) -> Awaitable[Outcome]:
+    return offload.decide(PATH, body(size), (), SETTINGS)
+
+
+async def pid_of(offload: Offload) -> int:
+    """Of a worker process that has started."""
+    assert (await decide(offload)).result == "allowed"
+    assert offload.worker is not None
+    return offload.worker.pid
+
+
+def gone(pid: int) -> bool:
+    """Neither running nor a zombie."""
+    return not Path(f"/proc/{pid}").exists()
+
+
+def script(code: str) -> tuple[str, ...]:
+    """A command that does this in place of the worker process."""
+    return (sys.executable, "-P", "-c", textwrap.dedent(code))
+
+
+def test_a_review_is_small_by_its_bytes_and_by_its_objects() -> None:
+    assert is_small(b"x" * SMALL) and not is_small(b"x" * (SMALL + 1))
+    assert is_small(b"{" * FEW) and not is_small(b"{" * (FEW + 1))
+
+
+# --- the worker process fails ---
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_death_fails_the_review_at_hand_and_those_that_wait_go_to_the_next_process(number: signal.Signals) -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            pid = await pid_of(offload)
+            os.kill(pid, signal.SIGSTOP)
+            first, second = (asyncio.ensure_future(decide(offload)) for _ in range(2))
+            await until(lambda: offload.deciding)
+            os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)
+            with pytest.raises(WorkerError, match=f"^the worker process was killed by {number.name}$"):
+                await first
+            assert (await second).result == "allowed"
+            assert gone(pid)
+
+    run(scenario)
+
+
+def test_a_worker_process_that_died_between_two_reviews_fails_none() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            pid = await pid_of(offload)
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: offload.worker is not None and offload.worker.ended)
+            assert await pid_of(offload) != pid
+
+    run(scenario)
+
+
+def test_a_review_that_takes_too_long_fails_and_its_process_is_killed() -> None:
+    async def scenario() -> None:
+        command = script("import time; time.sleep(60)")
+        async with offloading(seconds=0.2, command=command) as offload:
+            task = asyncio.ensure_future(decide(offload))
+            await until(lambda: offload.worker is not None)
+            assert offload.worker is not None
+            pid = offload.worker.pid
+            with pytest.raises(WorkerError, match=r"came to no decision within 0\.2 s"):
+                await task
+            assert gone(pid) and offload.worker is None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (("/no/such/program",), "the worker process could not be started: .*No such file"),
+        (script("raise SystemExit(3)"), "the worker process ended with exit code 3"),
+        (
+            script(
+                "import sys, time; sys.stdout.buffer.write(bytes(3) + b'\\x01?'); sys.stdout.flush(); time.sleep(60)"
+            ),
+            "gave an answer that cannot be read",
+        ),
+    ],
+)
+def test_a_worker_process_that_cannot_work_fails_each_review_and_says_why(command: tuple[str, ...], text: str) -> None:
+    async def scenario() -> None:
+        async with offloading(command=command) as offload:
+            for _ in range(2):
+                with pytest.raises(WorkerError, match=text):
+                    await decide(offload)
+
+    run(scenario)
+
+
+def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_is_made() -> None:
+    async def scenario() -> None:
+        command = script(
+            """
+            import scheduler.cluster.kube.admission.worker as worker
+            worker.MEMORY = 96 * 1024 * 1024
+            worker.main()
+            """
+        )
+        async with offloading(command=command) as offload:
+            many = review(PATH, {"metadata": {"name": "q"}, "spec": {"x": [{"a": {}}] * 400_000}})
+            with pytest.raises(WorkerError, match=r"a decision on \d+ bytes needs more than the 96 MiB of memory"):
+                await offload.decide(PATH, many, (), SETTINGS)
+            assert (await decide(offload)).result == "allowed"
+
+    run(scenario)
+
+
+def test_what_is_printed_in_the_worker_process_is_no_answer() -> None:
+    async def scenario() -> None:
+        command = script(
+            """
+            import scheduler.cluster.kube.admission.worker as worker
+            decide = worker.decide
+            worker.decide = lambda *given: (print("hello"), decide(*given))[1]
+            worker.main()
+            """
+        )
+        async with offloading(command=command) as offload:
+            assert (await decide(offload)).result == "allowed"
+
+    run(scenario)
+
+
+# --- its life ---
+def test_it_starts_with_the_first_review_and_ends_when_none_comes_any_more() -> None:
+    async def scenario() -> None:
+        async with offloading(idle=0.05) as offload:
+            assert offload.worker is None
+            pid = await pid_of(offload)
+            await until(lambda: offload.worker is None)
+            assert gone(pid)
+            assert await pid_of(offload) != pid
+
+    run(scenario)
+
+
+def test_closing_ends_it_whatever_it_does() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            idle = await pid_of(offload)
+        assert gone(idle)
+        async with offloading(command=script("import time; time.sleep(60)")) as offload:
+            tasks = [asyncio.ensure_future(decide(offload)) for _ in range(2)]
+            await until(lambda: offload.worker is not None and offload.deciding)
+            assert offload.worker is not None
+            busy = offload.worker.pid
+        assert gone(busy)
+        assert all(task.cancelled() for task in (await asyncio.wait(tasks))[0])
+
+    run(scenario)
+
+
+def test_it_ends_when_the_server_is_gone() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            await pid_of(offload)
+            assert offload.worker is not None
+            offload.worker._requests.close()
+            await until(lambda: offload.worker is not None and offload.worker.ended)
+            assert offload.worker._process.returncode == 0
+
+    run(scenario)
+
+
+def test_signals_that_a_terminal_sends_to_the_server_do_not_reach_it() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            assert os.getpgid(await pid_of(offload)) != os.getpgid(0)
+
+    run(scenario)
+
+
+# --- which is next ---
+def test_the_smallest_of_those_that_wait_is_next_and_of_two_that_are_equal_the_first() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            pid, order = await pid_of(offload), list[str]()
+
+            async def asked(name: str, size: int) -> None:
+                await decide(offload, size)
+                order.append(name)
+
+            os.kill(pid, signal.SIGSTOP)
+            tasks = [asyncio.create_task(asked("at hand", 9))]
+            await until(lambda: offload.deciding)
+            for name, size in (("third", 5), ("fourth", 5), ("last", 7), ("second", 3)):
+                tasks.append(asyncio.create_task(asked(name, size)))
+            await until(lambda: len(offload._waiting) == 4)
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.gather(*tasks)
+            assert order == ["at hand", "second", "third", "fourth", "last"]
+
+    run(scenario)
+
+
+def test_too_many_are_turned_away_and_those_that_were_given_up_are_not_decided_on() -> None:
+    async def scenario() -> None:
+        async with offloading(most=2) as offload:
+            pid = await pid_of(offload)
+            os.kill(pid, signal.SIGSTOP)
+            first = asyncio.ensure_future(decide(offload))
+            await until(lambda: offload.deciding)
+            given_up, last = (asyncio.ensure_future(decide(offload)) for _ in range(2))
+            await until(lambda: len(offload._waiting) == 2)
+            with pytest.raises(BusyError, match="2 large reviews wait already"):
+                await decide(offload)
+            given_up.cancel()
+            assert offload.worker is not None
+            sent = list[bytes]()
+            real = offload.worker.decide
+
+            async def counted(path: str, content: bytes, *others: Any) -> Outcome:
+                sent.append(content)
+                return await real(path, content, *others)
+
+            offload.worker.decide = counted  # type: ignore[method-assign,assignment]
+            os.kill(pid, signal.SIGCONT)
+            assert [(await task).result for task in (first, last)] == ["allowed", "allowed"]
+            assert len(sent) == 1
+
+    run(scenario)
+
+
+# --- what it knows ---
+def test_settings_reach_it_whole_and_when_they_change() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            toleration = {"key": "a", "operator": "Exists"}
+            group = ResourceGroup("g", "namespace", ("default",), "other", (toleration,), {"pool": "x"}, {"a": [1]})
+            pod = review("/pods/mutate", {"metadata": {"name": "p"}, "spec": {}})
+            for settings, patches in ((Settings(), 0), (Settings(resource_groups=(group,)), 4)):
+                outcome = await offload.decide("/pods/mutate", pod, (), settings)
+                answer = json.loads(outcome.answer)["response"]
+                assert len(patch_of(answer) if patches else ()) == patches
+
+    run(scenario)
