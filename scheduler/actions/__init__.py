@@ -1,4 +1,4 @@
-"""The steps of a session, one file each. Importing this package registers them."""
+"""The actions, one file each, with their parts in ``placement`` and ``eviction``. Importing it registers them."""
 
 from scheduler.actions import allocate, backfill, enqueue, gang_preempt, gang_reclaim, preempt, reclaim, shuffle
 

@@ -1,18 +1,18 @@
-"""allocate: give pending tasks their nodes, queue by queue and gang by gang.
+"""allocate: places pending tasks on nodes, queue by queue and gang by gang.
 
-The order of turns is Volcano's: the first queue's first job is placed until it is ready, then the queue goes back into
-the order; what a job has beyond its minimum is placed a task a turn, so that queues and jobs interleave fairly. How
-tasks are placed on nodes is in ``placing``, how jobs find their part of the network in ``domains``, what is tried
-before a gang is given up in ``reordering``.
+The order is Volcano's: allocate places the first job of the first queue until it is ready, then inserts the queue
+again. Tasks beyond a job's minimum are placed one at a time, so that queues and jobs interleave fairly.
+``placement.placer`` places tasks on nodes, ``placement.domain_search`` chooses HyperNodes, ``placement.reordering``
+tries other task orders before a gang is refused.
 """
 
 from collections.abc import Iterable
 from typing import ClassVar
 
-from scheduler.actions.domains import DomainSearch, Work
 from scheduler.actions.order import Worklist
-from scheduler.actions.placing import Ground, PendingTasks, Placer, gated_tasks, waiting_tasks
-from scheduler.actions.reordering import Reordering
+from scheduler.actions.placement.domain_search import DomainSearch, PendingBySubJob
+from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer, gated_tasks, waiting_tasks
+from scheduler.actions.placement.reordering import Reordering
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
@@ -25,7 +25,7 @@ from scheduler.framework.statement import Statement
 
 @register_action
 class Allocate:
-    """Pending tasks of jobs in their queues get nodes."""
+    """Places pending tasks of the jobs that are admitted to their queues."""
 
     name: ClassVar[str] = "allocate"
 
@@ -34,7 +34,7 @@ class Allocate:
 
     def execute(self, session: Session) -> None:
         self._session = session
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, PendingBySubJob] = {}
         self._placer = Placer(session, remember_failures=self._remember_failures)
         self._domains = DomainSearch(session, self._placer)
         self._reordering = Reordering(session, self._placer)
@@ -42,13 +42,13 @@ class Allocate:
         while (queue := worklist.next_queue()) is not None:
             refusal = session.overused(queue)
             if refusal is not None:
-                for waiting in worklist.rest_of(queue):
+                for waiting in worklist.remaining_jobs(queue):
                     session.refuse(waiting, refusal)
                 continue
             job = worklist.next_job(queue)
             if job is None:
                 continue
-            self._turn(queue, job, worklist)
+            self._serve(queue, job, worklist)
             worklist.put_queue(queue)
 
     def _jobs(self, session: Session) -> Iterable[Job]:
@@ -60,7 +60,7 @@ class Allocate:
             if job.waiting_for_queue:
                 if enqueue:
                     continue
-                job.phase = INQUEUE  # also of a PodGroup without Pods: they may be made only then
+                job.phase = INQUEUE  # also for a PodGroup without Pods: controllers may create them only now
                 job.changed = True
             if TaskStatus.PENDING not in job.by_status:
                 continue
@@ -72,18 +72,18 @@ class Allocate:
             if ungates:
                 tasks += gated_tasks(job)
             if tasks:
-                self._work[job.key] = self._sorted_out(job, tasks)
+                self._work[job.key] = self._split(job, tasks)
                 yield job
 
-    def _sorted_out(self, job: Job, tasks: list[Task]) -> Work:
-        """The tasks by sub-job; under the job's own key where it has none."""
+    def _split(self, job: Job, tasks: list[Task]) -> PendingBySubJob:
+        """Returns the tasks per sub-job; under the key of the job if it has no sub-jobs."""
         parts: dict[str, list[Task]] = {}
         for task in sorted(tasks, key=self._session.task_key):
             sub_job = job.sub_job_of.get(task.uid)
             parts.setdefault(job.key if sub_job is None else sub_job.key, []).append(task)
         return {key: PendingTasks(part) for key, part in parts.items()}
 
-    def _turn(self, queue: Queue, job: Job, worklist: Worklist) -> None:
+    def _serve(self, queue: Queue, job: Job, worklist: Worklist) -> None:
         session = self._session
         statement = self._place(queue, job)
         if statement is None:
@@ -94,30 +94,30 @@ class Allocate:
                 worklist.put_job(job)
         elif not session.job_pipelined(job):
             statement.discard()
-        # A job that is pipelined keeps its promises for the rest of the session, and nothing is carried out.
+        # The statement of a pipelined job stays open: its nodes are reserved for this session, and nothing is written.
 
     def _place(self, queue: Queue, job: Job) -> Statement | None:
-        """Place tasks of the job until it is ready, or cannot become so."""
+        """Place tasks of the job until it is ready or cannot become ready."""
         work = self._work[job.key]
         if job.grouped or job.confined:
-            # Tasks are tried in one HyperNode after the other; gates are taken off once, before that.
-            left = {key: self._placer.ungate_first(queue, job, pending) for key, pending in work.items()}
+            # Tasks are tried in several HyperNodes; gates are removed once, before that.
+            left = {key: self._placer.ungate(queue, job, pending) for key, pending in work.items()}
             work = self._work[job.key] = {key: pending for key, pending in left.items() if pending}
-            solution = self._domains.place(queue, job, work) if work else None
-            if solution is None:
+            placement = self._domains.place(queue, job, work) if work else None
+            if placement is None:
                 return None
-            self._work[job.key] = solution.left
-            return solution.statement
+            self._work[job.key] = placement.remaining
+            return placement.statement
         session = self._session
         ((key, pending),) = work.items()
         statement = session.statement()
         sub_job = job.sub_jobs.get(key)
         around = session.hyper_nodes.top if sub_job is not None else None
-        ground = Ground(queue, job, sub_job, around)
+        scope = PlacementScope(queue, job, sub_job, around)
         before = pending.copy() if session.job_missing(job) > 1 else None
-        failed = self._placer.place(ground, pending, statement)
+        failed = self._placer.place(scope, pending, statement)
         if before and failed is not None and statement and not (session.job_ready(job) or session.job_pipelined(job)):
-            found = self._reordering.place(ground, before, statement)
+            found = self._reordering.place(scope, before, statement)
             if found is not None:
                 statement, work[key] = found
         return statement

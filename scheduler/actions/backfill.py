@@ -1,8 +1,8 @@
-"""backfill: give nodes to tasks that ask for nothing (best effort).
+"""backfill: places best-effort tasks, which request no resources.
 
-They take no amounts, so neither the queue's share nor the node's idle amounts are asked, only the predicates (Volcano's
-backfill action). As soon as a job is ready with them, all it has been allocated is bound. A promise that preempt made
-without evicting anybody is taken back first: there is no need to wait.
+Only predicates decide, neither the queue's quota nor the node's idle amounts (Volcano's backfill action). As soon as a
+job is ready with its best-effort tasks, backfill binds all of its allocated tasks. A best-effort task that preempt
+pipelined without an eviction is placed again, because it need not wait.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ from scheduler.framework.statement import AllocationError
 
 @register_action
 class Backfill:
-    """Best-effort tasks of jobs in their queues get nodes."""
+    """Places best-effort tasks of the jobs that are admitted to their queues."""
 
     name: ClassVar[str] = "backfill"
 
@@ -27,13 +27,13 @@ class Backfill:
         del arguments  # takes none
 
     def execute(self, session: Session) -> None:
-        worklist = Worklist(session, (job for job in session.jobs.values() if self._concerns(session, job)))
+        worklist = Worklist(session, (job for job in session.jobs.values() if self._is_candidate(session, job)))
         while (queue := worklist.next_queue()) is not None:
             while (job := worklist.next_job(queue)) is not None:
                 self._place(session, job)
 
     @staticmethod
-    def _concerns(session: Session, job: Job) -> bool:
+    def _is_candidate(session: Session, job: Job) -> bool:
         return bool(
             (job.pending_best_effort or TaskStatus.PIPELINED in job.by_status)
             and not job.waiting_for_queue

@@ -1,6 +1,6 @@
-"""enqueue: let PodGroups into their queues, so that Pods may be made for them and allocate turns to them.
+"""enqueue: admits PodGroups to their queues, so that controllers create their Pods and allocate places them.
 
-A job that is refused holds up nobody: the next job of its queue is asked at once (Volcano's enqueue action).
+A refused job does not block its queue: enqueue continues with the next job (Volcano's enqueue action).
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class Enqueue:
-    """Pending PodGroups become Inqueue where the plugins agree."""
+    """Sets pending PodGroups to Inqueue if the plugins admit them."""
 
     name: ClassVar[str] = "enqueue"
 

@@ -1,16 +1,16 @@
-"""gangpreempt: gangs that starve take the nodes of less important jobs of their own queue, all at once.
+"""gangpreempt: starving gangs preempt jobs of lower priority in their own queue, a whole gang at a time.
 
-Unlike preempt it works out room for the whole gang before anybody is evicted: it takes what other gangs can spare, and
-breaks one only where that is not enough.
+Unlike preempt, it finds room for the whole gang before it evicts a task. It evicts tasks that other gangs can spare,
+and breaks a gang only if these are not enough.
 """
 
 from typing import ClassVar
 
-from scheduler.actions.bundles import worst_job_first
-from scheduler.actions.eviction import contenders
-from scheduler.actions.gang_eviction import GangRoomMaker
+from scheduler.actions.eviction.bundles import by_job_order
+from scheduler.actions.eviction.eligibility import starving_jobs
+from scheduler.actions.eviction.gang_evictor import GangEvictor
+from scheduler.actions.eviction.policy import EvictionPolicy
 from scheduler.actions.order import Worklist
-from scheduler.actions.trial import Terms
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED
 from scheduler.api.node import Mask
@@ -22,7 +22,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class GangPreempt:
-    """Starving gangs evict bundles of tasks of their own queue. The arguments are those of ``GangRoomMaker``."""
+    """Evicts bundles of tasks in favour of starving gangs of the same queue. See ``GangEvictor`` for the arguments."""
 
     name: ClassVar[str] = "gangpreempt"
 
@@ -31,12 +31,12 @@ class GangPreempt:
 
     def execute(self, session: Session) -> None:
         self._session = session
-        terms = Terms(session, UNIFIED_EVICTABLE, self.name, EVENT_PREEMPTED, across_queues=False)
-        rooms = GangRoomMaker(terms, self._arguments)
-        worklist = Worklist(session, contenders(session))
+        policy = EvictionPolicy(session, UNIFIED_EVICTABLE, self.name, EVENT_PREEMPTED, across_queues=False)
+        evictor = GangEvictor(policy, self._arguments)
+        worklist = Worklist(session, starving_jobs(session))
         while (queue := worklist.next_queue()) is not None:
             while (job := worklist.next_job(queue)) is not None:
-                rooms.make_room(job, self._scope(job), lambda bundles, need: worst_job_first(session, bundles))
+                evictor.make_room(job, self._scope(job), lambda bundles, need: by_job_order(session, bundles))
 
     def _scope(self, job: Job) -> Mask:
         tenants = self._session.tenants

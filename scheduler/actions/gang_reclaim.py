@@ -1,16 +1,16 @@
-"""gangreclaim: gangs of queues that have less than they deserve take nodes back from others, all at once.
+"""gangreclaim: starving gangs reclaim resources from other queues, a whole gang at a time.
 
-What reclaim does task by task is worked out for the whole gang before anybody is evicted, as by gangpreempt.
+Unlike reclaim, it finds room for the whole gang before it evicts a task, as gangpreempt does.
 """
 
 from functools import partial
 from typing import ClassVar
 
-from scheduler.actions.bundles import worst_queue_first
-from scheduler.actions.eviction import contenders, of_other_queues
-from scheduler.actions.gang_eviction import GangRoomMaker
+from scheduler.actions.eviction.bundles import by_victim_queue_order
+from scheduler.actions.eviction.eligibility import reclaimable_candidates, starving_jobs
+from scheduler.actions.eviction.gang_evictor import GangEvictor
+from scheduler.actions.eviction.policy import EvictionPolicy
 from scheduler.actions.order import Worklist
-from scheduler.actions.trial import Terms
 from scheduler.api.names import EVENT_RECLAIMED
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import UNIFIED_EVICTABLE
@@ -20,7 +20,8 @@ from scheduler.framework.session import Session
 
 @register_action
 class GangReclaim:
-    """Starving gangs evict bundles of running tasks of other queues. The arguments are those of ``GangRoomMaker``."""
+    """Evicts bundles of running tasks of other queues in favour of starving gangs. See ``GangEvictor`` for the
+    arguments."""
 
     name: ClassVar[str] = "gangreclaim"
 
@@ -28,12 +29,12 @@ class GangReclaim:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        terms = Terms(session, UNIFIED_EVICTABLE, self.name, EVENT_RECLAIMED, across_queues=True)
-        rooms = GangRoomMaker(terms, self._arguments)
-        worklist = Worklist(session, contenders(session))
+        policy = EvictionPolicy(session, UNIFIED_EVICTABLE, self.name, EVENT_RECLAIMED, across_queues=True)
+        evictor = GangEvictor(policy, self._arguments)
+        worklist = Worklist(session, starving_jobs(session))
         while (queue := worklist.next_queue()) is not None:
             if session.overused(queue) is not None:
                 continue
-            ordered = partial(worst_queue_first, session, queue)
+            ordered = partial(by_victim_queue_order, session, queue)
             while (job := worklist.next_job(queue)) is not None:
-                rooms.make_room(job, of_other_queues(session, queue), ordered)
+                evictor.make_room(job, reclaimable_candidates(session, queue), ordered)

@@ -1,4 +1,4 @@
-"""Queues and their jobs in the order in which an action turns to them; tasks in the order in which they give way."""
+"""The orders in which actions serve queues, jobs and sub-jobs, and in which tasks are evicted."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -6,16 +6,17 @@ from typing import Any
 
 from scheduler.api.job import Job
 from scheduler.api.queue import Queue
+from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task
 from scheduler.framework.extension import JOB_ORDER, QUEUE_ORDER
 from scheduler.framework.session import Session
 
 
 class Worklist:
-    """Queues by QueueOrder, each with its jobs by JobOrder.
+    """A priority queue of queues (QueueOrder), each with a priority queue of its jobs (JobOrder).
 
-    Orders are taken when something is put in, as a heap's are: what a placement changes is put in again. Where a
-    placement changes the place of others as well, they are ordered anew when the next is asked for.
+    Keys are computed on insertion: the action inserts a queue or job again after it placed tasks of it. If a placement
+    can change the keys of others as well, ``next_queue`` and ``next_job`` recompute them.
     """
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
@@ -35,34 +36,35 @@ class Worklist:
         heapq.heappush(self._jobs[job.queue], (self._session.job_key(job), job))
 
     def next_queue(self) -> Queue | None:
-        """The queue to serve now, taken out; None when all are served."""
+        """Removes and returns the next queue; None: there are no more."""
         if self._session.moves(QUEUE_ORDER):
             self._queues = [(self._session.queue_key(queue), queue) for _, queue in self._queues]
             heapq.heapify(self._queues)
         return heapq.heappop(self._queues)[1] if self._queues else None
 
     def next_job(self, queue: Queue) -> Job | None:
-        """The queue's job to turn to now, taken out; None when it has no more."""
+        """Removes and returns the next job of a queue; None: there are no more."""
         entries = self._jobs.get(queue.name)
         if not entries:
             return None
         if self._session.moves(JOB_ORDER):
-            self._settle(entries)
+            self._refresh_first(entries)
         return heapq.heappop(entries)[1]
 
-    def _settle(self, entries: list[tuple[Any, Job]]) -> None:
-        """Bring the first up to date, until it is the first still. Keys grow as jobs get more, so no other precedes."""
+    def _refresh_first(self, entries: list[tuple[Any, Job]]) -> None:
+        """Recompute the key of the first job until it remains the first. Keys only grow as jobs get more resources, so
+        no other job can precede it."""
         while (key := self._session.job_key(entries[0][1])) != entries[0][0]:
             heapq.heapreplace(entries, (key, entries[0][1]))
 
-    def rest_of(self, queue: Queue) -> list[Job]:
-        """The queue's jobs that are still to be turned to."""
+    def remaining_jobs(self, queue: Queue) -> list[Job]:
+        """Returns the jobs of a queue that were not served yet."""
         return [job for _, job in self._jobs.get(queue.name, ())]
 
 
-def worst_first(session: Session, tasks: Sequence[Task], claimant: Queue) -> list[Task]:
-    """Tasks of known jobs in the order in which they are evicted for a claimant's queue (Volcano's
-    BuildVictimsPriorityQueue): the queue served last, therein the job that plugins put last, then the task put last."""
+def in_eviction_order(session: Session, tasks: Sequence[Task], claimant: Queue) -> list[Task]:
+    """Returns tasks of known jobs in the order in which they are evicted in favour of the claimant's queue (Volcano's
+    BuildVictimsPriorityQueue): by victim queue order, then the last queue, the last job and the last task first."""
     ordered = sorted(tasks, key=session.task_key, reverse=True)
     jobs = {task.job: session.jobs[task.job] for task in tasks}
     if len(jobs) > 1:
@@ -75,3 +77,32 @@ def worst_first(session: Session, tasks: Sequence[Task], claimant: Queue) -> lis
         losses = {name: session.victim_queue_key(queue, claimant) for name, queue in queues.items()}
         ordered.sort(key=lambda task: losses[jobs[task.job].queue])
     return ordered
+
+
+class SubJobOrder:
+    """The order of the sub-jobs of a job: first those that the job needs to be ready (minSubGroups), then by
+    SubJobOrder (Volcano's worksheet of a job). The needed sub-jobs are determined on construction."""
+
+    def __init__(self, session: Session, job: Job) -> None:
+        self._session = session
+        ready: dict[str | None, int] = {}
+        unready = []
+        for sub_job in job.sub_jobs.values():
+            if session.sub_job_ready(job, sub_job):
+                ready[sub_job.policy] = ready.get(sub_job.policy, 0) + 1
+            else:
+                unready.append(sub_job)
+        self._required: set[str] = set()
+        minimum = job.sub_group_minimum or {}
+        for sub_job in sorted(unready, key=session.sub_job_key):
+            have = ready.get(sub_job.policy, 0)
+            if sub_job.policy is not None and have < minimum.get(sub_job.policy, 0):
+                self._required.add(sub_job.key)
+                ready[sub_job.policy] = have + 1
+
+    def sorted(self, sub_jobs: Iterable[SubJob]) -> list[SubJob]:
+        return sorted(sub_jobs, key=self.key)
+
+    def key(self, sub_job: SubJob) -> tuple[Any, ...]:
+        """Returns the current sort key, which is unique among the sub-jobs of a job."""
+        return (sub_job.key not in self._required, *self._session.sub_job_key(sub_job))

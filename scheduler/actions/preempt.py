@@ -1,16 +1,17 @@
-"""preempt: jobs that starve take nodes from less important ones of their own queue, and within themselves.
+"""preempt: starving jobs preempt tasks of other jobs in their own queue, and tasks of their own.
 
-First each job takes from the others of its queue, all or nothing: what it could not be started with is undone. Then its
-tasks take from other tasks of the same job, one by one. Whom they may take from is the plugins' word (PREEMPTABLE).
-Evicted tasks need time to go: the preemptor is promised its place, and the node is written on its Pod as nominated.
-A job for which nobody need go is left to allocate.
+First each job evicts tasks of other jobs in its queue, all or nothing: the evictions are discarded unless the job
+becomes ready. Then its tasks evict other tasks of the same job, one by one. Plugins decide which tasks are victims
+(PREEMPTABLE). The preemptor is pipelined until its victims have terminated, and its Pod gets the node as nominated. A
+job that needs no eviction is left to allocate.
 """
 
 from typing import ClassVar
 
-from scheduler.actions.eviction import RoomMaker, Survey, contenders, waiting
+from scheduler.actions.eviction.eligibility import pending_tasks, starving_jobs
+from scheduler.actions.eviction.policy import EvictionPolicy
+from scheduler.actions.eviction.task_evictor import NodeComparison, TaskEvictor
 from scheduler.actions.order import Worklist
-from scheduler.actions.trial import Terms
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED
 from scheduler.api.node import Mask
@@ -23,68 +24,68 @@ from scheduler.framework.session import Session
 
 @register_action
 class Preempt:
-    """Starving jobs evict tasks of their own queue. Those that ask for a network topology do not: a node here and one
-    there are of no use to them.
+    """Evicts tasks in favour of starving jobs of the same queue. Jobs with a network topology do not preempt, because
+    single nodes anywhere in the network are of no use to them.
 
-    Argument ``enableTopologyAwarePreemption`` (default false): do not take the best node by score but, of so many nodes
-    that can be had (``minCandidateNodesPercentage`` 10, ``minCandidateNodesAbsolute`` 1, ``maxCandidateNodesAbsolute``
-    100), the one whose victims matter least.
+    Argument ``enableTopologyAwarePreemption`` (default false): choose the node with the cheapest victims among several
+    (``minCandidateNodesPercentage`` 10, ``minCandidateNodesAbsolute`` 1, ``maxCandidateNodesAbsolute`` 100) instead of
+    the node with the highest score.
     """
 
     name: ClassVar[str] = "preempt"
 
     def __init__(self, arguments: Arguments) -> None:
-        survey = Survey(
+        comparison = NodeComparison(
             arguments.integer("minCandidateNodesPercentage", 10),
             arguments.integer("minCandidateNodesAbsolute", 1),
             arguments.integer("maxCandidateNodesAbsolute", 100),
         )
-        self._survey = survey if arguments.boolean("enableTopologyAwarePreemption", False) else None
+        self._comparison = comparison if arguments.boolean("enableTopologyAwarePreemption", False) else None
 
     def execute(self, session: Session) -> None:
         self._session = session
-        worklist = Worklist(session, (job for job in contenders(session) if not job.has_topology))
+        worklist = Worklist(session, (job for job in starving_jobs(session) if not job.has_topology))
         while (queue := worklist.next_queue()) is not None:
             jobs = []
-            others = self._room_maker()
+            others = self._evictor()
             while (job := worklist.next_job(queue)) is not None:
-                self._take_from_others(job, others)
+                self._preempt_other_jobs(job, others)
                 jobs.append(job)
             for job in jobs:
-                self._take_from_itself(job, self._room_maker())
+                self._preempt_own_tasks(job, self._evictor())
 
-    def _room_maker(self) -> RoomMaker:
-        terms = Terms(self._session, PREEMPTABLE, self.name, EVENT_PREEMPTED, across_queues=False)
-        return RoomMaker(terms, ranked=True, survey=self._survey)
+    def _evictor(self) -> TaskEvictor:
+        policy = EvictionPolicy(self._session, PREEMPTABLE, self.name, EVENT_PREEMPTED, across_queues=False)
+        return TaskEvictor(policy, ranked=True, comparison=self._comparison)
 
-    def _take_from_others(self, job: Job, rooms: RoomMaker) -> None:
-        """Evict tasks of other jobs of the queue until the job need not starve, if that lets it start."""
+    def _preempt_other_jobs(self, job: Job, evictor: TaskEvictor) -> None:
+        """Evict tasks of other jobs in the queue until the job no longer starves; discard unless it becomes ready."""
         session, tenants = self._session, self._session.tenants
         scope = tenants.preemptable & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
         statement = session.statement()
-        for task in waiting(session, job):
+        for task in pending_tasks(session, job):
             if not session.job_starving(job):
                 break
-            rooms.make_room(job, task, self._reach(task, scope), statement)
+            evictor.make_room(job, task, self._allowed_victims(task, scope), statement)
         if statement.evicts and session.job_pipelined(job):
             statement.commit()
         elif statement:
             statement.discard()
-            rooms.forget()
+            evictor.forget_failures()
 
-    def _take_from_itself(self, job: Job, rooms: RoomMaker) -> None:
-        """Evict tasks of the job for others of it, for as long as that succeeds."""
+    def _preempt_own_tasks(self, job: Job, evictor: TaskEvictor) -> None:
+        """Evict tasks of the job in favour of its other tasks, as long as that succeeds."""
         session, tenants = self._session, self._session.tenants
         scope = tenants.preemptable & tenants.own(job.key)
-        for task in waiting(session, job):
+        for task in pending_tasks(session, job):
             statement = session.statement()
-            if not rooms.make_room(job, task, self._reach(task, scope), statement):
+            if not evictor.make_room(job, task, self._allowed_victims(task, scope), statement):
                 return
             if statement.evicts:
                 statement.commit()
             else:
                 statement.discard()
 
-    def _reach(self, task: Task, scope: Mask) -> Mask:
-        """A task that asks for nothing takes nothing from those that do."""
+    def _allowed_victims(self, task: Task, scope: Mask) -> Mask:
+        """Best-effort tasks evict only best-effort tasks."""
         return scope & self._session.tenants.best_effort if task.cls.best_effort else scope

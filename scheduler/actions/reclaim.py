@@ -1,15 +1,16 @@
-"""reclaim: queues that have less than they deserve take nodes back from queues that have more.
+"""reclaim: queues below their deserved share reclaim resources from queues above theirs.
 
-Which queue has less is the plugins' word (OVERUSED, PREEMPTIVE), and so is whom it may take from (RECLAIMABLE). Queues
-that are not reclaimable lose nothing. Nodes are taken in name order: the first on which enough can be had. A job for
-which nobody need go is left to allocate.
+Plugins decide which queues may reclaim (OVERUSED, PREEMPTIVE) and which tasks are victims (RECLAIMABLE). Queues that
+are not reclaimable lose nothing. Nodes are tried in name order, and the first that can be opened is used. A job that
+needs no eviction is left to allocate.
 """
 
 from typing import ClassVar
 
-from scheduler.actions.eviction import RoomMaker, contenders, of_other_queues, waiting
+from scheduler.actions.eviction.eligibility import pending_tasks, reclaimable_candidates, starving_jobs
+from scheduler.actions.eviction.policy import EvictionPolicy
+from scheduler.actions.eviction.task_evictor import TaskEvictor
 from scheduler.actions.order import Worklist
-from scheduler.actions.trial import Terms
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_RECLAIMED
 from scheduler.api.queue import Queue
@@ -21,7 +22,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class Reclaim:
-    """Starving jobs evict running tasks of other queues."""
+    """Evicts running tasks of other queues in favour of starving jobs."""
 
     name: ClassVar[str] = "reclaim"
 
@@ -30,26 +31,26 @@ class Reclaim:
 
     def execute(self, session: Session) -> None:
         self._session = session
-        terms = Terms(session, RECLAIMABLE, self.name, EVENT_RECLAIMED, across_queues=True)
-        worklist = Worklist(session, contenders(session))
+        policy = EvictionPolicy(session, RECLAIMABLE, self.name, EVENT_RECLAIMED, across_queues=True)
+        worklist = Worklist(session, starving_jobs(session))
         while (queue := worklist.next_queue()) is not None:
             if session.overused(queue) is not None:
                 continue
-            rooms = RoomMaker(terms, ranked=False)
+            evictor = TaskEvictor(policy, ranked=False)
             while (job := worklist.next_job(queue)) is not None:
-                self._take_from_other_queues(queue, job, rooms)
+                self._reclaim(queue, job, evictor)
 
-    def _take_from_other_queues(self, queue: Queue, job: Job, rooms: RoomMaker) -> None:
+    def _reclaim(self, queue: Queue, job: Job, evictor: TaskEvictor) -> None:
         session = self._session
-        scope = of_other_queues(session, queue)
+        scope = reclaimable_candidates(session, queue)
         statement = session.statement()
-        for task in waiting(session, job):
+        for task in pending_tasks(session, job):
             if not session.job_starving(job):
                 break
             if session.preemptive(queue, (task,)):
-                rooms.make_room(job, task, scope, statement)
+                evictor.make_room(job, task, scope, statement)
         if statement.evicts and session.job_pipelined(job):
             statement.commit()
         elif statement:
             statement.discard()
-            rooms.forget()
+            evictor.forget_failures()

@@ -1,4 +1,4 @@
-"""shuffle: evict the running tasks that plugins want elsewhere or gone (VICTIM_TASKS). Nobody is promised the place."""
+"""shuffle: evicts the running tasks that plugins name (VICTIM_TASKS). It reserves their resources for no other task."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from scheduler.framework.session import Session
 
 @register_action
 class Shuffle:
-    """Victims named by plugins are evicted."""
+    """Evicts the victims that plugins name."""
 
     name: ClassVar[str] = "shuffle"
 

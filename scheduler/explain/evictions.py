@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from scheduler.actions.eviction import NEVER, of_other_queues
-from scheduler.actions.openings import freed
+from scheduler.actions.eviction.eligibility import NEVER, reclaimable_candidates
+from scheduler.actions.eviction.feasibility import freed_amounts
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.resource import format_amount
@@ -60,7 +60,7 @@ def _preempt(session: Witness, job: Job, task: Task) -> str:
 
 def _reclaim(session: Witness, job: Job, task: Task) -> str:
     why = not_from_others(session, job, [task])
-    scope = of_other_queues(session, session.queues[job.queue]) & session.tenants.present
+    scope = reclaimable_candidates(session, session.queues[job.queue]) & session.tenants.present
     return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from")
 
 
@@ -102,7 +102,7 @@ def _best_node(session: Witness, task: Task, going: Mask) -> str:
     if not len(dims) or not len(session.nodes):
         return "none of them is in its way"
     request = task.cls.request[dims][:, np.newaxis]
-    short = np.maximum(request - session.nodes.future_idle()[dims] - freed(session, going, dims), 0)
+    short = np.maximum(request - session.nodes.future_idle()[dims] - freed_amounts(session, going, dims), 0)
     weighed = np.where(request > 0, short / np.maximum(request, 1), short).sum(axis=0)
     row = int(weighed.argmin())
     if not weighed[row]:

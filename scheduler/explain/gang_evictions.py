@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from scheduler.actions.bundles import BundlesByJob
-from scheduler.actions.eviction import of_other_queues
-from scheduler.actions.gang_eviction import gives_way
-from scheduler.actions.nomination import parts_to_place
-from scheduler.actions.slots import Demand
+from scheduler.actions.eviction.bundles import BundlesByJob
+from scheduler.actions.eviction.eligibility import allows_gang_eviction, reclaimable_candidates
+from scheduler.actions.eviction.nomination import parts_to_place
+from scheduler.actions.eviction.slots import Demand
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
@@ -35,7 +34,10 @@ def gang_evictions(session: Witness, job: Job) -> Iterator[Gate]:
 def _victims(session: Witness, job: Job, tasks: Sequence[Task], action: str, *, across_queues: bool) -> str:
     tenants = session.tenants
     if across_queues:
-        scope, whose = of_other_queues(session, session.queues[job.queue]), "of other queues that can be reclaimed from"
+        scope, whose = (
+            reclaimable_candidates(session, session.queues[job.queue]),
+            "of other queues that can be reclaimed from",
+        )
     else:
         scope = tenants.preemptable & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
         whose = f"of other jobs in queue {job.queue}"
@@ -47,7 +49,7 @@ def _victims(session: Witness, job: Job, tasks: Sequence[Task], action: str, *, 
     going = scope
     if not across_queues:
         going = _less(going, tenants.per_job(_priority) < job.priority, spared, "their priority")
-    going = _less(going, tenants.per_job(gives_way).astype(bool), spared, "their PodGroup")
+    going = _less(going, tenants.per_job(allows_gang_eviction).astype(bool), spared, "their PodGroup")
     going = _approved(session, job, tasks, going, spared, across_queues=across_queues)
     arguments = Arguments(session.configuration.action_arguments.get(action))
     if not arguments.boolean("allowWholeBundle", True):
@@ -55,7 +57,7 @@ def _victims(session: Witness, job: Job, tasks: Sequence[Task], action: str, *, 
     text = counted(number, whose, int(going.sum()), spared)
     if not going.any():
         return text
-    room = Demand(session, job, tasks).without(going).number
+    room = Demand(session, job, tasks).slots_without(going).number
     if room < len(tasks):
         return f"{text}; without them there would be room for {room} of {len(tasks)} Pods"
     return f"{text}; what they hold would do, but other conditions are in the way"

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.actions.openings import Freed
+from scheduler.actions.eviction.feasibility import FreedAmounts
 from scheduler.actions.preempt import Preempt
 from scheduler.actions.reclaim import Reclaim
 from scheduler.api.job import Job
@@ -163,7 +163,7 @@ def test_what_is_undone_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
         job.phase = "Inqueue"
     _ = session.tenants
     before = trace(session)
-    with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_take_from_itself"):
+    with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_preempt_own_tasks"):
         Preempt(Arguments()).execute(session)
         Reclaim(Arguments()).execute(session)
     assert trace(session) == before
@@ -199,16 +199,16 @@ def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
 def test_what_is_counted_on_from_claimant_to_claimant_is_what_is_counted_anew(objects: list[Raw], tiers: str) -> None:
-    counted_on = Freed.by
+    counted_on = FreedAmounts.of
 
-    def checked(self: Freed, going: Mask) -> Column:
-        amounts, tenants = counted_on(self, going), self._tenants
+    def checked(self: FreedAmounts, evicted: Mask) -> Column:
+        amounts, tenants = counted_on(self, evicted), self._tenants
         for column, requests in zip(amounts, tenants.requests, strict=True):
-            anew = np.bincount(tenants.rows[going], weights=requests[going], minlength=len(column))
+            anew = np.bincount(tenants.rows[evicted], weights=requests[evicted], minlength=len(column))
             assert column.tolist() == anew.tolist()
         return amounts
 
-    with patch.object(Freed, "by", checked):
+    with patch.object(FreedAmounts, "of", checked):
         World(objects).run(conf(tiers))
 
 

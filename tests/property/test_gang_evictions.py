@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.actions.slots import Slots
+from scheduler.actions.eviction.slots import Slots
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, GROUP_NAME, PREEMPTABLE
 from scheduler.api.task import Task, TaskStatus
@@ -189,7 +189,7 @@ def test_what_was_in_vain_for_a_gang_is_in_vain_for_its_likes(objects: list[Raw]
         if twin["kind"] == "Pod":
             twin["metadata"]["annotations"][GROUP_NAME] += "-twin"
     fast = World(objects, likes).run(conf(queues)).decisions
-    with patch("scheduler.actions.gang_eviction._claim", lambda job, tasks: job.key):
+    with patch("scheduler.actions.eviction.gang_evictor._demand_key", lambda job, tasks: job.key):
         slow = World(objects, likes).run(conf(queues)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
 

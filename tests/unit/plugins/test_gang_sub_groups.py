@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.actions.subjobs import SubJobOrder
+from scheduler.actions.order import SubJobOrder
 from scheduler.api.task import TaskStatus
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, node, pod

@@ -1,16 +1,16 @@
-"""A nomination: a node for every task of a gang that waits, on what terminating tasks will give back.
+"""Nominations: nodes for all waiting tasks of a gang, on idle resources and on those that terminating tasks release.
 
-It is found as if the tasks to be evicted were terminating already, by the filters, scores and quotas that allocate goes
-by. A node that is free now is taken before one that only will be, and that before one for which somebody is evicted.
+The search takes the tasks to be evicted for terminating ones and applies the filters, scores and quotas of allocate. It
+prefers resources that are idle now, then those that terminating tasks release, then those that evictions free.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from scheduler.actions.openings import Lacking, compared
-from scheduler.actions.placing import waiting_tasks
-from scheduler.actions.subjobs import SubJobOrder
+from scheduler.actions.eviction.feasibility import Shortfall, compared_resources
+from scheduler.actions.order import SubJobOrder
+from scheduler.actions.placement.placer import waiting_tasks
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
@@ -20,14 +20,14 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
 Nomination = list[tuple[Task, int]]
-"""Tasks and the rows of their nodes, in the order in which they are placed."""
+"""Tasks and the rows of their nodes, in the order of placement."""
 Part = tuple[SubJob | None, list[Task]]
-"""A sub-job (None: the job has none) and those of its tasks that want a node, in task order."""
+"""A sub-job (None: the job has none) and its waiting tasks, in task order."""
 
 
 def parts_to_place(session: Session, job: Job) -> list[Part]:
-    """What room has to be made for: all tasks that wait, sub-job by sub-job; of a job that runs already the next
-    sub-job only (as Volcano's gang actions). Tasks that ask for nothing are left to backfill."""
+    """Returns the tasks that need room, per sub-job: all waiting tasks, or only those of the next sub-job if the job is
+    ready already (Volcano's gang actions). Best-effort tasks are left to backfill."""
     waiting = sorted(waiting_tasks(job), key=session.task_key)
     if not job.sub_jobs:
         return [(None, waiting)] if waiting else []
@@ -40,7 +40,7 @@ def parts_to_place(session: Session, job: Job) -> list[Part]:
 
 
 class Nominator:
-    """Looks for nominations for one job in one domain."""
+    """Finds nominations for one job in one domain."""
 
     def __init__(self, session: Session, job: Job, parts: Sequence[Part], domain: HyperNode) -> None:
         self._session = session
@@ -48,12 +48,14 @@ class Nominator:
         self._parts = parts
         self._domain = domain
 
-    def nominate(self, going: Iterable[tuple[Task, int]]) -> Nomination | None:
-        """Nodes for the tasks, as things stand, that make the job pipelined; None: there are none. ``going``: the tasks
-        evicted for this and their rows. The session is left as it was."""
+    def nominate(self, evicted: Iterable[tuple[Task, int]]) -> Nomination | None:
+        """Returns nodes for tasks that make the job pipelined, or None if there are none.
+
+        ``evicted``: the tasks evicted for the job and the rows of their nodes. The session is unchanged afterwards.
+        """
         session = self._session
         self._taken: Column = np.zeros_like(session.nodes.idle)
-        for victim, row in going:
+        for victim, row in evicted:
             self._taken[:, row] += victim.cls.request
         statement = session.statement()
         result: Nomination = []
@@ -70,7 +72,7 @@ class Nominator:
             statement.discard()
 
     def _place_part(self, sub_job: SubJob | None, tasks: Sequence[Task], statement: Statement) -> Nomination | None:
-        """Nodes for one part, all in one of the HyperNodes that it may be in."""
+        """Returns nodes for one part, all within one HyperNode that the sub-job may use."""
         session, job = self._session, self._job
         for rows in self._domains(sub_job):
             trial = session.statement()
@@ -101,7 +103,7 @@ class Nominator:
             if session.allocatable(queue, job, cls, 1) < 1:
                 return None
             if cls not in open_to:
-                open_to[cls] = rows[Lacking(session, cls.request).nothing()[rows]]
+                open_to[cls] = rows[Shortfall(session, cls.request).none()[rows]]
             row = self._choose(cls, open_to[cls])
             if row is None:
                 return None
@@ -113,9 +115,9 @@ class Nominator:
         return result
 
     def _choose(self, cls: TaskClass, rows: Rows) -> int | None:
-        """The best of the rows. All had the amounts when the part was begun."""
+        """Returns the best of the rows. All of them had sufficient amounts when the part was started."""
         nodes = self._session.nodes
-        dims = compared(cls.request)
+        dims = compared_resources(cls.request)
         at = np.ix_(dims, rows)
         wanted = cls.request[dims][:, np.newaxis]
         idle = nodes.idle[at]

@@ -1,9 +1,9 @@
-"""Placing a gang whose tasks find no place in their own order.
+"""Places a gang in other task orders if its own order fails.
 
-Tasks are placed one after the other, each on the node that scores best. So whether tasks of different sizes fit
-together depends on their order: 3, 3, 5 and 5 cores fill two nodes of eight cores, but not when both tasks of three go
-onto the first node. Before a gang is given up, its tasks are placed in a few other orders: the largest first, then
-each time those first that found no node (squeaky wheel optimization).
+Tasks are placed one by one, each on the node with the highest score. So whether tasks of different sizes fit together
+depends on their order: 3, 3, 5 and 5 cores fill two nodes of eight cores, but not if both tasks of three are placed on
+the first node. Before a gang is refused, its tasks are placed in a few other orders: the largest first, then repeatedly
+the tasks that found no node first (squeaky wheel optimization).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.actions.placing import Ground, PendingTasks, Placer
+from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer
 from scheduler.api.job import Job
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import READY_STATUSES, Task, TaskClass
@@ -19,27 +19,27 @@ from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
 ORDERS: Final = 4
-"""Orders tried besides the tasks' own."""
+"""The number of orders tried in addition to task order."""
 
 
 class Reordering:
-    """Places gangs in one session."""
+    """Places gangs in other orders, in one session."""
 
     def __init__(self, session: Session, placer: Placer) -> None:
         self._session = session
         self._placer = placer
 
     def place(
-        self, ground: Ground, pending: PendingTasks, statement: Statement
+        self, scope: PlacementScope, pending: PendingTasks, statement: Statement
     ) -> tuple[Statement, PendingTasks] | None:
-        """Discard a statement by which the gang does not become ready, and place its tasks in other orders.
+        """Discard a statement in which the gang is not ready, and place its tasks in other orders.
 
-        ``pending``: its tasks as they were before. Returns the new statement and the tasks that are left, or None if no
-        order makes the gang ready; the job's reasons are then those of its own order.
+        ``pending``: the tasks as they were before the first attempt. Returns the new statement and the remaining tasks,
+        or None if the gang is ready in no order; the job's fit errors are then those of task order.
         """
-        session, job = self._session, ground.job
+        session, job = self._session, scope.job
         statement.discard()
-        tasks = pending.rest()
+        tasks = pending.remaining()
         gang = _gang(job, tasks, session.job_missing(job))
         if not self._may_fit(gang):
             return None
@@ -55,7 +55,7 @@ class Reordering:
             job.fit_errors.clear()
             left = PendingTasks([*order, *rest])
             attempt = session.statement()
-            misfit = self._placer.place(ground, left, attempt)
+            misfit = self._placer.place(scope, left, attempt)
             if session.job_ready(job) or session.job_pipelined(job):
                 return attempt, left
             attempt.discard()
@@ -71,7 +71,7 @@ class Reordering:
         return None
 
     def _may_fit(self, gang: Sequence[Task]) -> bool:
-        """Whether the tasks differ, and the idle amounts of all nodes together hold them."""
+        """Whether the tasks differ, and the sum of all nodes' idle amounts is sufficient for them."""
         if len({task.cls.id for task in gang}) < 2:
             return False
         wanted = np.sum([task.cls.request for task in gang], axis=0)
@@ -81,7 +81,7 @@ class Reordering:
         return not short.any()
 
     def _largest_first(self, gang: Sequence[Task]) -> list[Task]:
-        """By the largest part of all nodes' amounts that a task asks for; equals in their own order."""
+        """Returns the tasks by dominant share of the cluster, the largest first; equals in task order."""
         total = self._session.total
 
         def size(cls: TaskClass) -> float:
@@ -92,19 +92,19 @@ class Reordering:
 
 
 def _gang(job: Job, tasks: Sequence[Task], missing: int) -> list[Task]:
-    """The first tasks that make the job ready: of each role as many as its minimum lacks, then any."""
-    lacking: dict[str, int] = {}
+    """Returns the first tasks that make the job ready: for each role as many as its minimum lacks, then any."""
+    shortfall: dict[str, int] = {}
     if job.roles_binding:
         ready = job.role_counts(*READY_STATUSES)
-        lacking = {role: minimum - ready.get(role, 0) for role, minimum in job.role_minimum.items()}
-    room = max(missing, sum(number for number in lacking.values() if number > 0))
-    free = room - sum(number for number in lacking.values() if number > 0)
+        shortfall = {role: minimum - ready.get(role, 0) for role, minimum in job.role_minimum.items()}
+    room = max(missing, sum(number for number in shortfall.values() if number > 0))
+    free = room - sum(number for number in shortfall.values() if number > 0)
     chosen = []
     for task in tasks:
         if task.gated:
             continue
-        if lacking.get(task.role, 0) > 0:
-            lacking[task.role] -= 1
+        if shortfall.get(task.role, 0) > 0:
+            shortfall[task.role] -= 1
         elif free > 0:
             free -= 1
         else:
@@ -114,5 +114,5 @@ def _gang(job: Job, tasks: Sequence[Task], missing: int) -> list[Task]:
 
 
 def _shape(order: Sequence[Task]) -> tuple[int, ...]:
-    """Orders of one shape come to the same."""
+    """Returns the sequence of task classes; orders with equal shapes have equal results."""
     return tuple(task.cls.id for task in order)

@@ -1,4 +1,4 @@
-"""What comes of trying HyperNodes for the tasks of a job: which need not be tried, and why none would do in the end."""
+"""Attempts to place a job in HyperNodes: which HyperNodes are worth an attempt, and why all attempts failed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,33 +16,33 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
 from scheduler.framework.session import Session
 
-_FREE = "what HyperNodes have free, for explanations"
+_FREE = "free amounts of HyperNodes, for explanations"
 
 
 @dataclass(slots=True)
-class _Try:
-    """One that failed."""
+class _FailedAttempt:
+    """One failed attempt."""
 
     hyper_node: HyperNode
     placed: int
-    """Tasks that found a node there, at most."""
+    """An upper bound of the tasks that found a node there."""
     fit_errors: dict[int, FitErrors]
     transaction: dict[str, tuple[TaskStatus, str]]
 
 
-class Tries:
-    """The tries of one search. The job is told of the one that came closest, as if there had been no other."""
+class HyperNodeAttempts:
+    """The attempts of one search. The fit errors of the job are those of the attempt that placed most tasks."""
 
     def __init__(self, session: Session, job: Job, sub_job: SubJob | None = None) -> None:
-        """``sub_job``: it is the places of its tasks that are looked for; None: those of all."""
+        """``sub_job``: the sub-job whose tasks are placed; None: all tasks of the job."""
         self._session = session
         self._job = job
         self._sub_job = sub_job
         self._errors, self._given = job.fit_errors, job.transaction
-        self._closest: _Try | None = None
+        self._closest: _FailedAttempt | None = None
 
-    def hopeful(self, hyper_nodes: Sequence[HyperNode], tasks: Sequence[Task], need: int) -> list[HyperNode]:
-        """Those on which ``need`` of the tasks find room by amounts, now or once terminating tasks are gone."""
+    def with_room(self, hyper_nodes: Sequence[HyperNode], tasks: Sequence[Task], need: int) -> list[HyperNode]:
+        """Returns the HyperNodes that have amounts for ``need`` of the tasks, now or once terminating tasks end."""
         filled = [hn for hn in hyper_nodes if len(hn.rows)]
         if len(filled) < 2:
             return filled
@@ -52,33 +52,38 @@ class Tries:
             room += np.minimum(sums(at_nodes[np.newaxis], filled)[0], number)
         best = int(room.argmax())
         if room[best] < need:
-            self.begin()
-            self.failed(filled[best], int(room[best]))
+            self.start()
+            self.record_failure(filled[best], int(room[best]))
         return [hn for hn, enough in zip(filled, (room >= need).tolist(), strict=True) if enough]
 
-    def begin(self) -> None:
-        """Forget what earlier tries noted on the job."""
+    def start(self) -> None:
+        """Start an attempt: discard what earlier attempts recorded on the job."""
         self._job.fit_errors, self._job.transaction = dict(self._errors), dict(self._given)
 
-    def failed(self, hyper_node: HyperNode, placed: int) -> None:
-        """The try is taken back."""
+    def record_failure(self, hyper_node: HyperNode, placed: int) -> None:
+        """Record that the attempt failed and was discarded."""
         if self._closest is None or placed > self._closest.placed:
-            self._closest = _Try(hyper_node, placed, self._job.fit_errors, self._job.transaction)
+            self._closest = _FailedAttempt(hyper_node, placed, self._job.fit_errors, self._job.transaction)
 
-    def give_up(self, tasks: Sequence[Task], hyper_nodes: Sequence[HyperNode], limit: int | None, need: int) -> None:
-        """None of the HyperNodes will do for the tasks, of which ``need`` have to be placed together, up to the tier
-        ``limit``. None at all: plugins have ruled them all out."""
+    def explain_failure(
+        self, tasks: Sequence[Task], hyper_nodes: Sequence[HyperNode], limit: int | None, need: int
+    ) -> None:
+        """Record on the job why no HyperNode holds its tasks.
+
+        ``need``: how many of the tasks have to be placed together. ``limit``: the highest allowed tier; None: the
+        search was not limited, and the fit errors say enough. ``hyper_nodes``: empty if plugins excluded all.
+        """
         job, closest = self._job, self._closest
         if closest is not None:
             job.fit_errors, job.transaction = closest.fit_errors, closest.transaction
         if limit is None:
             return
-        short = _shortages(self._session, self._asked(tasks), hyper_nodes, limit)
+        short = _shortages(self._session, self._requested(tasks), hyper_nodes, limit)
         if job.refusals and not short:
-            return  # it is not for want of room
+            return  # a plugin refused the job, and there is room
         whom = "the Pod that waits" if len(tasks) == 1 else f"the {len(tasks)} Pods that wait"
         text = f"no HyperNode up to tier {limit} has room for {whom}"
-        around = self._around()
+        around = self._covering_hyper_node()
         if around is not None and around.tier > limit:
             text += f": the others are in HyperNode {around.name} of tier {around.tier} already"
         elif short:
@@ -91,16 +96,17 @@ class Tries:
             if not known.note:
                 job.fit_errors[cls.id] = replace(known, note=text, note_shortages=tuple(short))
 
-    def _asked(self, tasks: Sequence[Task]) -> Vector:
-        """What the tasks ask for together; of a job as a whole, what it announces, if that is more."""
+    def _requested(self, tasks: Sequence[Task]) -> Vector:
+        """Returns the sum of the tasks' requests, or the job's minResources where these are more and the whole job is
+        placed."""
         asked: Vector = self._session.dimensions.zeros()
         for cls, number in Counter(task.cls for task in tasks).items():
             asked += cls.request * number
         announced = self._job.min_resources
         return asked if announced is None or self._job.grouped else np.maximum(asked, announced)
 
-    def _around(self) -> HyperNode | None:
-        """Where the tasks are that have a node."""
+    def _covering_hyper_node(self) -> HyperNode | None:
+        """Returns the smallest HyperNode that holds all tasks that have a node."""
         index = self._session.nodes.index
         placed = (task for status in ALLOCATED_STATUSES for task in self._job.of(status).values())
         mates = self._sub_job.tasks if self._sub_job is not None else None
@@ -109,7 +115,7 @@ class Tries:
 
 
 def _room(session: Session, cls: TaskClass) -> Counts:
-    """How many tasks of a class each node has room for."""
+    """Returns how many tasks of a class each node has room for; shape (nodes,)."""
     nodes = session.nodes
     room: Counts = np.full(len(nodes), UNBOUNDED, dtype=np.int64)
     for d in np.flatnonzero(cls.request > 0).tolist():
@@ -118,9 +124,10 @@ def _room(session: Session, cls: TaskClass) -> Counts:
     return np.maximum(room, 0, out=room)
 
 
-# --- numbers for people ---
+# --- numbers in messages ---
 def _shortages(session: Session, asked: Vector, hyper_nodes: Sequence[HyperNode], limit: int) -> list[Shortage]:
-    """For each resource of which every HyperNode has less than is asked for, what that one has that has most."""
+    """Returns a shortage for each resource of which every HyperNode has less than requested: that of the HyperNode with
+    the most."""
     dims = np.flatnonzero(asked)
     if hyper_nodes:
         candidates, free = list(hyper_nodes), _free(session, dims, hyper_nodes)
@@ -139,13 +146,13 @@ def _shortages(session: Session, asked: Vector, hyper_nodes: Sequence[HyperNode]
 
 
 def _free(session: Session, dims: Rows, hyper_nodes: Sequence[HyperNode]) -> Column:
-    """What each HyperNode has, or will have once terminating tasks are gone; shape (dims, HyperNodes)."""
+    """Returns what is free in each HyperNode once terminating tasks end; shape (dims, HyperNodes)."""
     nodes = session.nodes
     return sums(nodes.idle[dims] + nodes.releasing[dims] - nodes.pipelined[dims], hyper_nodes)
 
 
 def _free_up_to(session: Session, dims: Rows, limit: int) -> tuple[list[HyperNode], Column]:
-    """All HyperNodes up to a tier and what they have; kept for jobs that ask while nothing is placed."""
+    """Returns all HyperNodes up to a tier and what is free in them; cached until the session places a task."""
     seen, kept = session.shared.get(_FREE, (-1, {}))
     if seen != len(session.nodes.log):
         kept = {}

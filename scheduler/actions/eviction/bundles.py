@@ -1,8 +1,8 @@
-"""Bundles: which tasks of a gang go together when others need their nodes.
+"""Bundles: the units in which the gang actions evict the tasks of a gang.
 
-What a gang has beyond its minimum can go task by task, and the gang runs on. The rest can only go as a whole: what
-would be left of the gang could do nothing with its nodes. So a job falls apart into bundles of one spare task each and
-at most one bundle of all others (as Volcano's, whose bundles of spare tasks are not divided further).
+Tasks beyond the minimum of a gang can be evicted one by one, and the gang continues to run. The rest can only be
+evicted as a whole, because a gang below its minimum cannot use its nodes. So a job is divided into bundles of one spare
+task each, and at most one bundle of all other tasks. (Volcano's bundles hold all spare tasks of a job.)
 """
 
 from collections import Counter
@@ -26,10 +26,11 @@ class Bundle:
     job: Job
     tasks: tuple[Task, ...]
     whole: bool = False
-    """The gang is broken without them."""
+    """Whether evicting them breaks the gang."""
 
-    def yields(self, need: Vector) -> float:
-        """What the bundle gives of a need, by what its whole job holds or asks for: sums of parts of each resource."""
+    def relative_gain(self, need: Vector) -> float:
+        """Returns how much of a need the bundle frees, relative to what its job holds or requests altogether: the ratio
+        of two sums over the needed resources, each as a fraction of the need."""
         dims = np.flatnonzero(need > 0)
         gained = np.minimum(_total(self.tasks)[dims], need[dims])
         lost = _total(self.job.tasks())[dims]
@@ -43,19 +44,19 @@ def _total(tasks: Iterable[Task]) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """What the tasks in question of one job (those of one domain) fall apart into."""
+    """The bundles of one job's tasks in one domain."""
 
     spare: list[Bundle] = field(default_factory=list)
-    """One task each. The least important goes first, of equal ones the one that is placed last."""
+    """One task each, in the order of eviction: the lowest priority first, among equals the last in task order."""
     whole: list[Bundle] = field(default_factory=list)
-    """The rest: one bundle, or none."""
+    """One bundle with the other tasks, or none."""
 
 
 def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
-    """See ``Bundles``."""
+    """Divides tasks of a job into bundles."""
     ordered = sorted(tasks, key=session.task_key, reverse=True)
     ordered.sort(key=lambda task: task.priority)
-    spare = _Spare(job)
+    spare = _SpareTasks(job)
     if spare.broken:
         return Bundles([Bundle(job, (task,)) for task in ordered])
     result = Bundles()
@@ -71,13 +72,13 @@ def bundles_of(session: Session, job: Job, tasks: Iterable[Task]) -> Bundles:
 
 
 def can_spare(job: Job, tasks: Iterable[Task]) -> bool:
-    """Whether the job keeps its minimum without some of its tasks (or has not got it anyway)."""
-    spare = _Spare(job)
+    """Whether the job keeps its minimum without the tasks, or is below its minimum already."""
+    spare = _SpareTasks(job)
     return spare.broken or all(map(spare.take, tasks))
 
 
-class _Spare:
-    """What a gang can still lose, while its tasks are taken one by one."""
+class _SpareTasks:
+    """Counts how many tasks a gang can still lose, while tasks are taken one by one."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -88,9 +89,9 @@ class _Spare:
             waiting = Counter(t.role for t in job.of(TaskStatus.PENDING).values() if t.cls.best_effort)
             self._roles = {role: ready.get(role, 0) + waiting[role] - n for role, n in job.role_minimum.items()}
         self._incomplete: set[str] = set()
-        """Keys of sub-jobs that lack a task: to lose more of them costs nothing more."""
+        """Keys of sub-jobs below their minimum: losing more of their tasks costs nothing."""
         self._sub_jobs: Counter[str | None] = Counter()
-        """Policy -> sub-jobs that it can still lose."""
+        """Policy -> number of sub-jobs that it can still lose."""
         if job.sub_group_minimum:
             for sub_job in job.sub_jobs.values():
                 if sub_job.ready:
@@ -105,7 +106,7 @@ class _Spare:
         return self._tasks < 0
 
     def take(self, task: Task) -> bool:
-        """Whether the gang can do without the task, too, which is then gone."""
+        """Takes a task if the gang keeps its minimum without it. Returns whether it does."""
         if self._tasks <= 0 or self._roles.get(task.role, 1) <= 0:
             return False
         sub_job = self._job.sub_job_of.get(task.uid) if self._job.sub_group_minimum else None
@@ -121,12 +122,12 @@ class _Spare:
 
 
 class BundlesByJob:
-    """The bundles of the tenants of a mask, worked out job by job when they are asked for."""
+    """The bundles of a mask of candidates, computed per job on first use."""
 
-    def __init__(self, session: Session, going: Mask) -> None:
+    def __init__(self, session: Session, evicted: Mask) -> None:
         self._session = session
         tenants = session.tenants
-        positions = np.flatnonzero(going)
+        positions = np.flatnonzero(evicted)
         owners = tenants.owner[positions]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         parts = np.split(positions, starts[1:])
@@ -146,8 +147,9 @@ class BundlesByJob:
 
 
 # --- orders ---
-def worst_job_first(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
-    """Spare tasks before whole gangs, therein the job that is scheduled last (as Volcano's gangpreempt)."""
+def by_job_order(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
+    """Yields spare tasks before whole gangs; within each, the job that comes last in job order first (Volcano's
+    gangpreempt)."""
     jobs = sorted(bundles.jobs, key=session.job_key, reverse=True)
     for job in jobs:
         yield from bundles.of(job).spare
@@ -155,9 +157,9 @@ def worst_job_first(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]
         yield from bundles.of(job).whole
 
 
-def worst_queue_first(session: Session, claimant: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
-    """Spare tasks before whole gangs, therein the queue that is to lose first, therein the gang that gives the most of
-    the need for what it loses, then by name (as Volcano's gangreclaim)."""
+def by_victim_queue_order(session: Session, claimant: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
+    """Yields spare tasks before whole gangs; within each, by victim queue order, then the gang with the highest
+    ``relative_gain`` first, then by name (Volcano's gangreclaim)."""
     jobs = sorted(bundles.jobs, key=lambda job: job.key)
     queues = {job.queue: session.queues[job.queue] for job in jobs}
     keys = {name: session.queue_key(queue) for name, queue in queues.items()}
@@ -170,6 +172,6 @@ def worst_queue_first(session: Session, claimant: Queue, bundles: BundlesByJob, 
     for job in by_queue(list(jobs)):
         yield from bundles.of(job).spare
     broken = [job for job in jobs if bundles.of(job).whole]
-    broken.sort(key=lambda job: -bundles.of(job).whole[0].yields(need))
+    broken.sort(key=lambda job: -bundles.of(job).whole[0].relative_gain(need))
     for job in by_queue(broken):
         yield from bundles.of(job).whole

@@ -1,6 +1,7 @@
-"""Slots: for how many tasks of a gang nodes would have the amounts, as tasks of others go one after the other.
+"""Slots: an upper bound of how many tasks of a gang the nodes can hold by amounts, while other tasks are evicted.
 
-Filters and quotas may leave fewer, never more. So a plan is not tried before there are slots for the whole gang.
+Filters and quotas may reduce the number, never increase it. So no placement is tried before there are slots for the
+whole gang.
 """
 
 from collections import Counter
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.actions.openings import compared, freed
+from scheduler.actions.eviction.feasibility import compared_resources, freed_amounts
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.resource import Vector
@@ -19,39 +20,39 @@ from scheduler.framework.session import Session
 
 
 class Demand:
-    """What a gang asks for: how many tasks of each class, and on which nodes evictions could make room for them."""
+    """How many tasks of each class a gang has to place, and on which nodes evictions could make room for them."""
 
     def __init__(self, session: Session, job: Job, tasks: Sequence[Task]) -> None:
         """``tasks``: at least one."""
         self._session = session
         self._classes = [
-            _Asked(cls, number, ~session.view(cls, job).unresolvable())
+            _ClassDemand(cls, number, ~session.view(cls, job).unresolvable())
             for cls, number in Counter(task.cls for task in tasks).items()
         ]
         self._dims = np.unique(np.concatenate([asked.dims for asked in self._classes]))
 
-    def without(self, going: Mask) -> "Slots":
-        """The slots there would be if all tenants of a mask went."""
+    def slots_without(self, evicted: Mask) -> "Slots":
+        """Returns the slots that exist if all candidates of a mask are evicted."""
         future = self._session.nodes.future_idle()
-        future[self._dims] += freed(self._session, going, self._dims)
+        future[self._dims] += freed_amounts(self._session, evicted, self._dims)
         return Slots(self._classes, future)
 
-    def now(self) -> "Slots":
-        """The slots there are."""
+    def current_slots(self) -> "Slots":
+        """Returns the slots that exist without evictions."""
         return Slots(self._classes, self._session.nodes.future_idle())
 
 
-class _Asked:
-    """Tasks of one class."""
+class _ClassDemand:
+    """The tasks of one class."""
 
     def __init__(self, cls: TaskClass, number: int, usable: Mask) -> None:
         self.number = number
         self.usable = usable
-        self.dims = compared(cls.request)
+        self.dims = compared_resources(cls.request)
         self._request = cls.request[self.dims]
 
     def room(self, future: Column) -> Counts:
-        """How many of the tasks fit into each column of amounts."""
+        """Returns how many of the tasks fit into each column of ``future``, shape (resources, nodes)."""
         asked = self._request[:, np.newaxis]
         available: NDArray[np.float64] = future[self.dims]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -61,9 +62,9 @@ class _Asked:
 
 
 class Slots:
-    """For each class of tasks, how many each node has the amounts for."""
+    """How many tasks of each class each node can hold."""
 
-    def __init__(self, classes: Sequence[_Asked], future: Column) -> None:
+    def __init__(self, classes: Sequence[_ClassDemand], future: Column) -> None:
         self._classes = classes
         self._future = future
         self._each = [asked.room(future) * asked.usable for asked in classes]
@@ -73,24 +74,24 @@ class Slots:
         return [int(each[rows].sum()) for each in self._each]
 
     def confine(self, rows: Rows) -> None:
-        """From now on only these nodes count."""
+        """Count only the slots of these nodes from now on."""
         self._totals = self._sums(rows)
 
     @property
     def number(self) -> int:
-        """For how many of the tasks there are slots."""
+        """The number of tasks that have slots."""
         return sum(min(total, asked.number) for total, asked in zip(self._totals, self._classes, strict=True))
 
     def enough(self) -> bool:
-        """Whether there are slots for all the tasks, class by class."""
+        """Whether all tasks of every class have slots."""
         return all(total >= asked.number for total, asked in zip(self._totals, self._classes, strict=True))
 
     def enough_on(self, rows: Rows) -> bool:
-        """The same of some nodes."""
+        """Whether all tasks of every class have slots on the given nodes."""
         return all(total >= asked.number for total, asked in zip(self._sums(rows), self._classes, strict=True))
 
-    def free(self, row: int, amount: Vector) -> None:
-        """A tenant of a node that counts goes."""
+    def add_freed(self, row: int, amount: Vector) -> None:
+        """Add the amounts that an eviction frees on a node that is counted."""
         self._future[:, row] += amount
         for i, asked in enumerate(self._classes):
             if asked.usable[row]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.actions import domains
+from scheduler.actions.placement import domain_search
 from scheduler.framework.configuration import Configuration
 from tests.builders import Raw, World, configuration, group, hyper_node, node, pod, pods, queue
 
@@ -216,7 +216,7 @@ def test_pods_that_no_policy_takes_pack_as_ordinary_ones() -> None:
 
 @pytest.mark.parametrize("compared", [1, 3, 100])
 def test_of_many_hyper_nodes_the_fullest_takes_the_sub_groups(monkeypatch: pytest.MonkeyPatch, compared: int) -> None:
-    monkeypatch.setattr(domains, "COMPARED", compared)
+    monkeypatch.setattr(domain_search, "MAX_COMPARED", compared)
     nodes = [node(f"n{i}", "4c") for i in range(6)]
     leaves = [hyper_node(f"l{i}", 1, f"n{i}") for i in range(6)]
     used = [pod("x", "1c", on="n2"), pod("y", "2c", on="n4"), pod("z", "3c", on="n5")]

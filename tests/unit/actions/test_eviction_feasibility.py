@@ -1,9 +1,15 @@
-"""Which nodes evictions could open, counted on from one question to the next."""
+"""The nodes that evictions could open, updated incrementally between questions."""
 
 import numpy as np
 import pytest
 
-from scheduler.actions.openings import Freed, Lacking, Openings, compared, freed
+from scheduler.actions.eviction.feasibility import (
+    EvictionFeasibility,
+    FreedAmounts,
+    Shortfall,
+    compared_resources,
+    freed_amounts,
+)
 from scheduler.api.node import Mask
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.framework.extension import PREEMPTABLE
@@ -28,31 +34,31 @@ def session() -> Session:
     ).session(configuration(["priority", "conformance"], ["predicates"]))  # fmt: skip
 
 
-def test_cpu_and_memory_are_compared_even_if_they_are_not_asked_for() -> None:
+def test_cpu_and_memory_are_compared_even_if_they_are_not_requested() -> None:
     request = np.zeros(8)
     request[[PODS_INDEX, 5]] = 1
-    assert compared(request).tolist() == [CPU_INDEX, MEMORY_INDEX, PODS_INDEX, 5]
+    assert compared_resources(request).tolist() == [CPU_INDEX, MEMORY_INDEX, PODS_INDEX, 5]
 
 
-def test_what_is_counted_on_is_what_is_counted_anew(session: Session) -> None:
+def test_freed_amounts_that_are_updated_equal_those_that_are_computed(session: Session) -> None:
     tenants, dice = session.tenants, np.random.default_rng(0)
-    kept, dims = Freed(session), np.arange(len(tenants.requests))
+    kept, dims = FreedAmounts(session), np.arange(len(tenants.requests))
     for share in (0.5, 0.5, 1.0, 0.0, 0.2):
-        going = dice.random(len(tenants.tasks)) < share
-        assert kept.by(going).tolist() == freed(session, going, dims).tolist()
+        evicted = dice.random(len(tenants.tasks)) < share
+        assert kept.of(evicted).tolist() == freed_amounts(session, evicted, dims).tolist()
         for row in range(len(session.nodes)):
-            held = [task.cls.request for task in tenants.at(row, going)]
-            assert kept.by(going)[:, row].tolist() == np.sum([np.zeros(len(dims)), *held], axis=0).tolist()
+            held = [task.cls.request for task in tenants.at(row, evicted)]
+            assert kept.of(evicted)[:, row].tolist() == np.sum([np.zeros(len(dims)), *held], axis=0).tolist()
 
 
-def test_a_node_is_open_while_enough_of_those_of_lower_priority_are_there(session: Session) -> None:
+def test_a_node_can_be_opened_while_it_runs_enough_tasks_of_lower_priority(session: Session) -> None:
     tenants, low = session.tenants, session.jobs["default/low"]
     (claimant,) = session.jobs["default/claimant"].tasks()
-    openings, statement = Openings(session, PREEMPTABLE), session.statement()
+    feasibility, statement = EvictionFeasibility(session, PREEMPTABLE), session.statement()
 
     def opened(among: Mask = tenants.preemptable) -> list[str]:
         scope = among & tenants.present
-        mask = openings.for_task(claimant, Lacking(session, claimant.cls.request), scope)
+        mask = feasibility.nodes_for(claimant, Shortfall(session, claimant.cls.request), scope)
         return [session.nodes.names[row] for row in np.flatnonzero(mask)]
 
     assert opened() == ["n1", "n2"]

@@ -1,0 +1,121 @@
+"""An upper bound, computed for all nodes at once, of the nodes on which evictions could make room for a task.
+
+A node outside of the bound cannot be opened; a node inside has to be tried. The candidates change little from one task
+to the next, so only the changes are counted.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.node import Column, Mask
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
+from scheduler.api.task import Task
+from scheduler.framework.combining import Function
+from scheduler.framework.extension import ExtensionPoint
+from scheduler.framework.session import Session
+
+
+def compared_resources(request: Vector) -> NDArray[np.intp]:
+    """Returns the indices of the resources in which a request is compared with a node: the requested ones, and always
+    cpu and memory (a node whose idle amount of these is negative admits no task, as in ``ClassView``)."""
+    matters = request > 0
+    matters[[CPU_INDEX, MEMORY_INDEX]] = True
+    return np.flatnonzero(matters)
+
+
+class Shortfall:
+    """What each node lacks for a request once terminating tasks end."""
+
+    def __init__(self, session: Session, request: Vector) -> None:
+        self.dims = compared_resources(request)
+        """Indices of the compared resources."""
+        nodes, dims = session.nodes, self.dims
+        future = nodes.idle[dims] + nodes.releasing[dims] - nodes.pipelined[dims]
+        self._amounts: Column = request[dims][:, np.newaxis] - future
+
+    def covered_by(self, amounts: Column) -> Mask:
+        """Returns the nodes, shape (nodes,), that have enough with additional amounts, shape (resources, nodes)."""
+        enough: Mask = np.all(self._amounts <= amounts[self.dims], axis=0)
+        return enough
+
+    def none(self) -> Mask:
+        """Returns the nodes, shape (nodes,), that lack nothing."""
+        enough: Mask = np.all(self._amounts <= 0, axis=0)
+        return enough
+
+
+def freed_amounts(session: Session, evicted: Mask, dims: NDArray[np.intp]) -> Column:
+    """Returns what evicting all candidates of a mask frees on each node; shape (len(dims), nodes)."""
+    result: Column = FreedAmounts(session).of(evicted)[dims]
+    return result
+
+
+class FreedAmounts:
+    """What evicting some of the candidates frees on each node, updated incrementally."""
+
+    def __init__(self, session: Session) -> None:
+        self._tenants = tenants = session.tenants
+        self._evicted: Mask = np.zeros(len(tenants.tasks), dtype=bool)
+        self._dims: list[int] = np.flatnonzero(tenants.requests.any(axis=1)).tolist()
+        self._amounts: Column = np.zeros((len(tenants.requests), len(session.nodes)))
+
+    def of(self, evicted: Mask) -> Column:
+        """Returns what evicting all candidates of a mask frees; shape (resources, nodes). The array is read-only and
+        valid until the next call."""
+        changed = np.flatnonzero(evicted != self._evicted)
+        if len(changed):
+            rows, signs = self._tenants.rows[changed], np.where(evicted[changed], 1.0, -1.0)
+            for d in self._dims:  # whole numbers: adding and subtracting is exact
+                np.add.at(self._amounts[d], rows, signs * self._tenants.requests[d, changed])
+            self._evicted = evicted.copy()
+        return self._amounts
+
+
+class EvictionFeasibility:
+    """The nodes that evictions approved at one extension point could open for a task."""
+
+    def __init__(self, session: Session, point: ExtensionPoint) -> None:
+        self._session = session
+        self._point = point
+
+    @cached_property
+    def _tiers(self) -> "list[_Tier]":
+        """Built on first use: often no candidate is in scope."""
+        return [_Tier(self._session, functions) for functions in self._session.functions(self._point) if functions]
+
+    def nodes_for(self, claimant: Task, shortfall: Shortfall, scope: Mask) -> Mask:
+        """Returns the nodes, shape (nodes,), whose shortfall is covered if all candidates of ``scope`` are evicted that
+        some tier of victim functions may approve."""
+        result: Mask = np.zeros(len(self._session.nodes), dtype=bool)
+        if scope.any():
+            for tier in self._tiers:
+                reached, amounts = tier.freed_amounts(claimant, scope)
+                result |= reached & shortfall.covered_by(amounts)
+        return result
+
+
+class _Tier:
+    """The victim functions of one tier."""
+
+    def __init__(self, session: Session, functions: Sequence[Function]) -> None:
+        self._session = session
+        # From its third function on, a tier may restart with the list of one function if the lists before it have no
+        # victim in common (``Functions.victims``). Then each function bounds the victims on its own.
+        together = [functions] if len(functions) < 3 else [[function] for function in functions]
+        self._groups = [(group, FreedAmounts(session)) for group in together]
+
+    def freed_amounts(self, claimant: Task, scope: Mask) -> tuple[Mask, Column]:
+        """Returns the nodes on which the tier may approve victims, and what evicting all of them frees."""
+        reached: Mask = np.ones(len(self._session.nodes), dtype=bool)
+        for group, freed in self._groups:
+            evicted = scope
+            for function in group:
+                bound = self._session.bound(function)
+                if bound is not None:
+                    evicted = evicted & bound(claimant, self._session.tenants)
+            amounts = freed.of(evicted)
+            reached &= amounts[PODS_INDEX] > 0
+        return reached, amounts

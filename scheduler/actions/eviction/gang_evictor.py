@@ -1,0 +1,125 @@
+"""Making room for whole gangs: the search for a domain in which evictions admit all waiting tasks of a gang.
+
+gangpreempt and gangreclaim share it. They differ in the victims they allow and in the order of eviction. If there is no
+room for the whole gang, no task is evicted.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, takewhile
+
+import numpy as np
+
+from scheduler.actions.eviction.bundles import Bundle, BundlesByJob
+from scheduler.actions.eviction.domain_eviction import DomainEviction
+from scheduler.actions.eviction.eligibility import NEVER, allows_gang_eviction, can_wait_for_nominated_nodes
+from scheduler.actions.eviction.nomination import Nominator, Part, parts_to_place
+from scheduler.actions.eviction.policy import EvictionPolicy, without_side_effects
+from scheduler.actions.eviction.slots import Demand, Slots
+from scheduler.api.hypernode import HyperNode
+from scheduler.api.job import Job
+from scheduler.api.node import Mask
+from scheduler.api.resource import Vector
+from scheduler.api.task import Task
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.extension import EvictionContext
+from scheduler.framework.statement import Statement
+
+DEFAULT_MAX_DOMAINS = 8
+FIRST_CHUNK = 64
+"""How many bundles the victim functions see at first; gangs seldom need more."""
+EvictionOrder = Callable[[BundlesByJob, Vector], Iterator[Bundle]]
+"""Yields the bundles in the order of eviction, given what the gang needs."""
+
+
+class GangEvictor:
+    """Evicts bundles in favour of gangs, for one action of one session.
+
+    Arguments: ``maxDomains`` (default 8, also for a number below 1), the number of domains that are searched at most;
+    ``allowWholeBundle`` (default true), whether gangs may be broken.
+    """
+
+    def __init__(self, policy: EvictionPolicy, arguments: Arguments) -> None:
+        self._policy = policy
+        self._session = policy.session
+        maximum = arguments.integer("maxDomains", DEFAULT_MAX_DOMAINS)
+        self._max_domains = maximum if maximum > 0 else DEFAULT_MAX_DOMAINS
+        self._break_gangs = arguments.boolean("allowWholeBundle", True)
+        self._failed: set[object] = set()
+        """Demands for which no domain was found. They hold until the session changes."""
+
+    def make_room(self, job: Job, scope: Mask, ordered: EvictionOrder) -> None:
+        """Evict candidates of the mask ``scope`` and pipeline all waiting tasks of the job, if that makes it ready."""
+        session = self._session
+        parts = parts_to_place(session, job)
+        tasks = [task for _, part in parts for task in part]
+        if not tasks or any(task.cls.spec.preemption_policy == NEVER for task in tasks):
+            return
+        if can_wait_for_nominated_nodes(session, tasks):
+            return
+        if self._policy.across_queues and not session.preemptive(session.queues[job.queue], tasks):
+            return
+        demand_key = _demand_key(job, tasks)
+        if demand_key in self._failed:
+            return
+        with without_side_effects(job, tasks):
+            statement = self._search(job, parts, tasks, scope, ordered)
+            if statement is not None and not statement.evicts:
+                statement.discard()  # no eviction is needed: the job is left to allocate
+        if statement is None:
+            self._failed.add(demand_key)
+        elif statement:
+            statement.commit()
+            self._failed.clear()
+
+    def _search(
+        self, job: Job, parts: Sequence[Part], tasks: Sequence[Task], scope: Mask, ordered: EvictionOrder
+    ) -> Statement | None:
+        session, tenants, point = self._session, self._session.tenants, self._policy.point
+        need: Vector = np.sum([task.cls.request for task in tasks], axis=0)
+        context = EvictionContext(job, need, self._policy.across_queues)
+        scope = scope & tenants.present & tenants.per_job(allows_gang_eviction).astype(bool)
+        approvable = scope
+        for tier in session.functions(point):
+            for bound in filter(None, map(session.bound, tier)):
+                approvable = approvable & bound(context, tenants)
+        demand = Demand(session, job, parts[0][1])
+        for domain in self._domains(job, demand.slots_without(approvable)):
+            inside = np.zeros(len(session.nodes), dtype=bool)
+            inside[domain.rows] = True
+            slots = demand.current_slots()
+            slots.confine(domain.rows)
+            eviction = DomainEviction(self._policy, job, Nominator(session, job, parts, domain), slots)
+            bundles = ordered(BundlesByJob(session, scope & inside[tenants.rows]), need)
+            statement = eviction.plan(self._approved(context, bundles))
+            if statement is not None:
+                return statement
+        return None
+
+    def _domains(self, job: Job, upper_bound: Slots) -> Iterator[HyperNode]:
+        """Yields the domains to search. Domains that cannot have enough slots are left out."""
+        if not upper_bound.enough():
+            return iter(())
+        top = self._session.hyper_nodes.top
+        gradients = self._session.gradients(job, top, True)
+        found = [domain for gradient in gradients for domain in gradient] or ([] if job.confined else [top])
+        return islice((d for d in dict.fromkeys(found) if upper_bound.enough_on(d.rows)), self._max_domains)
+
+    def _approved(self, context: EvictionContext, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        """Yields the bundles of which the plugins approve every task. The plugins see twice as many candidates each
+        time: their answer for a candidate depends only on those before it."""
+        if not self._break_gangs:
+            bundles = takewhile(lambda bundle: not bundle.whole, bundles)
+        seen: list[Bundle] = []
+        while chunk := list(islice(bundles, max(len(seen), FIRST_CHUNK))):
+            seen += chunk
+            candidates = [task for bundle in seen for task in bundle.tasks]
+            approved = {task.uid for task in self._session.ask(self._policy.point, context, candidates)}
+            yield from (bundle for bundle in chunk if all(task.uid in approved for task in bundle.tasks))
+
+
+def _demand_key(job: Job, tasks: Sequence[Task]) -> object:
+    """Returns the key under which failed searches are remembered: gangs with equal keys get equal answers."""
+    if job.sub_jobs or job.count(*job.by_status) > len(tasks):
+        return job.key
+    classes = tuple(sorted((task.cls.id, task.role) for task in tasks))
+    return (job.queue, job.priority, job.min_member, tuple(sorted(job.role_minimum.items())), classes)

@@ -1,0 +1,77 @@
+"""What an action evicts for: the extension point that approves victims, the Events of victims, and the queue's
+quota."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scheduler.api.decisions import EventPost, pod_ref
+from scheduler.api.job import Job
+from scheduler.api.names import EVENT_NORMAL
+from scheduler.api.task import Task
+from scheduler.framework.extension import ALLOCATABLE, ExtensionPoint
+from scheduler.framework.session import Session
+from scheduler.framework.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionPolicy:
+    """The rules by which one action of one session evicts."""
+
+    session: Session
+    point: ExtensionPoint
+    """The extension point whose victim functions approve victims."""
+    reason: str
+    """The word in the victim's Evict Event."""
+    event: str
+    """The reason of the victim's Event that names the preemptor."""
+    across_queues: bool
+    """Whether victims belong to other queues."""
+
+    def within_quota(self, job: Job, task: Task) -> bool:
+        """Whether the queue's quota admits the task once terminating tasks end. Evictions can change the answer: those
+        in the same queue and, in a hierarchy, those in another queue below the same parent."""
+        session = self.session
+        return session.allocatable(session.queues[job.queue], job, task.cls, 1) > 0
+
+    def within_quota_now(self, job: Job, task: Task) -> bool:
+        """Whether the queue's quota admits a task that is ``within_quota`` before terminating tasks end."""
+        session = self.session
+        return session.allocatable_now(session.queues[job.queue], job, task.cls, 1) > 0
+
+    def would_be_reclaimed(self, claimant: Job, victim: Task) -> bool:
+        """Whether the queue of an evicted task would take the resources back: the next session serves it before the
+        claimant's queue, and its quota still admits the task."""
+        session, job = self.session, self.session.jobs[victim.job]
+        loser, winner = session.queues[job.queue], session.queues[claimant.queue]
+        if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
+            return False
+        with without_side_effects(job, (victim,)):
+            return session.allocatable(loser, job, victim.cls, 1) > 0
+
+    def evict(self, statement: Statement, victim: Task, message: str) -> None:
+        """Evict a task in a statement. ``message``: the text of its Event, which names the preemptor."""
+        event = EventPost(pod_ref(victim), EVENT_NORMAL, self.event, message)
+        statement.evict(self.session.jobs[victim.job], victim, self.reason, event)
+
+
+def describe(job: Job) -> str:
+    """The preemptor as Events of its victims name it."""
+    return f"PodGroup {job.key} (priority {job.priority}, queue {job.queue})"
+
+
+@contextmanager
+def without_side_effects(job: Job, tasks: Sequence[Task]) -> Iterator[None]:
+    """Restores the refusals, fit errors and transactions of the job and its tasks on exit: questions about what would
+    happen must not be reported as what did."""
+    refusals, errors = len(job.refusals), dict(job.fit_errors)
+    given = {task.uid: job.transaction.get(task.uid) for task in tasks}
+    try:
+        yield
+    finally:
+        del job.refusals[refusals:]
+        job.fit_errors = errors
+        for uid, transaction in given.items():
+            job.transaction.pop(uid, None)
+            if transaction is not None:
+                job.transaction[uid] = transaction

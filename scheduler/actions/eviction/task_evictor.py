@@ -1,0 +1,144 @@
+"""Making room for single tasks: the search for a node on which evictions admit a task.
+
+preempt and reclaim share it. They differ in the victims they allow and in the order in which nodes are tried.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from scheduler.actions.eviction.eligibility import NEVER, can_wait_for_nominated_nodes
+from scheduler.actions.eviction.feasibility import EvictionFeasibility, Shortfall
+from scheduler.actions.eviction.node_eviction import NodeEviction
+from scheduler.actions.eviction.policy import EvictionPolicy, without_side_effects
+from scheduler.actions.order import in_eviction_order
+from scheduler.api.job import Job
+from scheduler.api.node import Mask
+from scheduler.api.task import Task, TaskStatus
+from scheduler.framework.statement import Statement
+
+DemandKey = tuple[object, ...]
+"""What quotas and victim functions may look at of a task and its job."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeComparison:
+    """How many nodes are compared before the one with the cheapest victims is chosen (Volcano's topology-aware
+    preemption)."""
+
+    percentage: int
+    """Percentage of all nodes."""
+    minimum: int
+    maximum: int
+
+    def best(self, rows: Iterable[int], nodes: int, attempt: Callable[[int], NodeEviction | None]) -> list[int]:
+        """Returns the row with the lowest cost as a list of one, or an empty list if no row admits the task.
+
+        ``nodes``: the number of all nodes. ``attempt``: tries a row. Every attempt is discarded again.
+        """
+        number = max(min(max(nodes * self.percentage // 100, self.minimum), self.maximum), 1)
+        costs: dict[int, tuple[float, ...]] = {}
+        for row in rows:
+            eviction = attempt(row)
+            if eviction is not None:
+                costs[row] = eviction.cost()
+                eviction.statement.discard()
+            if len(costs) == number:
+                break
+        return [min(costs, key=lambda row: costs[row])] if costs else []
+
+
+class TaskEvictor:
+    """Evicts tasks in favour of other tasks, for one action of one session."""
+
+    def __init__(self, policy: EvictionPolicy, *, ranked: bool, comparison: NodeComparison | None = None) -> None:
+        """``ranked``: try nodes in the order of their scores, otherwise in the order of their names. ``comparison``:
+        compare the victims of several nodes; None: take the first node that admits the task."""
+        self._policy = policy
+        self._session = policy.session
+        self._ranked = ranked
+        self._comparison = comparison
+        self._feasibility = EvictionFeasibility(policy.session, policy.point)
+        self._impossible: dict[DemandKey, Mask] = {}
+        """Nodes that evictions cannot open for a demand, whatever class the task has."""
+        self._failed: set[tuple[DemandKey, int]] = set()
+        """Demands and class ids for which no node was found. Both hold until the session changes."""
+
+    def make_room(self, job: Job, task: Task, scope: Mask, statement: Statement) -> bool:
+        """Pipeline a pending task onto a node, evicting candidates of the mask ``scope`` as needed. Returns whether a
+        node was found; the evictions and the placement are then merged into ``statement``."""
+        session = self._session
+        if task.cls.spec.preemption_policy == NEVER or can_wait_for_nominated_nodes(session, (task,)):
+            return False
+        demand = _demand_key(job, task)
+        if (demand, task.cls.id) in self._failed:
+            return False
+        with without_side_effects(job, (task,)):
+            done = self._search(job, task, scope, statement, demand)
+        if done:
+            self.forget_failures()
+        else:
+            self._failed.add((demand, task.cls.id))
+        return done
+
+    def forget_failures(self) -> None:
+        """Forget which demands failed. To be called when the session changed, also when a statement was discarded."""
+        self._impossible.clear()
+        self._failed.clear()
+
+    def _search(self, job: Job, task: Task, scope: Mask, statement: Statement, demand: DemandKey) -> bool:
+        session = self._session
+        scope = scope & session.tenants.present
+        impossible = self._impossible.setdefault(demand, np.zeros(len(session.nodes), dtype=bool))
+        shortfall = Shortfall(session, task.cls.request)
+        may_open = self._feasibility.nodes_for(task, shortfall, scope) & ~impossible
+        room = shortfall.none()
+        if room.any() and not self._policy.within_quota(job, task):
+            room[:] = False  # the quota refuses the task, not a shortage of room
+        elif room.any() and not self._policy.within_quota_now(job, task):
+            return False  # terminating tasks hold the quota: no further eviction helps
+        if not (may_open | room).any():
+            return False
+        view = session.view(task.cls, job)
+        usable = ~view.unresolvable()
+        may_open &= usable
+        room &= usable
+        if room.any():
+            room &= view.passes_in_future()
+
+        def tried(nodes: Mask) -> Iterator[int]:
+            return view.best_first(nodes, usable) if self._ranked else map(int, np.flatnonzero(nodes))
+
+        def attempt(row: int) -> NodeEviction | None:
+            eviction = NodeEviction(self._policy, job, task, view, row, shortfall.dims)
+            candidates = in_eviction_order(session, session.tenants.at(row, scope), session.queues[job.queue])
+            victims: list[Task] = session.ask(self._policy.point, task, candidates) if candidates else []
+            if eviction.evict_enough(victims, minimize=self._comparison is not None) and eviction.pipeline():
+                return eviction
+            eviction.statement.discard()
+            impossible[row] = not eviction.filtered
+            return None
+
+        rows = tried(may_open & ~room)
+        if room.any():  # do not evict while there is room
+            rows = chain(tried(room), rows)
+        elif self._comparison is not None:
+            rows = iter(self._comparison.best(rows, len(session.nodes), attempt))
+        for row in rows:
+            eviction = attempt(row)
+            if eviction is not None:
+                statement.merge(eviction.statement)
+                return True
+        return False
+
+
+def _demand_key(job: Job, task: Task) -> DemandKey:
+    """Returns the key under which failed searches are remembered: tasks with equal keys get equal answers from quotas
+    and victim functions."""
+    cls = task.cls
+    own = job.key if job.count(TaskStatus.RUNNING, TaskStatus.BOUND) else ""
+    amounts = (cls.request.tobytes(), job.allocated.tobytes(), job.pipelined.tobytes())
+    annotations = tuple(sorted(cls.annotations.items()))
+    return (job.queue, job.priority, task.priority, own, cls.namespace, annotations, *amounts)

@@ -1,0 +1,1 @@
+"""Places tasks: on nodes, in HyperNodes, in other task orders."""
