@@ -17,9 +17,9 @@ from scheduler.api.hypernode import CLUSTER_TOP, HyperNodes, HyperNodeSeed
 from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import LabelSelector, NodeSelectorTerm
 from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode, HyperNodeMember
+from scheduler.api.selectors import ignore_field, is_valid, nodes_of_term, nodes_with_labels
 from scheduler.cache.set_aside import Faults
 from scheduler.framework.patterns import options, pattern_fault
-from scheduler.plugins.selectors import is_sound, nodes_of_term, nodes_with_labels, unheard
 
 HIGHEST_TIER: Final = 2**31 - 1
 News = list[tuple[str, str, str]]
@@ -163,7 +163,7 @@ def _rows(facts: NodeFacts, entry: _Entry, by_pattern: dict[str, list[int]]) -> 
     for selector in entry.selectors:
         meant = nodes_with_labels(facts, selector.match_labels or {})
         if selector.match_expressions:
-            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), unheard)
+            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), ignore_field)
         members |= meant
     return np.flatnonzero(members)
 
@@ -190,7 +190,7 @@ def _read_member(entry: _Entry, place: str, member: HyperNodeMember) -> None:
     labels = selector.label_match
     if labels is not None and (labels.match_labels or labels.match_expressions):  # an empty one selects nothing
         problems: list[str] = []
-        if is_sound(labels, lambda key, problem: problems.append(f"{key}: {problem}")):
+        if is_valid(labels, lambda key, problem: problems.append(f"{key}: {problem}")):
             entry.selectors.append(labels)
         else:
             entry.faults[f"{place}.selector.labelMatch"] = "; ".join(problems)

@@ -10,9 +10,9 @@ from functools import partial
 
 from scheduler.api.names import HARD, SOFT
 from scheduler.api.scheduling import NetworkTopology, PodGroupSpec, SubGroupPolicy
+from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task
-from scheduler.plugins.selectors import is_sound, matches, unheard
 
 Problem = tuple[str, str]
 """A field and what is wrong with it."""
@@ -23,7 +23,7 @@ def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str
     result: dict[str, SubJob] = {}
     if spec.network_topology is None and not spec.sub_group_policy:
         return result
-    policies = [policy for policy in spec.sub_group_policy or () if is_sound(policy.label_selector, unheard)]
+    policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
     for task in tasks:
         found = _group_of(policies, task)
         name = "/".join((key, found[0].name, *found[1])) if found else key
@@ -74,7 +74,7 @@ def problems_of(spec: PodGroupSpec) -> Iterator[Problem]:
         if policy.min_sub_groups is not None and policy.min_sub_groups < 0:
             yield f"{place}.minSubGroups", f"{policy.min_sub_groups} is below 0; taken for 0"
         faults: list[str] = []
-        if not is_sound(policy.label_selector, partial(_note, faults)):
+        if not is_valid(policy.label_selector, partial(_note, faults)):
             yield f"{place}.labelSelector", "; ".join(faults)
 
 

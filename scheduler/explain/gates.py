@@ -28,7 +28,7 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.statement import AllocationError, Statement
 from scheduler.plugins.gang import Gang
-from scheduler.plugins.queues.refusals import not_open
+from scheduler.plugins.support.queues.refusals import not_open
 
 _HELD_AT: Final = {
     JOB_ENQUEUEABLE: Held.ENQUEUE,

@@ -13,8 +13,7 @@ from scheduler.framework.columns import Score
 from scheduler.framework.extension import NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.fullness import FullnessScore
-from scheduler.plugins.resource_weights import resource_weights
+from scheduler.plugins.support.utilization import UtilizationScore, resource_weights
 
 FULL = 100.0
 
@@ -40,4 +39,4 @@ class Binpack:
         weights = {d: weight for d, weight in known if d is not None and cls.request[d] > 0}
         if not any(weights.values()):
             return []
-        return [FullnessScore(self._session.nodes, cls, weights, {}, FULL * self._weight)]
+        return [UtilizationScore(self._session.nodes, cls, weights, {}, FULL * self._weight)]

@@ -10,9 +10,8 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.queues import job_columns
-from scheduler.plugins.queues.columns import promised
-from scheduler.plugins.queues.refusals import not_let_in
+from scheduler.plugins.support.queues.accounting import job_columns, reservation
+from scheduler.plugins.support.queues.refusals import not_admitted
 
 DEFAULT_FACTOR = 1.2
 
@@ -40,7 +39,7 @@ class Overcommit:
         over = exceeded(self._inqueue + job.min_resources, self._idle, job.min_resources)
         if not over:
             return Vote.PERMIT
-        refusal = not_let_in(
+        refusal = not_admitted(
             self._session.dimensions,
             "resource in cluster is overused",
             "overused",
@@ -54,4 +53,4 @@ class Overcommit:
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
-            self._inqueue = self._inqueue + promised(self._session, job, job.min_resources)
+            self._inqueue = self._inqueue + reservation(self._session, job, job.min_resources)

@@ -13,13 +13,13 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.objects import PodDisruptionBudget
 from scheduler.api.reasons import Malformed
+from scheduler.api.selectors import is_valid, matches
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_LIMIT
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
-from scheduler.plugins.selectors import is_sound, matches
 
 
 @register_plugin
@@ -52,9 +52,9 @@ class Pdb:
         meta, selector = budget.metadata, budget.spec.selector
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False
-        return is_sound(selector, partial(self._complain, meta.namespace, meta.name))
+        return is_valid(selector, partial(self._report, meta.namespace, meta.name))
 
-    def _complain(self, namespace: str, name: str, field: str, problem: str) -> None:
+    def _report(self, namespace: str, name: str, field: str, problem: str) -> None:
         malformed = Malformed("PodDisruptionBudget", namespace, name, f"spec.selector: {field}", problem)
         self._session.malformed_field(malformed)
 

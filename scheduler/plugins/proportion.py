@@ -43,10 +43,8 @@ from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
-from scheduler.plugins.queues import job_columns
-from scheduler.plugins.queues.columns import promised
-from scheduler.plugins.queues.limits import flat_limits
-from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
+from scheduler.plugins.support.queues.accounting import flat_limits, job_columns, reservation
+from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
 
 
 @dataclass(slots=True)
@@ -136,7 +134,7 @@ class Proportion:
         book = self._books.get(queue.name)
         if book is None or not book.overused:
             return None
-        return in_use(
+        return overused(
             self._session.dimensions,
             f"queue {queue.name} has all that it deserves",
             [int(d) for d in np.flatnonzero(book.deserved >= SMALLEST) if d != PODS_INDEX],
@@ -158,7 +156,7 @@ class Proportion:
             if d != PODS_INDEX:
                 room = min(room, int((book.deserved[d] - book.allocated[d]) // request[d]))
         if room <= 0:
-            refusal = in_use(
+            refusal = overused(
                 self._session.dimensions,
                 f"queue {queue.name} has its share in use",
                 exceeded(book.allocated + request, book.deserved, request),
@@ -218,7 +216,7 @@ class Proportion:
         over = exceeded(total, book.limit, job.min_resources)
         if not over:
             return Vote.PERMIT
-        refusal = not_let_in(
+        refusal = not_admitted(
             self._session.dimensions,
             QUOTA_INSUFFICIENT,
             "insufficient",
@@ -235,7 +233,7 @@ class Proportion:
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
             book = self._books[job.queue]
-            book.inqueue = book.inqueue + promised(self._session, job, job.min_resources)
+            book.inqueue = book.inqueue + reservation(self._session, job, job.min_resources)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

@@ -18,8 +18,8 @@ from scheduler.api.kinds import (
     find_kind,
 )
 from scheduler.api.objects import KubeObject, Pod, PodDisruptionBudget
+from scheduler.api.selectors import matches
 from scheduler.cluster.memory.server import Json, MemoryServer, controller_of
-from scheduler.plugins.selectors import matches
 
 _SCALED: Final = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"

@@ -16,10 +16,11 @@ from scheduler.api.names import (
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
-from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, json_object
+from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import ids_of
-from scheduler.plugins.predicate_times import PredicateTimes
+from scheduler.plugins.support.device_info import DeviceInfoError, json_object
+from scheduler.plugins.support.predicate_times import PredicateTimes
 
 SUPER_POD_ID: Final = "superPodID"
 RACK_ID: Final = "rackID"
@@ -65,7 +66,7 @@ class PodAnnotations:
             return {}, []
         try:
             return _parse_devices(text), []
-        except ChipListError as error:
+        except DeviceInfoError as error:
             field = f"metadata.annotations[{BASE_DEVICE_INFOS}]"
             return {}, [Malformed("Node", "", node.metadata.name, field, str(error))]
 

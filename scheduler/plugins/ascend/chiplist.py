@@ -1,21 +1,17 @@
-"""Chip lists and device information as they stand in annotations and ConfigMaps, read with suspicion.
+"""Parses and formats the chip lists in annotations and ConfigMaps.
 
-A list is ``Ascend910-0,Ascend910-1``: names joined by commas, no spaces. Whatever is not exactly that is an error with
-a sentence that says what is wrong; which object and field it stood in is known to the caller (``inventory``).
+A list has the form ``Ascend910-0,Ascend910-1``: names joined by commas, without spaces. Any other text is an error. The
+message says what is wrong; the caller (``inventory``) adds the object and the field.
 """
 
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from scheduler.plugins.ascend.rings import CHIPS, ids_of
 
 LONGEST: Final = 1024
 """Characters of a list that is looked at; eight chips need a hundred."""
-_MILLISECONDS: Final = 10**11
-"""Times from here on are no seconds of this age."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _VIRTUAL: Final = re.compile(r"[0-9a-z.]+-[0-9]{1,9}-([0-9]{1,9})(?:_[0-9]{1,9})?")
 """What follows the prefix in the name of a virtual device: template, its id, the chip it was cut from, its group."""
@@ -70,39 +66,6 @@ def _chip(name: str, prefix: str, virtual: bool) -> int:
 def format_chips(mask: int, prefix: str) -> str:
     """The list of a mask, ascending: the inverse of ``parse_chips``."""
     return ",".join(f"{prefix}{chip}" for chip in ids_of(mask))
-
-
-class DeviceInfo(NamedTuple):
-    """What a device info ConfigMap says."""
-
-    lists: dict[str, Any]
-    """The ``DeviceList``; its values are not looked at yet."""
-    published: float
-    """When it was written, in Unix time; 0 where it does not say."""
-
-
-def device_info(text: str) -> DeviceInfo:
-    """A device info ConfigMap, wrapped in ``DeviceInfo`` (one node's) or not (aggregated). Raises ChipListError."""
-    root = json_object(text)
-    inner = root.get("DeviceInfo", root)
-    lists = inner.get("DeviceList") if isinstance(inner, dict) else None
-    if not isinstance(lists, dict):
-        raise ChipListError("has no object DeviceList")
-    published = inner.get("UpdateTime")
-    return DeviceInfo(lists, float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0)
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """The JSON object in the text. Raises ChipListError."""
-    if not text:
-        raise ChipListError("is missing or empty")
-    try:
-        root = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ChipListError(f"not JSON: {error}") from None
-    if not isinstance(root, dict):
-        raise ChipListError(f"a JSON object is wanted, not {type(root).__name__}")
-    return root
 
 
 def _quote(name: str) -> str:

@@ -30,10 +30,11 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
-from scheduler.plugins.ascend.chiplist import ChipListError, device_info, format_chips, parse_chips
+from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.holdings import MILLI, Asked, Holding, holding
 from scheduler.plugins.ascend.rings import ALL, CHIPS, NONE, highest, lowest
+from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
 SETTLED: Final = 10.0
 """Seconds after the kubelet took a Pod up from which on a list of free chips knows of it: device plugins renew theirs
@@ -176,7 +177,7 @@ def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems
         source = _Source("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", problems)
         try:
             info = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, ""))
-        except ChipListError as error:
+        except DeviceInfoError as error:
             source.complain("", str(error))
         else:
             found = _masks(family, info.lists, source, info.published)

@@ -18,8 +18,7 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.tree import QueueTree
-from scheduler.plugins.queues import job_columns
-from scheduler.plugins.queues.limits import flat_limits
+from scheduler.plugins.support.queues.accounting import flat_limits, job_columns
 
 Positions = NDArray[np.bool_]
 

@@ -20,7 +20,7 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
 from scheduler.framework.session import Session
-from scheduler.plugins.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
+from scheduler.plugins.support.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
 
 Path = Callable[[str], Sequence[str]]
 """A queue and those above it, nearest first."""

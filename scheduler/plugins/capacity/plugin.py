@@ -39,8 +39,8 @@ from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import Reclaim
 from scheduler.plugins.capacity.reservations import Reservations
 from scheduler.plugins.capacity.tree import QueueTree, queue_tree
-from scheduler.plugins.queues.columns import promised
-from scheduler.plugins.queues.refusals import QUOTA_INSUFFICIENT, in_use, not_let_in, not_open, of_queue
+from scheduler.plugins.support.queues.accounting import reservation
+from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
 
 
 @register_plugin
@@ -166,7 +166,7 @@ class Capacity:
             promised = book.promised()
             over = exceeded(asked + promised, book.limit, asked)
             if over:
-                return not_let_in(
+                return not_admitted(
                     self._session.dimensions,
                     QUOTA_INSUFFICIENT,
                     "insufficient",
@@ -181,7 +181,7 @@ class Capacity:
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
-            amount = promised(self._session, job, job.min_resources)
+            amount = reservation(self._session, job, job.min_resources)
             for book in self._books[job.queue].path:
                 book.inqueue = book.inqueue + amount
 
@@ -193,7 +193,7 @@ class Capacity:
         room, full = min(((book.room(cls), book) for book in self._books[queue.name].path), key=_first)
         if room == 0:
             taken = full.taken(cls)
-            refusal = in_use(
+            refusal = overused(
                 self._session.dimensions,
                 f"{_place(full, queue)} has all it may have in use",
                 exceeded(taken + cls.request, full.limit, cls.request),

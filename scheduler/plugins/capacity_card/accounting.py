@@ -26,7 +26,7 @@ from scheduler.plugins.capacity_card.holdings import (
     moved,
 )
 from scheduler.plugins.capacity_card.quota import Names, parse_request
-from scheduler.plugins.queues.columns import reserves
+from scheduler.plugins.support.queues.accounting import reserves
 
 Needs = dict[Names, float]
 """Dimensions that may stand for each other, the preferred one first -> amount."""

@@ -42,8 +42,8 @@ from scheduler.plugins.capacity_card.holdings import Amounts, without_group, wit
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.quota import parse_quota
 from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of, shortages_of_part, used_up
-from scheduler.plugins.queues.limits import guaranteed
-from scheduler.plugins.queues.refusals import not_open
+from scheduler.plugins.support.queues.accounting import total_guarantee
+from scheduler.plugins.support.queues.refusals import not_open
 
 QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
 REASON_CARDS: Final = "UnsupportedCards"
@@ -115,7 +115,7 @@ class CapacityCard:
 
     # --- opening ---
     def _open_books(self) -> dict[str, QueueBook]:
-        promised = guaranteed(self._session)
+        promised = total_guarantee(self._session)
         return {name: self._open_book(queue, promised) for name, queue in self._session.queues.items()}
 
     def _open_book(self, queue: Queue, promised: Vector) -> QueueBook:

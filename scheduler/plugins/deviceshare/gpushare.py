@@ -34,7 +34,7 @@ from scheduler.plugins.deviceshare.cards import (
 )
 from scheduler.plugins.deviceshare.family import Inventory, asked, node_problem, pod_problem
 from scheduler.plugins.deviceshare.rooms import pod_room
-from scheduler.plugins.predicate_times import PredicateTimes
+from scheduler.plugins.support.predicate_times import PredicateTimes
 
 
 @dataclass(frozen=True, slots=True)

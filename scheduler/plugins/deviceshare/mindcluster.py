@@ -28,7 +28,6 @@ from scheduler.api.names import (
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.ascend.chiplist import ChipListError, device_info
 from scheduler.plugins.deviceshare.cards import (
     EVERY_CARD,
     MOST_CARDS,
@@ -56,7 +55,8 @@ from scheduler.plugins.deviceshare.npu_templates import (
     template_for,
 )
 from scheduler.plugins.deviceshare.rooms import try_room
-from scheduler.plugins.predicate_times import PredicateTimes
+from scheduler.plugins.support.device_info import DeviceInfoError, device_info
+from scheduler.plugins.support.predicate_times import PredicateTimes
 
 KIND: Final = "Ascend310P"
 JOB_KIND: Final = "ascend-310P"
@@ -174,7 +174,7 @@ def _lists(node: Node, source: ConfigMap | None, problems: list[Malformed]) -> t
         origin = ("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]")
         try:
             lists, where = device_info((source.data or {}).get(DEVICE_INFO_KEY, "")).lists, origin
-        except ChipListError as error:
+        except DeviceInfoError as error:
             problems.append(Malformed(*origin, str(error)))
     listed, broken = (
         _chips(lists.get(key, ""), (*where[:3], f"{where[3]}[{key}]"), problems)

@@ -22,7 +22,7 @@ from scheduler.plugins.network_topology_aware.gradients import Gradients
 from scheduler.plugins.network_topology_aware.packing import Packing
 from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, PackingScore
 from scheduler.plugins.network_topology_aware.whereabouts import Whereabouts
-from scheduler.plugins.resource_weights import resource_weights
+from scheduler.plugins.support.utilization import resource_weights
 
 FULL = 100.0
 MOST_FOR_EVICTION = 8

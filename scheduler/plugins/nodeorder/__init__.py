@@ -1,4 +1,4 @@
-"""nodeorder: which of the nodes that a task may run on is best, by kube-scheduler's scores."""
+"""The nodeorder plugin: scores nodes as kube-scheduler does."""
 
 from scheduler.plugins.nodeorder import plugin
 

@@ -1,7 +1,7 @@
-"""Score by the images of a Pod that are on a node already (Kubernetes' ImageLocality).
+"""Scores nodes by the images of a Pod that they already have (Kubernetes' ImageLocality).
 
-Nodes report some fifty images each, so an index of them is too dear to build for every session. One index is kept for
-the process and follows the nodes from session to session: only Node objects that were replaced are read again.
+Nodes report about fifty images each, so building an index of them in every session would cost too much. The process
+keeps one index and updates it from session to session: it reads only Node objects that were replaced.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ FULL = 100
 MEBIBYTE = 1024 * 1024
 SMALL_IMAGE = 23 * MEBIBYTE
 LARGE_IMAGE = 1000 * MEBIBYTE
-"""Images below the one say nothing, above the other (per container) no more."""
+"""Total sizes up to SMALL_IMAGE score 0, and from LARGE_IMAGE per container 100."""
 
 
 class ImageIndex:
-    """Which nodes have which images. Answers are for the nodes last given to ``follow``."""
+    """An index of the images of all nodes."""
 
     def __init__(self) -> None:
         self._facts: NodeFacts | None = None
@@ -33,33 +33,33 @@ class ImageIndex:
         self._lock = Lock()
 
     def column(self, facts: NodeFacts, images: tuple[str, ...]) -> Column | None:
-        """Shape (nodes,): bytes of the images on each node, each discounted by how few nodes have it; None: no node has
-        any. Not to be changed."""
+        """The bytes of the images on each node, each image multiplied by the fraction of nodes that have it. Shape
+        (nodes,); None if no node has any of the images. Callers must not change the column."""
         with self._lock:
-            self._follow(facts)
+            self._update(facts)
             if images not in self._columns:
                 self._columns[images] = self._sum(facts, images)
             return self._columns[images]
 
-    def _follow(self, facts: NodeFacts) -> None:
+    def _update(self, facts: NodeFacts) -> None:
         if self._facts is facts:
             return
         self._facts = facts
         self._columns.clear()
         for name in self._nodes.keys() - facts.index.keys():
-            self._forget(self._nodes.pop(name))
+            self._remove(self._nodes.pop(name))
         for node in facts.objects:
             name = node.metadata.name
             known = self._nodes.get(name)
             if known is node:
                 continue
             if known is not None:
-                self._forget(known)
+                self._remove(known)
             self._nodes[name] = node
             for image, size in _images(node):
                 self._sizes.setdefault(image, {})[name] = size
 
-    def _forget(self, node: Node) -> None:
+    def _remove(self, node: Node) -> None:
         for image, _ in _images(node):
             holders = self._sizes.get(image)
             if holders is not None:
@@ -88,7 +88,7 @@ def _images(node: Node) -> Iterator[tuple[str, int]]:
 
 
 def full_name(image: str) -> str:
-    """The image with ``:latest`` where it has neither tag nor digest."""
+    """The image name, with ``:latest`` appended if it has neither a tag nor a digest."""
     return image if "@" in image or image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
@@ -96,13 +96,13 @@ _index = ImageIndex()
 
 
 def image_locality(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Score]:
-    """How much of the Pod's images is on a node already; none where no node has any."""
+    """Scores a node by the sizes of the Pod's images that it has. Empty if no node has any of them."""
     containers = [*cls.spec.containers, *(cls.spec.init_containers or ())]
     mounted = [volume.image.reference for volume in cls.spec.volumes or () if volume.image is not None]
     images = [*(container.image for container in containers), *mounted]
     raw = _index.column(facts, tuple(sorted(map(full_name, images))))
     if raw is None:
         return []
-    most = LARGE_IMAGE * len(containers)
-    clipped = np.clip(raw, SMALL_IMAGE, most)
-    return [StaticScore(np.floor(FULL * (clipped - SMALL_IMAGE) / (most - SMALL_IMAGE)) * weight)]
+    maximum = LARGE_IMAGE * len(containers)
+    clipped = np.clip(raw, SMALL_IMAGE, maximum)
+    return [StaticScore(np.floor(FULL * (clipped - SMALL_IMAGE) / (maximum - SMALL_IMAGE)) * weight)]

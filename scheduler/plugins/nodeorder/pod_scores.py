@@ -1,4 +1,4 @@
-"""Scores by the company of a node: preferred (anti-)affinity between Pods, and spreading where possible."""
+"""Scores nodes by the Pods in their domains: preferred Pod (anti-)affinity and ``ScheduleAnyway`` spreading."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,21 +7,21 @@ import numpy as np
 from scheduler.api.names import HOSTNAME_LABEL
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.objects import PodAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm
+from scheduler.api.selectors import FieldReporter, PodSelector, selector_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
 from scheduler.framework.session import Session
 from scheduler.plugins.nodeorder.default_spread import DEFAULT_CONSTRAINTS, default_selector
-from scheduler.plugins.pod_counts import Counting, DomainCounts, PodCounts, Weight
-from scheduler.plugins.predicates.topology_spread import (
-    SOFT,
+from scheduler.plugins.support.affinity_terms import AffinityTerms
+from scheduler.plugins.support.pod_counts import Counting, DomainCounts, PodCounts, Weight
+from scheduler.plugins.support.spread_constraints import (
+    SCHEDULE_ANYWAY,
     constraints_of,
-    counted,
     labelled_nodes,
-    pods_of,
-    policy_nodes,
+    nodes_by_policy,
+    pods_to_spread,
+    spread_weight,
 )
-from scheduler.plugins.selectors import Complain, PodSelector, selector_of_term
-from scheduler.plugins.sociable import Wishes
 
 FULL = 100
 
@@ -30,8 +30,8 @@ def _preferred(affinity: PodAffinity | None) -> Sequence[WeightedPodAffinityTerm
     return (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
 
 
-def _signed(cls: TaskClass) -> list[tuple[WeightedPodAffinityTerm, int]]:
-    """The preferred terms of a class with their weights, those of anti-affinity negative."""
+def _signed_terms(cls: TaskClass) -> list[tuple[WeightedPodAffinityTerm, int]]:
+    """The preferred terms of a class with their weights; weights of anti-affinity are negative."""
     affinity = cls.affinity
     if affinity is None:
         return []
@@ -41,35 +41,37 @@ def _signed(cls: TaskClass) -> list[tuple[WeightedPodAffinityTerm, int]]:
     ]
 
 
-def pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, weight: int, complain: Complain) -> list[Score]:
-    """The weights of preferred terms times the Pods that meet them in the node's domains: the class's own terms, and
-    those of Pods already placed that would like (or rather not) a Pod of this class beside them."""
+def pod_affinity(
+    session: Session, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
+) -> list[Score]:
+    """Scores a node by the sum of weight x Pods in the node's domain over preferred terms: the class's own terms with
+    the Pods that they select, and terms that select this class with the Pods that have them."""
     namespaces = session.snapshot.namespaces
     found: list[DomainCounts] = []
-    for term, signed in _signed(cls):
-        selector = selector_of_term(term.pod_affinity_term, cls, namespaces, complain)
-        weigh, key = _weighing(selector, signed), term.pod_affinity_term.topology_key
-        found.append(counts.count(key, weigh, clue=selector.label))
+    for term, signed_weight in _signed_terms(cls):
+        selector = selector_of_term(term.pod_affinity_term, cls, namespaces, report)
+        pod_weight, key = _weighted(selector, signed_weight), term.pod_affinity_term.topology_key
+        found.append(counts.count(key, pod_weight, only=selector.label))
     others: dict[str, dict[int, int]] = {}
-    for wish in session.once(Wishes).about(cls):
-        if wish.weight:
-            per_class = others.setdefault(wish.key, {})
-            per_class[wish.cls.id] = per_class.get(wish.cls.id, 0) + wish.weight
+    for existing in session.once(AffinityTerms).selecting(cls):
+        if existing.weight:
+            per_class = others.setdefault(existing.key, {})
+            per_class[existing.cls.id] = per_class.get(existing.cls.id, 0) + existing.weight
     for key, weights in others.items():
-        found.append(counts.count(key, _of(weights), clue=weights))
-    return [CompanyScore(found, cls, weight)] if found else []
+        found.append(counts.count(key, _weight_by_class(weights), only=weights))
+    return [PodAffinityScore(found, cls, weight)] if found else []
 
 
-def _weighing(selector: PodSelector, weight: int) -> Weight:
-    return lambda cls: weight * selector.one(cls)
+def _weighted(selector: PodSelector, weight: int) -> Weight:
+    return lambda cls: weight * selector.weight(cls)
 
 
-def _of(weights: Mapping[int, int]) -> Weight:
+def _weight_by_class(weights: Mapping[int, int]) -> Weight:
     return lambda cls: float(weights.get(cls.id, 0))
 
 
-class CompanyScore(Counting):
-    """Sums over terms, scaled so that the candidates span 0 to 100."""
+class PodAffinityScore(Counting):
+    """Sums over terms, scaled so that the candidate nodes have scores from 0 to 100."""
 
     scope = Scope.CLUSTER
 
@@ -92,7 +94,7 @@ class CompanyScore(Counting):
 
 
 def topology_spread(
-    session: Session, counts: PodCounts, cls: TaskClass, weight: int, complain: Complain
+    session: Session, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
 ) -> list[Score]:
     """Fewer Pods of the kind in a node's domain are better. By the constraints of the Pod, nodes that lack one of the
     topology labels score 0; by the default ones, such a label does not count there."""
@@ -100,8 +102,8 @@ def topology_spread(
     constraints: Sequence[TopologySpreadConstraint] = ()
     scored = np.ones(len(facts), dtype=bool)
     if cls.spec.topology_spread_constraints:
-        constraints = constraints_of(cls, SOFT)
-        selectors = [pods_of(constraint, cls, complain) for constraint in constraints]
+        constraints = constraints_of(cls, SCHEDULE_ANYWAY)
+        selectors = [pods_to_spread(constraint, cls, report) for constraint in constraints]
         scored = labelled_nodes(facts, constraints)
     elif (selector := default_selector(session.snapshot, cls)) is not None:
         constraints = DEFAULT_CONSTRAINTS
@@ -111,14 +113,17 @@ def topology_spread(
     found = []
     for constraint, selector in zip(constraints, selectors, strict=True):
         key = constraint.topology_key
-        # On a host Pods count by policy or not, as in Kubernetes.
-        eligible = None if key == HOSTNAME_LABEL else scored & policy_nodes(session, constraint, cls, complain)
-        found.append(counts.count(key, counted(selector), eligible, clue=selector.label, staying=True))
+        # As in Kubernetes, node policies do not apply to the counts of single hosts.
+        eligible = None if key == HOSTNAME_LABEL else scored & nodes_by_policy(session, constraint, cls, report)
+        found.append(
+            counts.count(key, spread_weight(selector), eligible, only=selector.label, exclude_terminating=True)
+        )
     return [SpreadScore(constraints, found, cls, scored, weight)]
 
 
 class SpreadScore(Counting):
-    """Sum over constraints of count x ln(domains + 2) + maxSkew - 1, turned round and scaled to 0..100."""
+    """Sums count x ln(domains + 2) + maxSkew - 1 over constraints, and scales the sum so that the smallest scores
+    100."""
 
     scope = Scope.CLUSTER
 
@@ -130,7 +135,7 @@ class SpreadScore(Counting):
         scored: Mask,
         weight: int,
     ) -> None:
-        """``scored``: the nodes that do not score 0 anyway."""
+        """``scored``: the nodes that have all topology labels; others score 0."""
         super().__init__(found, cls)
         self._constraints = constraints
         self._scored = scored
@@ -157,11 +162,11 @@ class SpreadScore(Counting):
 
 
 def _domains(key: str, counts: DomainCounts, rows: Rows, sizes: Counts) -> int:
-    """In how many domains the candidates are, each row standing for so many of them. Nodes without the label are in one
-    more, and every node is a host of its own, as Kubernetes has it."""
+    """The number of domains of the candidate nodes, where each row stands for ``sizes`` nodes. As in Kubernetes, nodes
+    without the label form one domain, and each node is a separate host."""
     if key == HOSTNAME_LABEL:
         return int(sizes.sum())
     codes = counts.codes[rows]
-    if counts.apart:
+    if counts.one_node_each:
         return int(sizes[codes >= 0].sum()) + bool((codes < 0).any())
     return int(np.count_nonzero(np.bincount(codes + 1)))

@@ -5,9 +5,9 @@ from typing import Final
 
 from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
+from scheduler.api.qos import Qos, qos_of
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import TaskClass
-from scheduler.plugins.qos import Qos, qos_of
 
 RESTRICTED: Final = "restricted"
 SINGLE: Final = "single-numa-node"

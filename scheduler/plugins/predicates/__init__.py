@@ -1,4 +1,4 @@
-"""predicates: on which nodes a task may run at all."""
+"""The predicates plugin: filters nodes by everything except amounts of resources."""
 
 from scheduler.plugins.predicates import plugin
 

@@ -1,8 +1,8 @@
-"""Required affinity and anti-affinity between Pods (Kubernetes' InterPodAffinity filter), as columns.
+"""Filters for required Pod affinity and anti-affinity (Kubernetes' InterPodAffinity filter).
 
-Three conditions: the domains of a node hold the Pods that the task wants to be with; they hold none that it wants to
-be away from; and none there wants to be away from it. They are of scope CLUSTER, but for keeping away from Pods on the
-same host: that is a matter of each node alone.
+A node passes if its domains have the Pods that the task's affinity selects, none that its anti-affinity selects, and
+none whose anti-affinity selects the task. The filters have scope CLUSTER, except anti-affinity whose domains are single
+nodes.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,91 +11,95 @@ import numpy as np
 
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodAffinity, PodAffinityTerm
+from scheduler.api.selectors import FieldReporter, selector_of_term
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, Nowhere, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
-from scheduler.plugins.selectors import Complain, selector_of_term
-from scheduler.plugins.sociable import Wishes
+from scheduler.plugins.support.affinity_terms import AffinityTerms
+from scheduler.plugins.support.pod_counts import CountingFilter, DomainCounts, PodCounts, Weight
 
-NO_COMPANY = "node(s) didn't match pod affinity rules"
-UNWANTED_COMPANY = "node(s) didn't match pod anti-affinity rules"
-UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 def required_terms(affinity: PodAffinity | None) -> Sequence[PodAffinityTerm]:
     return (affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ()
 
 
-def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, complain: Complain) -> list[Filter]:
-    """The filters that apply to a class; none for most."""
+def inter_pod_affinity(session: Session, counts: PodCounts, cls: TaskClass, report: FieldReporter) -> list[Filter]:
+    """Returns the filters of a class; most classes have none."""
     affinity = cls.affinity
     filters: list[Filter] = []
     namespaces = session.snapshot.namespaces
-    wanted = required_terms(affinity.pod_affinity if affinity else None)
-    if wanted:
-        selectors = [selector_of_term(term, cls, namespaces, complain) for term in wanted]
-        if not all(selector.sound for selector in selectors):
-            return [Nowhere(NO_COMPANY)]
+    affinity_terms = required_terms(affinity.pod_affinity if affinity else None)
+    if affinity_terms:
+        selectors = [selector_of_term(term, cls, namespaces, report) for term in affinity_terms]
+        if not all(selector.valid for selector in selectors):
+            return [Nowhere(AFFINITY)]
 
-        def company(other: TaskClass) -> float:
+        def selected_by_all(other: TaskClass) -> float:
             return float(all(selector.selects(other) for selector in selectors))
 
-        found = [counts.count(term.topology_key, company, clue=selectors[0].label) for term in wanted]
-        filters.append(CompanyFilter(found, cls))
-    away: list[AwayFilter] = []
+        found = [counts.count(term.topology_key, selected_by_all, only=selectors[0].label) for term in affinity_terms]
+        filters.append(AffinityFilter(found, cls))
+    anti_affinity: list[AntiAffinityFilter] = []
     for term in required_terms(affinity.pod_anti_affinity if affinity else None):
-        selector = selector_of_term(term, cls, namespaces, complain)
-        if not selector.sound:
-            return [Nowhere(UNWANTED_COMPANY)]
-        unwanted = counts.count(term.topology_key, selector.one, clue=selector.label)
-        away.append(AwayFilter(unwanted, cls, UNWANTED_COMPANY, tuple(away)))
-    hostile: dict[str, set[int]] = {}
-    for wish in session.once(Wishes).about(cls):
-        if not wish.weight:
-            hostile.setdefault(wish.key, set()).add(wish.cls.id)
-    for key, ids in hostile.items():
-        away.append(AwayFilter(counts.count(key, _one_of(ids), clue=ids), cls, UNWELCOME, tuple(away)))
-    return [*filters, *away]
+        selector = selector_of_term(term, cls, namespaces, report)
+        if not selector.valid:
+            return [Nowhere(ANTI_AFFINITY)]
+        excluded = counts.count(term.topology_key, selector.weight, only=selector.label)
+        anti_affinity.append(AntiAffinityFilter(excluded, cls, ANTI_AFFINITY, tuple(anti_affinity)))
+    existing: dict[str, set[int]] = {}
+    for existing_term in session.once(AffinityTerms).selecting(cls):
+        if not existing_term.weight:
+            existing.setdefault(existing_term.key, set()).add(existing_term.cls.id)
+    for key, ids in existing.items():
+        anti_affinity.append(
+            AntiAffinityFilter(
+                counts.count(key, _one_of(ids), only=ids), cls, EXISTING_ANTI_AFFINITY, tuple(anti_affinity)
+            )
+        )
+    return [*filters, *anti_affinity]
 
 
 def _one_of(ids: Collection[int]) -> Weight:
     return lambda cls: float(cls.id in ids)
 
 
-class CompanyFilter(CountingFilter):
-    """Every term's domain of the node holds a Pod wanted. Where none exists anywhere, a task that would be such a Pod
-    itself may be the first."""
+class AffinityFilter(CountingFilter):
+    """Rejects nodes without a selected Pod in the domain of each term. While no such Pod exists in the cluster, a task
+    that matches its own terms passes on each node that has the topology labels."""
 
     scope = Scope.CLUSTER
     unresolvable = True
 
     def __init__(self, found: Sequence[DomainCounts], cls: TaskClass) -> None:
-        super().__init__(found, cls, NO_COMPANY)
-        self._alone = bool(found[0].weight(cls))
+        super().__init__(found, cls, AFFINITY)
+        self._selects_itself = bool(found[0].weight(cls))
 
     def room(self, rows: Rows) -> Counts:
-        first = self._alone and all(counts.nobody for counts in self.found)
+        first = self._selects_itself and all(counts.empty for counts in self.found)
         passes = np.ones(len(rows), dtype=bool)
         for counts in self.found:
             passes &= counts.codes[rows] >= 0 if first else counts.at_nodes(rows) > 0
         return np.where(passes, UNBOUNDED, 0)
 
 
-class AwayFilter(CountingFilter):
-    """The node's domain holds none of the Pods counted, and takes one at most if the class is one of them."""
+class AntiAffinityFilter(CountingFilter):
+    """Rejects nodes with a counted Pod in their domain. If the class itself is counted, a domain admits one task."""
 
     unresolvable = False
 
     def __init__(self, counts: DomainCounts, cls: TaskClass, reason: str, before: Sequence[CountingFilter]) -> None:
         super().__init__([counts], cls, reason, before)
-        self.scope = Scope.NODE if counts.apart else Scope.CLUSTER
+        self.scope = Scope.NODE if counts.one_node_each else Scope.CLUSTER
         self._counts = counts
-        self._itself = bool(counts.weight(cls))
+        self._selects_itself = bool(counts.weight(cls))
 
     def room(self, rows: Rows) -> Counts:
         free: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
-        if self._itself:
+        if self._selects_itself:
             free[self._counts.codes[rows] >= 0] = 1
         free[self._counts.at_nodes(rows) > 0] = 0
         return free

@@ -1,7 +1,7 @@
-"""The plugin: asks each predicate for the filters that apply to a class of tasks.
+"""predicates: filters nodes as the filters of kube-scheduler do (Volcano's predicates plugin).
 
-Amounts of resources are not its business: actions compare those themselves. A class that asks for nothing special gets
-two cached columns (taints, unschedulable nodes) and the Pod count.
+Actions compare amounts of resources themselves. A class without affinity, ports, volumes and claims gets two cached
+columns (taints, unschedulable nodes) and the filter for the number of Pods.
 """
 
 from typing import ClassVar
@@ -13,14 +13,14 @@ from scheduler.framework.columns import Filter, Score
 from scheduler.framework.extension import NODE_ORDER, PREDICATE, PREPARATIONS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.complaint import complaint
-from scheduler.plugins.pod_counts import PodCounts
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
 from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.predicates.node_conditions import node_affinity, pod_count, taints, unschedulable
 from scheduler.plugins.predicates.ports import HostPorts
 from scheduler.plugins.predicates.topology_spread import topology_spread
 from scheduler.plugins.predicates.volumes import Switches, Volumes, worth_of
+from scheduler.plugins.support.field_reporter import field_reporter
+from scheduler.plugins.support.pod_counts import PodCounts
 
 DEFAULT_BIND_TIMEOUT = 600
 DEFAULT_FILTER_TIMEOUT = 10
@@ -29,11 +29,11 @@ DEFAULT_FILTER_TIMEOUT = 10
 @register_plugin
 class Predicates:
     """Arguments ``predicate.<Name>Enable`` (all true) for NodeAffinity, NodePorts, TaintToleration, PodAffinity,
-    NodeVolumeLimits, VolumeZone, VolumeBinding and PodTopologySpread switch single predicates off.
-    ``volumebinding.bindTimeoutSeconds`` (600): how long the claims of a Pod may take to be bound;
-    ``volumebinding.shape`` and ``volumebinding.weight`` (1): what a node is worth by how full its volumes would be.
-    ``dynamicresources.filterTimeoutSeconds`` (default 10; 0: no end): how long devices are searched for a Pod.
-    ``predicate.CacheEnable`` means nothing here."""
+    NodeVolumeLimits, VolumeZone, VolumeBinding and PodTopologySpread enable single filters.
+    ``volumebinding.bindTimeoutSeconds`` (600): the time limit for binding the claims of a Pod.
+    ``volumebinding.shape`` and ``volumebinding.weight`` (1): the score of a node by the utilization of its volumes.
+    ``dynamicresources.filterTimeoutSeconds`` (10; 0: no limit): the time limit for finding devices for a Pod.
+    ``predicate.CacheEnable`` is accepted and has no effect."""
 
     name: ClassVar[str] = "predicates"
 
@@ -49,7 +49,7 @@ class Predicates:
         self._filter_timeout = arguments.integer(
             "dynamicresources.filterTimeoutSeconds", DEFAULT_FILTER_TIMEOUT, least=0
         )
-        arguments.boolean("predicate.CacheEnable", False)  # Volcano's answers are the same with it and without
+        arguments.boolean("predicate.CacheEnable", False)  # read so that it is a known argument
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -66,20 +66,20 @@ class Predicates:
 
     def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
         session, facts, spec = self._session, self._session.nodes.facts, cls.spec
-        complain = complaint(session, cls, job)
+        report = field_reporter(session, cls, job)
         filters: list[Filter] = [pod_count(session.nodes)]
         tolerations = spec.tolerations or []
         filters += unschedulable(facts, tolerations)
         if self._node_affinity:
-            filters += node_affinity(facts, spec, complain)
+            filters += node_affinity(facts, spec, report)
         if self._taints:
             filters += taints(facts, tolerations)
         if self._ports:
             filters += self._host_ports.filters(cls)
         if self._pod_affinity:
-            filters += inter_pod_affinity(session, self._counts, cls, complain)
+            filters += inter_pod_affinity(session, self._counts, cls, report)
         if self._spread:
-            filters += topology_spread(session, self._counts, cls, complain)
+            filters += topology_spread(session, self._counts, cls, report)
         filters += self.volumes.filters(cls)
         filters += self.devices.filters(cls)
         return filters

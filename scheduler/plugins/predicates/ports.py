@@ -1,4 +1,4 @@
-"""Host ports: two Pods on one node cannot have the same port of the same address."""
+"""The filter for host ports: two Pods on one node cannot use the same port of the same address."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from scheduler.api.objects import PodSpec
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Filter, Scope
 from scheduler.framework.session import Session
-from scheduler.plugins.pod_counts import PodCounts
+from scheduler.plugins.support.pod_counts import PodCounts
 
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 ANY_ADDRESS = "0.0.0.0"
@@ -19,7 +19,7 @@ Port = tuple[str, str, int]
 
 
 def host_ports(spec: PodSpec) -> frozenset[Port]:
-    """The ports of the node that a Pod takes; on the host's network that is every port it names."""
+    """The host ports that a Pod uses. On the host network, these are all of its container ports."""
     containers = [*spec.containers, *(c for c in spec.init_containers or () if is_sidecar(c))]
     return frozenset(
         (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", number)
@@ -29,13 +29,13 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
     )
 
 
-def clash(left: frozenset[Port], right: frozenset[Port]) -> bool:
-    """Whether two sets of ports share one: same protocol and number, same address or one of them any address."""
+def conflict(left: frozenset[Port], right: frozenset[Port]) -> bool:
+    """Whether two sets have a port in common: the same protocol and number, and the same address or 0.0.0.0 in one."""
     return any(a[1:] == b[1:] and (a[0] == b[0] or ANY_ADDRESS in (a[0], b[0])) for a in left for b in right)
 
 
 class HostPorts:
-    """The predicate for one session."""
+    """The host ports of a session's classes."""
 
     def __init__(self, session: Session, counts: PodCounts) -> None:
         self._session = session
@@ -53,17 +53,17 @@ class HostPorts:
 
 
 class PortFilter:
-    """One more Pod of the class per node, and only where no other has one of its ports."""
+    """Rejects nodes on which a Pod uses one of the ports; a node admits one task of the class."""
 
     scope = Scope.NODE
     unresolvable = False
 
     def __init__(self, ports: HostPorts, counts: PodCounts, cls: TaskClass) -> None:
-        wanted = ports.of(cls)
-        self._holders = counts.count_per_node(lambda other: float(clash(wanted, ports.of(other))))
+        own = ports.of(cls)
+        self._users = counts.count_per_node(lambda other: float(conflict(own, ports.of(other))))
 
     def room(self, rows: Rows) -> Counts:
-        room: Counts = (self._holders.at_nodes(rows) == 0).astype(np.int64)
+        room: Counts = (self._users.at_nodes(rows) == 0).astype(np.int64)
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:

@@ -14,13 +14,13 @@ from scheduler.framework.extension import VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.rescheduling.low_node_utilization import Thresholds, choose_victims
-from scheduler.plugins.rounds import Rounds
+from scheduler.plugins.support.periodic import Periodic
 
 LOW_NODE_UTILIZATION: Final = "lowNodeUtilization"
 DEFAULT_INTERVAL: Final = 300.0
 DEFAULT_PERCENTAGE: Final = 100.0
 
-_rounds = Rounds(at_once=False)
+_rounds = Periodic(immediately=False)
 
 
 @register_plugin

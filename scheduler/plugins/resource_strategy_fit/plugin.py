@@ -9,8 +9,6 @@ from scheduler.framework.columns import Filter, Score, StaticScore
 from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.complaint import complaint
-from scheduler.plugins.fullness import FullnessScore
 from scheduler.plugins.resource_strategy_fit.scarce import Proportions, Sra
 from scheduler.plugins.resource_strategy_fit.strategy import (
     FULL,
@@ -20,6 +18,8 @@ from scheduler.plugins.resource_strategy_fit.strategy import (
     read_strategies,
     strategies_of,
 )
+from scheduler.plugins.support.field_reporter import field_reporter
+from scheduler.plugins.support.utilization import UtilizationScore
 
 DEFAULT_WEIGHT = 10
 
@@ -54,11 +54,11 @@ class ResourceStrategyFit:
             try:
                 strategies = strategies_of(cls, session.dimensions, self._strategies)
             except StrategyError as error:
-                complaint(session, cls, job, "metadata.")(error.field, error.problem)
+                field_reporter(session, cls, job, "metadata.")(error.field, error.problem)
                 strategies = {}
             if strategies:
                 taken, left = ({d: s.weight for d, s in strategies.items() if s.type == t} for t in (MOST, LEAST))
-                scores.append(FullnessScore(nodes, cls, taken, left, FULL * self._weight))
+                scores.append(UtilizationScore(nodes, cls, taken, left, FULL * self._weight))
         if self._sra.weight:
             scores.append(StaticScore(self._sra.column(nodes, session.dimensions, cls)))
         return scores

@@ -28,7 +28,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
-from scheduler.plugins.rounds import Rounds
+from scheduler.plugins.support.periodic import Periodic
 from scheduler.plugins.tdm.budget import most_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
@@ -36,7 +36,7 @@ ZONE: Final = "tdm.revocable-zone."
 NOT_REVOCABLE: Final = "not allow to dispatch to revocable node"
 BEST: Final = 100.0
 
-_rounds = Rounds(at_once=True)
+_rounds = Periodic(immediately=True)
 
 
 @register_plugin

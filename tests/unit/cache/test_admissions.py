@@ -15,7 +15,7 @@ from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.session import Session
-from scheduler.plugins.queues import job_columns
+from scheduler.plugins.support.queues.accounting import job_columns
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, gpu_node, quota_queue
 

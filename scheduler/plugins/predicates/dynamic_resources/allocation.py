@@ -10,10 +10,10 @@ import msgspec
 from scheduler.api import dra
 from scheduler.api.amount import Amount
 from scheduler.api.objects import NodeSelector, NodeSelectorTerm, Requirement
+from scheduler.api.selectors import NAME_FIELD
 from scheduler.plugins.predicates.dynamic_resources.books import Pick
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
-from scheduler.plugins.selectors import NAME_FIELD
 
 _SHARES: Final = UUID("4c1d3a52-90d0-5a3e-8d8c-0a8c4f6f3f5b")
 _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"

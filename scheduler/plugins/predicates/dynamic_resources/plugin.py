@@ -11,6 +11,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
+from scheduler.api.selectors import nodes_of_terms
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
 from scheduler.framework.extension import PREPARATIONS
@@ -28,7 +29,6 @@ from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.dynamic_resources.pools import InventoryMemo
 from scheduler.plugins.predicates.dynamic_resources.search import Budget, may_select
 from scheduler.plugins.predicates.dynamic_resources.words import NOT_AVAILABLE
-from scheduler.plugins.selectors import nodes_of_terms
 
 CHOICES_PER_SECOND: Final = 100_000
 """What a second of searching is taken for: a session does not read the clock."""
@@ -115,12 +115,12 @@ class DynamicResources:
         if known is None:
             namespace, _, name = key.partition("/")
 
-            def complain(field: str, problem: str) -> None:
+            def report(field: str, problem: str) -> None:
                 where = f"status.allocation.nodeSelector: {field}"
                 self._session.malformed_field(Malformed("ResourceClaim", namespace, name, where, problem))
 
             terms = given.node_selector.node_selector_terms if given.node_selector is not None else ()
-            mask = nodes_of_terms(self._session.nodes.facts, terms, complain)
+            mask = nodes_of_terms(self._session.nodes.facts, terms, report)
             known = self._reaches[id(given)] = (given, mask)
         return known[1]
 

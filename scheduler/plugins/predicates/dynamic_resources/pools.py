@@ -16,6 +16,7 @@ from scheduler.api import dra
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import NodeSelector
 from scheduler.api.reasons import Malformed
+from scheduler.api.selectors import nodes_of_terms
 from scheduler.plugins.predicates.dynamic_resources.devices import (
     CounterKey,
     Device,
@@ -23,7 +24,6 @@ from scheduler.plugins.predicates.dynamic_resources.devices import (
     PoolKey,
     Slice,
 )
-from scheduler.plugins.selectors import nodes_of_terms
 
 
 @dataclass(slots=True, eq=False)
@@ -150,10 +150,10 @@ class Inventory:
     def _meeting(self, selector: NodeSelector, piece: Slice) -> list[int]:
         """The rows of the nodes that meet a selector."""
 
-        def complain(field: str, problem: str) -> None:
+        def report(field: str, problem: str) -> None:
             self.problems.append(Malformed("ResourceSlice", "", piece.name, f"nodeSelector: {field}", problem))
 
-        rows: list[int] = np.flatnonzero(nodes_of_terms(self._facts, selector.node_selector_terms, complain)).tolist()
+        rows: list[int] = np.flatnonzero(nodes_of_terms(self._facts, selector.node_selector_terms, report)).tolist()
         return rows
 
     def _parts(self, row: int) -> list[Part]:

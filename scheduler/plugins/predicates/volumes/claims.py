@@ -7,8 +7,8 @@ import msgspec
 from scheduler.api.names import BIND_COMPLETED, SELECTED_NODE, STORAGE, STORAGE_CLASS_ANNOTATION, VOLUME_AVAILABLE
 from scheduler.api.objects import LabelSelector
 from scheduler.api.quantity import parse_quantity
+from scheduler.api.selectors import matches
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.plugins.selectors import matches
 
 FILESYSTEM = "Filesystem"
 

@@ -12,9 +12,9 @@ from scheduler.api.names import BOUND_BY_CONTROLLER, CLAIM_LOST, SELECTED_NODE
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import KubeObject, Node
 from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.selectors import ignore_field, nodes_of_terms
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
-from scheduler.plugins.selectors import nodes_of_terms, unheard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class ReachVolume(Preparation):
         if not isinstance(found, PersistentVolume):
             return Waits(f"persistentvolume {self.name} to be known")
         required = found.spec.node_affinity.required if found.spec.node_affinity else None
-        if required is None or nodes_of_terms(NodeFacts([self.node]), required.node_selector_terms, unheard).all():
+        if required is None or nodes_of_terms(NodeFacts([self.node]), required.node_selector_terms, ignore_field).all():
             return None
         return Fails(f'pv "{self.name}" node affinity doesn\'t match node "{self.node.metadata.name}"')
 

@@ -79,6 +79,6 @@ class Provisioning:
                 self._complaints.about(STORAGE_CAPACITY, capacity)("capacity", str(error))
                 continue
             if enough:
-                complain = self._complaints.about(STORAGE_CAPACITY, capacity, "nodeTopology: ")
-                left[self._topology.of_labels(capacity.node_topology, complain)] = amount
+                report = self._complaints.about(STORAGE_CAPACITY, capacity, "nodeTopology: ")
+                left[self._topology.of_labels(capacity.node_topology, report)] = amount
         return left

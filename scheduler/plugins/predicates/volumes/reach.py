@@ -12,8 +12,8 @@ import numpy as np
 from scheduler.api.names import REGION_LABELS, ZONE_LABELS
 from scheduler.api.node import Mask, NodeFacts, Rows
 from scheduler.api.objects import LabelSelector, NodeSelectorTerm, Requirement
+from scheduler.api.selectors import FieldReporter, nodes_of_term, nodes_of_terms
 from scheduler.api.storage import PersistentVolume, TopologyTerm
-from scheduler.plugins.selectors import Complain, nodes_of_term, nodes_of_terms
 
 Zones = tuple[tuple[str, str], ...]
 """(label, values joined by ``__``) of a volume, in the order in which they are looked at."""
@@ -44,7 +44,7 @@ class Topology:
         return mask
 
     # --- volumes ---
-    def of_volume(self, volume: PersistentVolume, complain: Complain) -> Reach:
+    def of_volume(self, volume: PersistentVolume, report: FieldReporter) -> Reach:
         """The nodes that a volume's node affinity admits."""
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         if required is None:
@@ -54,7 +54,7 @@ class Topology:
         if simple is not None:
             return self._reach(simple, lambda: self._with_any(*simple))
         return self._reach(
-            msgspec.json.encode(terms), lambda: np.flatnonzero(nodes_of_terms(self.facts, terms, complain))
+            msgspec.json.encode(terms), lambda: np.flatnonzero(nodes_of_terms(self.facts, terms, report))
         )
 
     def interned(self, rows: Rows) -> Reach:
@@ -112,7 +112,7 @@ class Topology:
             mask |= here
         return mask
 
-    def of_labels(self, selector: LabelSelector | None, complain: Complain) -> Rows:
+    def of_labels(self, selector: LabelSelector | None, report: FieldReporter) -> Rows:
         """The nodes whose labels meet a label selector; none meet no selector, all an empty one."""
         if selector is None:
             return np.empty(0, dtype=np.intp)
@@ -124,7 +124,7 @@ class Topology:
         if not required:
             return self.everywhere.rows
         term = NodeSelectorTerm(match_expressions=required)
-        return np.flatnonzero(nodes_of_term(self.facts, term, complain))
+        return np.flatnonzero(nodes_of_term(self.facts, term, report))
 
 
 def zones_of(volume: PersistentVolume) -> Zones:

@@ -14,6 +14,7 @@ from scheduler.api.kinds import CLAIM
 from scheduler.api.names import CLAIM_LOST, NO_PROVISIONER, READ_ONLY_MANY, READ_WRITE_MANY, WAIT_FOR_FIRST_CONSUMER
 from scheduler.api.objects import OwnerReference
 from scheduler.api.quantity import QuantityError
+from scheduler.api.selectors import is_valid
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import MountedClaim, TaskClass
@@ -24,7 +25,6 @@ from scheduler.plugins.predicates.volumes.csi import Disk, driver_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import Attachments
 from scheduler.plugins.predicates.volumes.reach import Reach, Topology, Zones, zones_of
-from scheduler.plugins.selectors import is_sound
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 SHARED = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
@@ -184,7 +184,7 @@ class Situations:
         except QuantityError as error:
             self._complaints.about(CLAIM, claim)("spec.resources.requests", str(error))
             raise _Refused(f'persistentvolumeclaim "{name}" asks for no quantity') from None
-        if not is_sound(claim.spec.selector, self._complaints.about(CLAIM, claim, "spec.selector: ")):
+        if not is_valid(claim.spec.selector, self._complaints.about(CLAIM, claim, "spec.selector: ")):
             raise _Refused(f'persistentvolumeclaim "{name}" has a selector that makes no sense')
         return wanted
 

@@ -21,14 +21,14 @@ from tests.unit.plugins.predicates.volumes.stock import CONF, ZONE, claim, stora
 NODES = 12
 
 
-def complain(*_: object) -> Any:
-    return complain
+def report(*_: object) -> Any:
+    return report
 
 
 class Silent:
     """Nobody listens."""
 
-    about = staticmethod(complain)
+    about = staticmethod(report)
 
 
 def facts() -> NodeFacts:
@@ -64,7 +64,7 @@ def test_the_smallest_volume_that_is_left_node_by_node(
     topology = Topology(nodes)
 
     def reach_of(one: PersistentVolume) -> Any:
-        return topology.of_volume(one, complain)
+        return topology.of_volume(one, report)
 
     def provision(_: Wanted) -> Codes:
         return np.full(NODES, -1 if made else 0, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""The quality of service class of a Pod, as Kubernetes works it out from the spec."""
+"""The quality of service (QoS) class of a Pod, computed from its spec as Kubernetes does."""
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
@@ -12,7 +12,7 @@ _NAMES: Final = (CPU, MEMORY)
 
 
 class Qos(IntEnum):
-    """The less is guaranteed to a Pod, the earlier it gives way."""
+    """Ordered by eviction: Pods of a lower class are evicted first."""
 
     BEST_EFFORT = 0
     BURSTABLE = 1
@@ -20,18 +20,20 @@ class Qos(IntEnum):
 
 
 def qos_of(spec: PodSpec) -> Qos:
-    """Pod-level amounts count in place of the containers' where there are any."""
-    asked, limited = dict.fromkeys(_NAMES, 0), dict.fromkeys(_NAMES, 0)
+    """The QoS class of a Pod. Pod-level resources, if there are any, replace those of the containers."""
+    requested, limited = dict.fromkeys(_NAMES, 0), dict.fromkeys(_NAMES, 0)
     all_limited = True
     for resources in _resources(spec):
         limits = {name: _milli(resources.limits, name) for name in _NAMES}
         all_limited &= all(limits.values())
         for name in _NAMES:
-            asked[name] += _milli(resources.requests, name) or limits[name]  # a limit alone is a request as well
+            requested[name] += (
+                _milli(resources.requests, name) or limits[name]
+            )  # a limit without a request is the request
             limited[name] += limits[name]
-    if not any(asked.values()) and not any(limited.values()):
+    if not any(requested.values()) and not any(limited.values()):
         return Qos.BEST_EFFORT
-    return Qos.GUARANTEED if all_limited and asked == limited else Qos.BURSTABLE
+    return Qos.GUARANTEED if all_limited and requested == limited else Qos.BURSTABLE
 
 
 def _resources(spec: PodSpec) -> Iterator[ResourceRequirements]:
@@ -43,7 +45,7 @@ def _resources(spec: PodSpec) -> Iterator[ResourceRequirements]:
 
 
 def _milli(amounts: Mapping[str, Quantity] | None, name: str) -> int:
-    """0 where there is none, or one that no API server would take."""
+    """The amount in thousandths; 0 if it is missing or invalid."""
     try:
         return max(parse_quantity((amounts or {}).get(name, 0), 1000), 0)
     except QuantityError:

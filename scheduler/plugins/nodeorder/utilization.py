@@ -1,6 +1,6 @@
-"""Scores by how full a node would be: LeastAllocated, MostAllocated, BalancedAllocation of kube-scheduler 1.36.
+"""Scores nodes by utilization: LeastAllocated, MostAllocated and BalancedAllocation of kube-scheduler 1.36.
 
-Integer arithmetic is cut off where Go's is, so that ties are the same ties.
+Results are truncated where Go's integer arithmetic truncates, so that the same nodes have equal scores.
 """
 
 from typing import ClassVar
@@ -18,9 +18,9 @@ FULL = 100
 _PAIR = (CPU_INDEX, MEMORY_INDEX)
 
 
-class _Utilisation:
-    """Mean over cpu and memory of a score of what would be requested of what there is; requests count with
-    kube-scheduler's defaults where a container names none."""
+class _Utilization:
+    """The mean over cpu and memory of a score of the requested fraction of allocatable. Containers without a request
+    count with kube-scheduler's default requests."""
 
     scope = Scope.NODE
     least: ClassVar[bool]
@@ -35,35 +35,35 @@ class _Utilisation:
         total = np.zeros(len(rows))
         for i, d in enumerate(_PAIR):
             capacity = self._nodes.allocatable[d].take(rows)
-            wanted = np.trunc(self._nodes.nonzero[i].take(rows) + self._cls.nonzero[i] * more)
-            total += self._score(wanted, capacity)
+            requested = np.trunc(self._nodes.nonzero[i].take(rows) + self._cls.nonzero[i] * more)
+            total += self._score(requested, capacity)
         result: Column = np.floor(total / len(_PAIR)) * self._weight
         return result
 
-    def _score(self, wanted: Column, capacity: Column) -> Column:
-        # Amounts are whole numbers, so that rounding cannot lift a quotient to the next one.
+    def _score(self, requested: Column, capacity: Column) -> Column:
+        # Amounts are whole numbers, so rounding cannot raise a quotient to the next whole number.
         there = np.maximum(capacity, 1)
         if self.least:
-            free = np.maximum(capacity - wanted, 0)
+            free = np.maximum(capacity - requested, 0)
             return np.where(capacity <= 0, 0, np.floor(free * FULL / there))
-        return np.where(capacity <= 0, 0, np.floor(np.minimum(wanted, capacity) * FULL / there))
+        return np.where(capacity <= 0, 0, np.floor(np.minimum(requested, capacity) * FULL / there))
 
 
-class LeastScore(_Utilisation):
-    """The emptier, the better."""
+class LeastAllocated(_Utilization):
+    """Prefers nodes with low utilization."""
 
     least = True
 
 
-class MostScore(_Utilisation):
-    """The fuller, the better."""
+class MostAllocated(_Utilization):
+    """Prefers nodes with high utilization."""
 
     least = False
 
 
-class BalancedScore:
-    """How much more (or less) even the use of cpu and memory, and of cards where asked for, becomes: about 75 where it
-    stays as it is."""
+class BalancedAllocation:
+    """Prefers nodes on which the task makes the utilization of cpu and memory, and of GPUs if requested, more balanced.
+    A node whose balance does not change scores about 75."""
 
     scope = Scope.NODE
 
@@ -81,19 +81,19 @@ class BalancedScore:
         for i, d in enumerate(self._dims):
             capacity = nodes.allocatable[d].take(rows)
             used = nodes.used[d].take(rows) + nodes.pipelined[d].take(rows) - nodes.evicted[d].take(rows)
-            asked = self._cls.request[d]
+            request = self._cls.request[d]
             if ahead is not None:
-                used = used + asked * ahead
+                used = used + request * ahead
             present[i] = capacity > 0
             np.divide(used, capacity, out=before[i], where=present[i])
-            np.divide(used + asked, capacity, out=after[i], where=present[i])
-        gain = _evenness(after, present) - _evenness(before, present)
+            np.divide(used + request, capacity, out=after[i], where=present[i])
+        gain = _balance(after, present) - _balance(before, present)
         result: Column = np.trunc(FULL / 2 + np.trunc((FULL / 2 + gain) / 2)) * self._weight
         return result
 
 
-def _evenness(fractions: Column, present: NDArray[np.bool_]) -> Column:
-    """100 less the spread of the fractions used; shape (resources, nodes)."""
+def _balance(fractions: Column, present: NDArray[np.bool_]) -> Column:
+    """100 less 100 x the standard deviation of the used fractions; ``fractions`` has shape (resources, nodes)."""
     np.minimum(fractions, 1, out=fractions)
     if len(fractions) == len(_PAIR):
         spread = np.where(present.all(axis=0), np.abs(fractions[0] - fractions[1]) / 2, 0.0)
@@ -101,5 +101,5 @@ def _evenness(fractions: Column, present: NDArray[np.bool_]) -> Column:
         known = np.maximum(present.sum(axis=0), 1)
         mean = fractions.sum(axis=0) / known
         spread = np.sqrt((np.where(present, fractions - mean, 0.0) ** 2).sum(axis=0) / known)
-    evenness: Column = np.trunc((1 - spread) * FULL)
-    return evenness
+    balance: Column = np.trunc((1 - spread) * FULL)
+    return balance

@@ -1,4 +1,7 @@
-"""Amounts of all jobs of a session as columns, so that sums over thousands of jobs are a few array operations."""
+"""Amounts of queues: of all jobs of a session as columns, what admitted jobs reserve, and the limits of flat queues.
+
+Columns make sums over thousands of jobs a few array operations.
+"""
 
 from dataclasses import dataclass
 
@@ -14,35 +17,34 @@ from scheduler.framework.session import Session
 
 @dataclass(slots=True)
 class JobColumns:
-    """One row per job of the session at its opening; amounts of shape (jobs, resources)."""
+    """One row per job of the session when it opens; amounts of shape (jobs, resources)."""
 
     jobs: list[Job]
     queues: NDArray[np.intp]
-    """Index of each job's queue in ``queue_names``; jobs of queues that do not exist are left out."""
+    """Index of each job's queue in ``queue_names``. Jobs whose queue does not exist are left out."""
     queue_names: list[str]
     allocated: Column
     pending: Column
     minimum: Column
-    """minResources, as far as the job was admitted with them; zero where not given."""
+    """minResources, limited to what the job was admitted with; zero if the PodGroup has none."""
     reserved: Column
-    """What an Inqueue or a running job still lacks of that: taken, though not yet allocated. Never more than the
-    cluster has."""
+    """What Inqueue and running jobs reserve: ``minimum`` less ``allocated``, at most what the cluster has."""
 
     def per_queue(self, column: Column) -> Column:
-        """Sums of a job column per queue: shape (queues, resources)."""
+        """The sums of a job column per queue: shape (queues, resources)."""
         sums = np.zeros((len(self.queue_names), column.shape[1]))
         np.add.at(sums, self.queues, column)
         return sums
 
     @property
     def elastic(self) -> Column:
-        """What each job holds beyond its minResources."""
+        """What is allocated to each job beyond its minResources."""
         beyond: Column = np.maximum(self.allocated - self.minimum, 0)
         return beyond
 
 
 def job_columns(session: Session) -> JobColumns:
-    """The columns of a session, made once and shared by all plugins that ask before anything is placed."""
+    """The columns of a session. They are computed once, and shared by all plugins that call this while they open."""
     return session.once(_columns)
 
 
@@ -72,7 +74,7 @@ def _columns(session: Session) -> JobColumns:
 
 
 def reserves(job: Job) -> bool:
-    """Whether the job's minResources count as taken beyond what it holds: it was let in, or it runs at its minimum."""
+    """Whether the job reserves its minResources: it is Inqueue, or it runs with at least minMember tasks."""
     if job.min_resources is None:
         return False
     if job.phase == INQUEUE:
@@ -80,14 +82,29 @@ def reserves(job: Job) -> bool:
     return job.phase == "Running" and job.count(*ALLOCATED_STATUSES) >= job.min_member
 
 
-def promised(session: Session, job: Job, minimum: Vector) -> Vector:
-    """What a job that is let in reserves with its minResources: no more than the cluster has."""
+def reservation(session: Session, job: Job, minimum: Vector) -> Vector:
+    """What a job reserves when it is admitted with ``minimum``: at most what the cluster has."""
     return np.minimum(without_gated(job, minimum), session.total)
 
 
 def without_gated(job: Job, amount: Vector) -> Vector:
-    """The amount less what gated Pods of the job ask for: they cannot use it yet."""
+    """The amount less the requests of the job's gated Pods, which cannot use it yet."""
     return amount if job.gated is None else np.maximum(amount - job.gated, 0)
+
+
+def total_guarantee(session: Session) -> Vector:
+    """The sum of the guarantees of all queues."""
+    total = session.dimensions.zeros()
+    for queue in session.queues.values():
+        total += queue.guarantee
+    return total
+
+
+def flat_limits(session: Session) -> dict[str, Vector]:
+    """Queue -> its capability, at most what the guarantees of other queues leave (Volcano's realCapability). For queues
+    without a hierarchy."""
+    free = np.maximum(session.total - total_guarantee(session), 0)
+    return {name: np.minimum(free + queue.guarantee, queue.capability) for name, queue in session.queues.items()}
 
 
 def _stack(vectors: list[Vector], width: int) -> Column:

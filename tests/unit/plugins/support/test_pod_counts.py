@@ -1,11 +1,11 @@
-"""Counts of Pods per domain: however a session came to a placement, the counts are those of a fresh look at it."""
+"""Counts of Pods per domain: counts that a session keeps current equal counts of its final state."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.api.task import TaskClass
-from scheduler.plugins.pod_counts import PodCounts
+from scheduler.plugins.support.pod_counts import PodCounts
 from tests.builders import World, configuration, group, node, pod, pods
 
 CONF = configuration(["predicates"])
@@ -18,7 +18,7 @@ CONF = configuration(["predicates"])
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=8),
     st.integers(0, 8),
 )
-def test_counts_kept_up_to_date_are_those_counted_afresh(
+def test_updated_counts_equal_new_counts(
     zones: list[str], there: list[int], moves: list[tuple[int, int, bool]], asked_after: int
 ) -> None:
     nodes = [node(f"n{i}", labels={"zone": zone} if zone else {}) for i, zone in enumerate(zones)]
@@ -46,7 +46,7 @@ def test_counts_kept_up_to_date_are_those_counted_afresh(
     assert counts.count_per_node(lambda cls: 1.0).at_nodes(np.arange(len(zones))).tolist() == rows.tolist()
 
 
-def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> None:
+def test_terminating_pods_count_unless_they_are_excluded() -> None:
     world = World(
         node("n1"),
         group("g", minimum=2),
@@ -57,11 +57,11 @@ def test_terminating_pods_count_unless_only_those_who_stay_are_asked_for() -> No
     row = np.array([0])
 
     assert counts.count_per_node(lambda cls: 1.0).at_nodes(row) == [2.0]
-    assert counts.count_per_node(lambda cls: 1.0, staying=True).at_nodes(row) == [1.0]
+    assert counts.count_per_node(lambda cls: 1.0, exclude_terminating=True).at_nodes(row) == [1.0]
 
 
-def test_a_clue_spares_asking_other_classes_and_changes_nothing() -> None:
-    """Pods of two apps, told apart by a Service; some stand, some are placed before and some after counting began."""
+def test_a_class_subset_avoids_computing_weights_and_changes_no_count() -> None:
+    """Pods of two applications; some are placed before the session, some before and some after counting began."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}}
     service["spec"] = {"selector": {"app": "x"}}
     apps = [pod(f"p-{i}", "1c", "g", labels={"app": "xy"[i % 2]}) for i in range(4)]
@@ -81,14 +81,14 @@ def test_a_clue_spares_asking_other_classes_and_changes_nothing() -> None:
     session.notify_allocate(job, (tasks[0],), (1,), False)
     session.notify_allocate(job, (tasks[1],), (1,), False)
     plain = counts.count("zone", weight)
-    everybody = len(asked)
-    by_label = counts.count("zone", weight, clue=("app", "x"))
-    by_id = counts.count("zone", weight, clue={mine.id})
-    assert len(asked) < 3 * everybody
+    all_classes = len(asked)
+    by_label = counts.count("zone", weight, only=("app", "x"))
+    by_id = counts.count("zone", weight, only={mine.id})
+    assert len(asked) < 3 * all_classes
     session.notify_allocate(job, (tasks[2],), (0,), False)
     session.notify_allocate(job, (tasks[3],), (0,), False)
 
     rows = np.array([0, 1])
     assert plain.at_nodes(rows).tolist() == by_label.at_nodes(rows).tolist() == [2.0, 1.0]
     placed = by_id.at_nodes(rows).tolist()
-    assert placed == [1.0, 1.0], "the Pod that stands asks for nothing, and so is of another class"
+    assert placed == [1.0, 1.0], "the Pod that was placed before has no requests and so another class"

@@ -1,7 +1,7 @@
-"""How the queue plugins say no: what was asked, what is used or promised, what the limit is, and where.
+"""The refusals of the queue plugins: what was requested, what is used or reserved, what the limit is, and where.
 
-One wording for overcommit, proportion and capacity. Volcano's words stand at the head of a message where it has some;
-the numbers follow.
+overcommit, proportion and capacity share one wording. A message begins with Volcano's message, if Volcano has one; the
+numbers follow.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,28 +14,28 @@ from scheduler.api.resource import Dimensions, Vector
 
 QUEUE_OVERUSED = "QueueOverused"
 QUOTA_INSUFFICIENT = "queue resource quota insufficient"
-"""Volcano's words where a PodGroup is not let into its queue."""
-Limited = tuple[str, str]
-"""What has the limit: kind and name of an object."""
-CLUSTER: Final[Limited] = ("Cluster", "")
+"""Volcano's message for a PodGroup that is not admitted to its queue."""
+LimitedObject = tuple[str, str]
+"""Kind and name of the object that has the limit."""
+CLUSTER: Final[LimitedObject] = ("Cluster", "")
 
 
-def of_queue(name: str) -> Limited:
+def of_queue(name: str) -> LimitedObject:
     return ("Queue", name)
 
 
-def not_let_in(
+def not_admitted(
     dimensions: Dimensions,
     headline: str,
     short: str,
     over: Iterable[int],
     where: str = "",
-    of: Limited = CLUSTER,
+    of: LimitedObject = CLUSTER,
     **amounts: Vector,
 ) -> Refusal:
-    """``headline: short cpu, short memory (where; cpu: asked 4, limit 2; memory: ...)`` for the resources ``over``.
+    """Refuses a PodGroup: ``headline: short cpu, short memory (where; cpu: asked 4, limit 2; memory: ...)``.
 
-    ``amounts``: ``asked``, then what is in use or promised, then what the limit is.
+    ``over``: the resources beyond their limit. ``amounts``: ``asked``, then what is used or reserved, then the limit.
     """
     over = list(over)
     names = ", ".join(f"{short} {dimensions.names[d]}" for d in over)
@@ -44,12 +44,12 @@ def not_let_in(
     return Refusal(EVENT_UNSCHEDULABLE, message, _shortages(dimensions, over, amounts, of))
 
 
-def in_use(
-    dimensions: Dimensions, headline: str, over: Iterable[int], of: Limited = CLUSTER, **amounts: Vector
+def overused(
+    dimensions: Dimensions, headline: str, over: Iterable[int], of: LimitedObject = CLUSTER, **amounts: Vector
 ) -> Refusal:
-    """``headline (cpu: asked 1, used 4, limit 4; ...)``: the queue has nothing left of the resources ``over``.
+    """Refuses tasks of a queue that has reached a limit: ``headline (cpu: asked 1, used 4, limit 4; ...)``.
 
-    ``amounts`` as above, as far as they are known.
+    ``over`` and ``amounts`` as for ``not_admitted``; amounts may be left out.
     """
     over = list(over)
     message = f"{headline} ({_numbers(dimensions, over, amounts) or 'nothing'})"
@@ -61,7 +61,7 @@ def not_open(queue: Queue) -> Refusal:
 
 
 def _shortages(
-    dimensions: Dimensions, over: Iterable[int], amounts: Mapping[str, Vector], of: Limited
+    dimensions: Dimensions, over: Iterable[int], amounts: Mapping[str, Vector], of: LimitedObject
 ) -> tuple[Shortage, ...]:
     if not amounts:
         return ()

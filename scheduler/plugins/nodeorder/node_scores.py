@@ -1,4 +1,4 @@
-"""Scores by what a Pod would rather have of a node: preferred labels, no soft taints. Images are in ``images``."""
+"""Scores nodes by preferred node affinity and by PreferNoSchedule taints. ``images`` scores them by images."""
 
 from collections.abc import Iterable
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from scheduler.api.node import Column, NodeFacts, Rows
 from scheduler.api.objects import Taint
+from scheduler.api.selectors import FieldReporter, nodes_of_term
 from scheduler.api.task import TaskClass
 from scheduler.api.tolerations import PREFER_NO_SCHEDULE, tolerates
 from scheduler.framework.columns import Counts, Scope, Score, StaticScore
-from scheduler.plugins.selectors import Complain, nodes_of_term
 
 FULL = 100
 
 
-class NormalisedScore:
-    """Raw values scaled so that the largest among the candidates becomes 100 (``reverse``: so that it becomes 0)."""
+class NormalizedScore:
+    """Scales raw values so that the largest among the candidate nodes becomes 100 (``reverse``: becomes 0)."""
 
     scope = Scope.CLUSTER
     moves = False
@@ -39,44 +39,44 @@ class NormalisedScore:
         return [self._raw[rows]]
 
     def place(self, row: int, number: int) -> None:
-        """Placements change nothing but the candidates."""
+        """Does nothing: placements change no raw value."""
 
 
-def node_affinity(facts: NodeFacts, cls: TaskClass, weight: int, complain: Complain) -> list[Score]:
-    """The sum of the weights of the preferred terms that a node meets."""
+def node_affinity(facts: NodeFacts, cls: TaskClass, weight: int, report: FieldReporter) -> list[Score]:
+    """Scores a node by the sum of the weights of the preferred terms that it matches."""
     affinity = cls.affinity.node_affinity if cls.affinity else None
     preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
     if not preferred:
         return []
     raw = np.zeros(len(facts))
     for term in preferred:
-        raw += term.weight * nodes_of_term(facts, term.preference, complain)
-    return _normalised(raw, weight)
+        raw += term.weight * nodes_of_term(facts, term.preference, report)
+    return _normalized(raw, weight)
 
 
 def taint_toleration(facts: NodeFacts, cls: TaskClass, weight: int) -> list[Score]:
-    """The number of PreferNoSchedule taints that are not tolerated; none is best."""
+    """Scores a node by the number of PreferNoSchedule taints that are not tolerated; fewer are better."""
     tolerations = [t for t in cls.spec.tolerations or () if t.effect in ("", PREFER_NO_SCHEDULE)]
 
-    def bad(taints: Iterable[tuple[str, str, str]]) -> int:
+    def untolerated(taints: Iterable[tuple[str, str, str]]) -> int:
         return sum(
             effect == PREFER_NO_SCHEDULE and not tolerates(tolerations, Taint(key=key, value=value, effect=effect))
             for key, value, effect in taints
         )
 
-    per_set = np.array([bad(taints) for taints in facts.taint_sets], dtype=np.float64)
+    per_set = np.array([untolerated(taints) for taints in facts.taint_sets], dtype=np.float64)
     if not per_set.any():
         return []
-    return _normalised(per_set[facts.taint_codes], weight, reverse=True)
+    return _normalized(per_set[facts.taint_codes], weight, reverse=True)
 
 
-def _normalised(raw: Column, weight: int, *, reverse: bool = False) -> list[Score]:
+def _normalized(raw: Column, weight: int, *, reverse: bool = False) -> list[Score]:
     values = np.unique(raw)
     if len(values) < 2:
         return []
-    score = NormalisedScore(raw, weight, reverse=reverse)
+    score = NormalizedScore(raw, weight, reverse=reverse)
     if len(values) == 2 and values[0] >= 0:
-        # Of two values the order is the same whatever the candidates: only where all have the same value does the
-        # scale differ, and there it decides nothing.
+        # Two values have the same scores for any candidates that have both. If all candidates have the same value, the
+        # scale differs, but changes no decision.
         return [StaticScore(score.values(np.arange(len(raw)), None))]
     return [score]

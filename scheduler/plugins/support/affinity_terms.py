@@ -1,0 +1,66 @@
+"""The (anti-)affinity terms of all task classes, looked up by the classes whose Pods they select.
+
+Affinity works in both directions: the term of a Pod that is already placed can exclude an incoming Pod or raise a
+node's score for it. Matching each term of a thousand classes against each class would take a million comparisons.
+Most terms name a label, so terms are indexed by it, and a class is matched only against terms that name one of its
+labels and against the terms that name none.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.api.objects import PodAffinityTerm
+from scheduler.api.selectors import PodSelector, ignore_field, selector_of_term
+from scheduler.api.task import TaskClass
+from scheduler.framework.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """One (anti-)affinity term of one class."""
+
+    cls: TaskClass
+    """The class that has the term."""
+    key: str
+    """Topology key."""
+    weight: int
+    """Of a preferred term, negative for anti-affinity; 0 for a required anti-affinity term."""
+    pods: PodSelector
+
+
+class AffinityTerms:
+    """The terms of a session's classes that concern other Pods: preferred terms, and required anti-affinity. Plugins
+    share one index through ``Session.once``."""
+
+    def __init__(self, session: Session) -> None:
+        self._by_label: dict[tuple[str, str], list[AffinityTerm]] = {}
+        self._without_label: list[AffinityTerm] = []
+        namespaces = session.snapshot.namespaces
+        for cls in session.snapshot.sociable:
+            for term, weight in _terms(cls):
+                selector = selector_of_term(term, cls, namespaces, ignore_field)
+                indexed = AffinityTerm(cls, term.topology_key, weight, selector)
+                label = selector.label
+                (self._without_label if label is None else self._by_label.setdefault(label, [])).append(indexed)
+
+    def selecting(self, cls: TaskClass) -> Iterator[AffinityTerm]:
+        """The terms that select the Pods of a class."""
+        for term in self._without_label:
+            if term.pods.selects(cls):
+                yield term
+        for label in cls.labels.items():
+            for term in self._by_label.get(label, ()):
+                if term.pods.selects(cls):
+                    yield term
+
+
+def _terms(cls: TaskClass) -> Iterator[tuple[PodAffinityTerm, int]]:
+    pod_affinity = cls.affinity.pod_affinity if cls.affinity else None
+    anti_affinity = cls.affinity.pod_anti_affinity if cls.affinity else None
+    if anti_affinity is not None:
+        for term in anti_affinity.required_during_scheduling_ignored_during_execution or ():
+            yield term, 0
+    for terms, sign in ((pod_affinity, 1), (anti_affinity, -1)):
+        for preferred in (terms.preferred_during_scheduling_ignored_during_execution if terms else None) or ():
+            if preferred.weight:
+                yield preferred.pod_affinity_term, sign * preferred.weight

@@ -1,0 +1,46 @@
+"""Parses the device info ConfigMaps that the Ascend device plugin publishes."""
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+_MILLISECONDS: Final = 10**11
+"""Update times from this value on are not in seconds and are ignored."""
+
+
+class DeviceInfoError(ValueError):
+    """The text is not valid device information. The message says why."""
+
+
+class DeviceInfo(NamedTuple):
+    """The content of a device info ConfigMap."""
+
+    lists: dict[str, Any]
+    """The ``DeviceList``. Its values are not validated yet."""
+    published: float
+    """The ``UpdateTime``, in seconds since the epoch; 0 if it is missing or invalid."""
+
+
+def device_info(text: str) -> DeviceInfo:
+    """Parses a device info ConfigMap: of one node (wrapped in ``DeviceInfo``) or aggregated (not wrapped). Raises
+    DeviceInfoError."""
+    root = json_object(text)
+    inner = root.get("DeviceInfo", root)
+    lists = inner.get("DeviceList") if isinstance(inner, dict) else None
+    if not isinstance(lists, dict):
+        raise DeviceInfoError("has no object DeviceList")
+    published = inner.get("UpdateTime")
+    return DeviceInfo(lists, float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Parses a JSON object. Raises DeviceInfoError."""
+    if not text:
+        raise DeviceInfoError("is missing or empty")
+    try:
+        root = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise DeviceInfoError(f"not JSON: {error}") from None
+    if not isinstance(root, dict):
+        raise DeviceInfoError(f"a JSON object is wanted, not {type(root).__name__}")
+    return root

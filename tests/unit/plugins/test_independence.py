@@ -1,0 +1,36 @@
+"""Plugins share code only through scheduler.plugins.support."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler import plugins
+
+ROOT = Path(plugins.__file__).parent
+
+
+def files_of(plugin: str) -> list[Path]:
+    folder = ROOT / plugin
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [ROOT / f"{plugin}.py"]
+
+
+def imported_plugins(file: Path) -> Iterator[str]:
+    for statement in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(statement, ast.ImportFrom) and statement.module is not None:
+            if statement.module == "scheduler.plugins":
+                yield from (alias.name for alias in statement.names)
+            elif statement.module.startswith("scheduler.plugins."):
+                yield statement.module.split(".")[2]
+
+
+def test_the_folder_of_plugins_lists_plugins_and_what_they_share() -> None:
+    entries = {entry.stem for entry in ROOT.iterdir() if entry.stem != "__pycache__"}
+    assert entries == {"__init__", "support", *plugins.__all__}
+
+
+@pytest.mark.parametrize("plugin", [*plugins.__all__, "support"])
+def test_a_plugin_imports_no_other_plugin(plugin: str) -> None:
+    found = {name for file in files_of(plugin) for name in imported_plugins(file)}
+    assert found <= {plugin, "support"}
