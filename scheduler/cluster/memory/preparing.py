@@ -28,7 +28,7 @@ class _Failure(Exception):  # noqa: N818  it is told, not raised further
 
 
 @dataclass(slots=True)
-class _Underway:
+class _PreparationRun:
     """One preparation, for a binding or several, with those that follow from it."""
 
     bind: Bind
@@ -43,7 +43,7 @@ class _Gang:
     """Bindings that come about together, and what they still wait for."""
 
     binds: Sequence[Bind]
-    underway: list[_Underway]
+    runs: list[_PreparationRun]
     begun: float
     """Seconds since the epoch."""
     last: bool = False
@@ -83,7 +83,7 @@ class Preparing:
                 self._give_up(gang, failure)
                 changed = True
                 continue
-            if not all(one.done for one in gang.underway):
+            if not all(one.done for one in gang.runs):
                 self._gangs.append(gang)
                 continue
             changed = True
@@ -102,7 +102,7 @@ class Preparing:
             pod = self._server.find(POD, bind.task.namespace, bind.task.name)
             if pod is None or pod["metadata"]["uid"] != bind.task.uid:
                 raise _Failure(bind, "pod does not exist any more")
-        for one in gang.underway:
+        for one in gang.runs:
             while not one.done:
                 step = self._step(one)
                 if isinstance(step, Fails):
@@ -123,7 +123,7 @@ class Preparing:
                     one.done = True
         return changed
 
-    def _step(self, one: _Underway) -> object:
+    def _step(self, one: _PreparationRun) -> object:
         preparation = one.preparation
         found = self._server.decoded(preparation.kind, preparation.namespace, preparation.name)
         ask = preparation.follow_up if one.accepted else preparation.step
@@ -138,7 +138,7 @@ class Preparing:
             self._server.patch(kind, namespace, name, patch.body)
 
     def _give_up(self, gang: _Gang, failure: _Failure) -> None:
-        for one in gang.underway:
+        for one in gang.runs:
             for preparation in reversed(one.written):
                 found = self._server.decoded(preparation.kind, preparation.namespace, preparation.name)
                 patch = None if found is None else preparation.undo(found, self._server.now)
@@ -148,13 +148,13 @@ class Preparing:
             self._not_prepared(bind, why_not_prepared(bind, failure.bind, str(failure)), bind is failure.bind)
 
 
-def _first(binds: Iterable[Bind], *, at_binding: bool) -> list[_Underway]:
+def _first(binds: Iterable[Bind], *, at_binding: bool) -> list[_PreparationRun]:
     """The preparations of bindings, each once."""
-    found: dict[int, _Underway] = {}
+    found: dict[int, _PreparationRun] = {}
     for bind in binds:
         for preparation in bind.preparations:
             if preparation.at_binding is at_binding:
-                found.setdefault(id(preparation), _Underway(bind, preparation))
+                found.setdefault(id(preparation), _PreparationRun(bind, preparation))
     return list(found.values())
 
 

@@ -1,11 +1,11 @@
-"""Leader election by a coordination.k8s.io/v1 Lease: of several schedulers one writes, the others stand by.
+"""Leader election by a coordination.k8s.io/v1 Lease: one of several replicas writes, the others stand by.
 
-The lease is renewed every retry period; if that does not succeed within the renew deadline, leadership is given up
-before the lease runs out for others. ``fence`` is what keeps requests from leaving after that moment.
+The leader renews the lease every retry period. If it does not succeed within the renew deadline, it gives up leadership
+before the lease expires for others; ``fence`` stops requests after that moment.
 
-A standby counts the lease's duration by its own clock, from the moment at which it saw the last renewal. So it looks
-several times per retry period, and wakes up when the lease runs out: a leader that was killed is followed after at most
-the duration plus the pause between two looks.
+A standby measures the lease's duration by its own clock, from the moment at which it saw the last renewal. It checks
+the lease several times per retry period, and when the lease expires: it replaces a killed leader after at most the
+duration plus the pause between two checks.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from scheduler.cluster.kube.transport.client import ApiClient, ApiError, Transpo
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
-LOOKS = 4
-"""Looks of a standby at the lease per retry period."""
+CHECKS = 4
+"""How often a standby checks the lease per retry period."""
 log = structlog.get_logger(__name__)
 
 
@@ -41,9 +41,9 @@ class LeaseSettings:
     retry_period: float = 2.0
 
     @property
-    def look_period(self) -> float:
-        """Seconds between two looks at a lease that another holds."""
-        return self.retry_period / LOOKS
+    def check_period(self) -> float:
+        """Seconds between two checks of a lease that another process holds."""
+        return self.retry_period / CHECKS
 
 
 class _Spec(Wire):
@@ -77,7 +77,7 @@ class LeaderElector:
         on_change: Callable[[bool], None] = lambda leading: None,
         on_attempt: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_change``: called with whether we lead; ``on_attempt``: after each attempt to lead that failed."""
+        """``on_change`` is called with whether this process leads, ``on_attempt`` after each failed attempt to lead."""
         self._client = client
         self._settings = settings
         self._fence = fence
@@ -88,40 +88,40 @@ class LeaderElector:
         self._seen: tuple[str, float] = ("", 0.0)
         """Resource version of another's lease, and when (by our clock) it was first seen."""
         self._free_at = 0.0
-        """When that lease runs out."""
+        """When that lease expires."""
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases"
 
     async def acquire(self) -> bool:
-        """Wait until we are the leader; whether another was before us."""
+        """Waits until this process leads; returns whether another process led before."""
         waited = False
-        told = ""
-        patience = self._first_patience
+        logged = ""
+        timeout = self._first_timeout
         while True:
             started = clock()
             pause = self._settings.retry_period * random.uniform(1.0, 1.2)
             try:
-                if await self._try(started, patience):
+                if await self._try(started, timeout):
                     log.info("leading", lease=self._settings.name, identity=self._identity)
                     self._on_change(True)
                     return waited
                 holder = (self._lease.spec.holder_identity if self._lease else None) or ""
                 text = f"held by {holder}"
-                patience = self._first_patience
-                look = self._settings.look_period * random.uniform(1.0, 1.2)
-                pause = min(look, max(0.0, self._free_at - clock())) or look
+                timeout = self._first_timeout
+                check_pause = self._settings.check_period * random.uniform(1.0, 1.2)
+                pause = min(check_pause, max(0.0, self._free_at - clock())) or check_pause
             except (ApiError, TransportError, *UNREADABLE) as error:
                 text = str(error)
-                patience = min(self._settings.renew_deadline, 2 * patience)
+                timeout = min(self._settings.renew_deadline, 2 * timeout)
             waited = True
-            if text != told:
+            if text != logged:
                 log.info("standing by", lease=f"{self._settings.namespace}/{self._settings.name}", why=text)
-                told = text
+                logged = text
             self._on_attempt()
             await asyncio.sleep(pause)
 
     async def hold(self) -> str:
-        """Renew until that fails for too long or another holds the lease; says why leadership was lost. One attempt is
-        given half of that time: it may be the connection that is dead, and the next attempt takes another."""
+        """Renews until renewal fails for too long or another process holds the lease. Returns why leadership was lost.
+        One attempt may take half of the deadline: if its connection is dead, the next attempt uses another."""
         deadline = clock() + self._settings.renew_deadline
         why = "not renewed in time"
         while True:
@@ -142,7 +142,7 @@ class LeaderElector:
         return why
 
     async def release(self) -> None:
-        """Let others have the lease at once. No writes follow."""
+        """Releases the lease, so that others can take it at once. No writes follow."""
         leading = self._fence.is_open
         self._fence.close()
         self._on_change(False)
@@ -158,14 +158,15 @@ class LeaderElector:
             log.warning("the lease could not be released", error=str(error))
 
     @property
-    def _first_patience(self) -> float:
-        """Seconds for one look at the lease of another: a connection that went dead with the leader must not make the
-        takeover late. Where the API server is slow, later looks are given more."""
+    def _first_timeout(self) -> float:
+        """Seconds for the first check of another's lease: a connection that died with the leader must not delay the
+        takeover. Later checks may take longer, in case the API server is slow."""
         return min(self._settings.renew_deadline, max(1.0, self._settings.retry_period))
 
     # --- one attempt --------------------------------------------------------------------------------------------------
     async def _try(self, started: float, seconds: float) -> bool:
-        """Take or renew the lease once; whether it is ours then. Raises ApiError, TransportError."""
+        """Tries to take or renew the lease once; returns whether this process holds it. Raises ApiError,
+        TransportError."""
         try:
             async with asyncio.timeout(seconds):
                 won = await self._attempt(seconds)
@@ -178,7 +179,7 @@ class LeaderElector:
     async def _attempt(self, seconds: float) -> bool:
         if self._lease is not None and self._lease.spec.holder_identity == self._identity:
             try:
-                await self._write(self._lease, seconds)  # nobody else wrote it since: no need to look first
+                await self._write(self._lease, seconds)  # unchanged since, so there is no need to read it
                 return True
             except ApiError as error:
                 if error.status not in (404, 409):
@@ -201,7 +202,7 @@ class LeaderElector:
         return True
 
     def _free(self, lease: _Lease) -> bool:
-        """Whether we hold it, nobody does, or its holder has not renewed it for its whole duration by our clock."""
+        """Whether the lease is ours, has no holder, or has not been renewed for its duration by our clock."""
         holder = lease.spec.holder_identity
         if not holder or holder == self._identity:
             return True
@@ -238,7 +239,7 @@ class LeaderElector:
         return True
 
     async def _write(self, lease: _Lease, seconds: float) -> None:
-        """Put our name and the time on the lease."""
+        """Writes our identity and the time into the lease."""
         spec = lease.spec
         now = _micro_time()
         renewed = _Spec(

@@ -1,7 +1,6 @@
-"""The bodies of the requests that carry out decisions: what is written, byte for byte. When and how often it is sent is
-decided in ``writer``.
+"""The bodies of the requests that carry out decisions. ``writer`` decides when and how often they are sent.
 
-Every body names the object's uid where it is known: a namesake made meanwhile is left alone.
+Every body names the uid of its object where that is known, so that a namesake created meanwhile is left alone.
 """
 
 from typing import Any

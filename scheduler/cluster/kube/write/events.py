@@ -1,7 +1,7 @@
 """Core v1 Events, counted instead of repeated.
 
-An Event equal to an earlier one (object, type, reason, message) raises that one's count, at most once per interval. A
-burst beyond what can be sent is dropped and counted: Events inform, they never hold anything up.
+An Event equal to an earlier one (object, type, reason, message) increases the count of that one, at most once per
+interval. A burst beyond the limits is dropped and counted: Events inform, and never delay anything else.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.observability.role_metrics import RoleMetrics
 
 REMEMBERED = 16_384
-"""How many different Events are remembered to be counted on."""
+"""How many different Events are remembered for counting."""
 ATTEMPTS = 4
 LONGEST = 1024
 """Characters of a message; the API server's limit."""
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Series:
-    """One Event and how often it happened."""
+    """One Event and its number of occurrences."""
 
     __slots__ = ("backoff", "count", "event", "first", "last", "name", "posted", "sent_at", "sent_count", "timer")
 
@@ -45,7 +45,7 @@ class _Series:
         self.first = self.last = now
         self.count = 1
         self.posted = False
-        """The API server has it."""
+        """The API server has the Event."""
         self.sent_count = 0
         self.sent_at = 0.0
         """When it was last sent, by the loop's clock."""
@@ -79,7 +79,7 @@ class Recorder:
         self._numbers = count(time.time_ns())
 
     def post(self, event: EventPost) -> None:
-        """Post an Event, or count an equal one once more."""
+        """Posts an Event, or increases the count of an equal one."""
         now = time.time()
         series = self._series.get(event)
         if series is None:
@@ -103,7 +103,7 @@ class Recorder:
                 series.timer = loop.call_later(wait, self._send, series)
 
     def malformed(self, problem: Malformed, about: ObjectRef | None = None) -> None:
-        """Say, on the object, which field was set aside and why."""
+        """Posts a Warning on the object that names the field that is ignored and the reason."""
         ref = about or ObjectRef(
             _API_VERSIONS.get(problem.kind, "v1"), problem.kind, problem.namespace, problem.name, problem.uid
         )
@@ -160,7 +160,7 @@ class Recorder:
         transient = isinstance(error, TransportError) or error.transient
         if transient and series.backoff.failures + 1 < ATTEMPTS:
             return series.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
-        self._series.pop(series.event, None)  # an equal Event starts anew
+        self._series.pop(series.event, None)  # an equal Event starts a new series
         if isinstance(error, ApiError) and error.status == 404 and series.posted:
             return None  # the old one has expired on the server
         self._metrics.dropped_events.inc()

@@ -1,9 +1,9 @@
-"""Work in order of importance: each class has its queue and its limit of work in flight, and none starts anything while
-a more important class has something waiting.
+"""Work in order of importance. Each class has a queue and a limit of work in flight; a class starts nothing while a
+more important one has work waiting.
 
-What fails for a while is tried again later without holding a place, unless newer work on the same object has come. Work
-on one object never overlaps, and the newest replaces what still waits. What the work is belongs to ``writer`` and
-``events``.
+Work that fails temporarily is retried later without occupying a slot, unless newer work on its object has arrived. Work
+on one object never overlaps, and newer work replaces older work that still waits. ``writer`` and ``events`` define the
+work itself.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Urgency(IntEnum):
     """The classes of work, the most important first."""
 
     BINDING = 0
-    """What ends a wait goes before what begins one."""
+    """Goes before evictions: it ends a wait, an eviction begins one."""
     EVICTION = 1
     ADMISSION = 2
     """Of jobs and Pods that wait for it."""
@@ -32,7 +32,7 @@ class Urgency(IntEnum):
 
 URGENT = (Urgency.BINDING, Urgency.EVICTION, Urgency.ADMISSION)
 Work = Callable[[], Awaitable[float | None]]
-"""Does it; the answer is None when done, or the seconds after which to try again."""
+"""Does the work. Returns None when done, or the seconds after which to retry."""
 
 
 class _Lane:
@@ -42,11 +42,11 @@ class _Lane:
         self.waiting: OrderedDict[Hashable, Work] = OrderedDict()
         self.running: set[Hashable] = set()
         self.after: dict[Hashable, Work] = {}
-        """Newest work on what is being worked on."""
+        """The newest work on objects whose earlier work is running."""
         self.delayed: dict[Hashable, asyncio.TimerHandle] = {}
 
     def drop(self, key: Hashable) -> None:
-        """Forget what is not under way."""
+        """Drops work that is not running."""
         self.waiting.pop(key, None)
         self.after.pop(key, None)
         timer = self.delayed.pop(key, None)
@@ -54,15 +54,16 @@ class _Lane:
             timer.cancel()
 
     def supersede(self, key: Hashable, work: Work) -> bool:
-        """Newer work of another class makes what waits here void; behind what is under way it queues, which is said."""
+        """Drops waiting work that newer work of another class replaces. Returns True if older work is running: the
+        newer work then waits here for it."""
         self.drop(key)
         if key in self.running:
             self.after[key] = work
             return True
         return False
 
-    def goes_on_until(self, end: float) -> bool:
-        """Whether something is done, or tried again, before a time of the loop's clock."""
+    def has_work_before(self, end: float) -> bool:
+        """Whether work is waiting or running, or is retried before ``end`` (a time of the loop's clock)."""
         return bool(self.waiting or self.running or self.after) or any(
             timer.when() <= end for timer in self.delayed.values()
         )
@@ -83,8 +84,8 @@ class Lanes:
         self._pumping = False
 
     def submit(self, urgency: Urgency, key: Hashable, work: Work) -> bool:
-        """Queue work, in place of older work with the same key, of whatever class. False if the class is full: the work
-        is dropped."""
+        """Queues work and replaces older work with the same key, in any class. Returns False if the class is full and
+        the work is dropped."""
         lane = self._lanes[urgency]
         for other in self._lanes.values():
             if other is not lane and other.supersede(key, work):
@@ -104,32 +105,32 @@ class Lanes:
         return True
 
     def drop(self, urgency: Urgency, key: Hashable) -> None:
-        """Work has become needless: it is not begun any more; what is under way goes on."""
+        """Drops obsolete work that has not started; running work continues."""
         self._lanes[urgency].drop(key)
         self._changed.set()
 
     def limit(self, urgency: Urgency) -> int:
-        """How much of a class may be in flight."""
+        """The number of items of a class that may be in flight."""
         return self._lanes[urgency].limit
 
     def backlog(self, urgency: Urgency) -> int:
-        """How much of a class is not done yet."""
+        """The number of unfinished items of a class."""
         return self._lanes[urgency].size
 
     async def drain(self, urgencies: Collection[Urgency], timeout: float) -> bool:
-        """Wait until nothing of these classes is left, at most ``timeout`` seconds; whether that came about. What is
-        tried again later than that is not waited for."""
+        """Waits until these classes are empty, at most ``timeout`` seconds; returns whether they are. Does not wait for
+        work that is retried later than that."""
         lanes = [self._lanes[urgency] for urgency in urgencies]
         end = asyncio.get_running_loop().time() + timeout
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end):
-                while any(lane.goes_on_until(end) for lane in lanes):
+                while any(lane.has_work_before(end) for lane in lanes):
                     self._changed.clear()
                     await self._changed.wait()
         return not any(lane.size for lane in lanes)
 
     async def close(self) -> None:
-        """Drop what waits, cancel what runs."""
+        """Drops waiting work and cancels running work."""
         for lane in self._lanes.values():
             lane.waiting.clear()
             lane.after.clear()
@@ -141,7 +142,7 @@ class Lanes:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _wake(self) -> None:
-        """Start work at the end of this turn of the loop, when all that comes at once has been queued."""
+        """Starts work at the end of this iteration of the loop, after everything submitted together has been queued."""
         if not self._pumping:
             self._pumping = True
             asyncio.get_running_loop().call_soon(self._pump)
@@ -160,30 +161,30 @@ class Lanes:
 
     async def _run(self, urgency: Urgency, key: Hashable, work: Work) -> None:
         lane = self._lanes[urgency]
-        again: float | None = None
+        retry_after: float | None = None
         try:
-            again = await work()
+            retry_after = await work()
         except Exception:
-            log.exception("work was given up", urgency=urgency.name, key=str(key))
+            log.exception("work raised an exception and was dropped", urgency=urgency.name, key=str(key))
         finally:
             lane.running.discard(key)
             newer = lane.after.pop(key, None)
             if newer is not None:
                 lane.waiting[key] = newer
-            elif again is not None:
-                lane.delayed[key] = asyncio.get_running_loop().call_later(again, self._again, lane, key, work)
+            elif retry_after is not None:
+                lane.delayed[key] = asyncio.get_running_loop().call_later(retry_after, self._requeue, lane, key, work)
             self._changed.set()
             self._wake()
 
-    def _again(self, lane: _Lane, key: Hashable, work: Work) -> None:
+    def _requeue(self, lane: _Lane, key: Hashable, work: Work) -> None:
         lane.delayed.pop(key, None)
         lane.waiting[key] = work
         self._wake()
 
 
 def make_lanes(placements: int) -> Lanes:
-    """The lanes of a role, with so many bindings, and as many evictions, in flight. How many of them wait is bounded by
-    ``Writer.overloaded``, and of statuses by the number of objects; Events are dropped where they come too fast."""
+    """The lanes of a role. ``placements``: bindings, evictions and admissions in flight, each. ``Writer.overloaded``
+    bounds how many of them wait; the number of objects bounds the statuses; Events that arrive too fast are dropped."""
     return Lanes(
         {**dict.fromkeys(URGENT, placements), Urgency.STATUS: 16, Urgency.EVENT: 8},
         {**dict.fromkeys(URGENT, _LIMITLESS), Urgency.STATUS: 100_000, Urgency.EVENT: 20_000},

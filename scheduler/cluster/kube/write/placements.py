@@ -1,6 +1,6 @@
-"""Bindings and evictions, one by one: tried a number of times, then settled, or told to the cache as failed.
+"""Bindings and evictions of single Pods: each is tried a number of times, then reported to the cache as failed.
 
-A lost answer to a binding is settled by looking at the Pod, never guessed.
+When the answer to a binding is lost, the Pod is read to learn whether it is bound; the outcome is never guessed.
 """
 
 import time
@@ -32,20 +32,20 @@ from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.events import Recorder
+from scheduler.cluster.kube.write.preparation_run import Objects, PreparationError, PreparationRun
 from scheduler.cluster.kube.write.preparer import Preparer
 from scheduler.cluster.kube.write.signing_key import SharedKey
-from scheduler.cluster.kube.write.statuses import Statuses
-from scheduler.cluster.kube.write.underway import Objects, PreparationError, Underway
+from scheduler.cluster.kube.write.status_writer import StatusWriter
 from scheduler.cluster.words import assigned, evicted, why_not_prepared
 from scheduler.observability.metrics import Metrics
 
 ATTEMPTS = 8
-"""How often a binding or eviction that meets errors is tried before the cache gets its place back."""
+"""Attempts at a binding or eviction before it is given up and the cache releases the resources."""
 log = structlog.get_logger(__name__)
 
 
 class Cache(Objects, Protocol):
-    """What has assumed the decisions, and is told of what did not come about."""
+    """The cache that has assumed the decisions and takes back those that failed."""
 
     def bind_failed(self, bind: Bind) -> None: ...
 
@@ -53,14 +53,14 @@ class Cache(Objects, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What placements are carried out with."""
+class WriteContext:
+    """What a placement needs to write to the API server and to report its result."""
 
     client: ApiClient
     fence: Fence
     cache: Cache
     preparer: Preparer
-    statuses: Statuses
+    statuses: StatusWriter
     recorder: Recorder
     metrics: Metrics
     scheduler_name: str
@@ -68,18 +68,18 @@ class Means:
 
 
 class _Placement:
-    """What bindings and evictions have in common: they are tried a number of times, then settled."""
+    """What bindings and evictions share: the target Pod and the count of attempts."""
 
-    def __init__(self, means: Means, task: Task) -> None:
-        self.means = means
+    def __init__(self, context: WriteContext, task: Task) -> None:
+        self.context = context
         self.task = task
         self.path = object_path(POD, task.namespace, task.name)
         self.backoff = Backoff(0.1, 5.0)
         self.uncertain = False
-        """An earlier request may have come about although its answer was lost."""
+        """An earlier request may have taken effect although its answer was lost."""
 
-    def failed_for_now(self, error: ApiError | TransportError) -> float | None:
-        """Seconds until the next attempt, or None if enough were made."""
+    def retry_delay(self, error: ApiError | TransportError) -> float | None:
+        """Returns the seconds until the next attempt, or None when no attempt is left."""
         if isinstance(error, TransportError):
             self.uncertain = self.uncertain or error.sent
         else:
@@ -88,9 +88,9 @@ class _Placement:
             return None
         return self.backoff.next(error.retry_after if isinstance(error, ApiError) else None)
 
-    async def look(self) -> Pod | None:
-        """The Pod as it is, or None if it is gone (or another has its name). Raises as ``request`` does."""
-        client, fence = self.means.client, self.means.fence
+    async def fetch_pod(self) -> Pod | None:
+        """Reads the Pod; None if it is gone or another Pod has its name. Raises as ``request`` does."""
+        client, fence = self.context.client, self.context.fence
         try:
             body = await client.request("GET", self.path, priority=Priority.WRITE, fence=fence)
         except ApiError as error:
@@ -102,56 +102,57 @@ class _Placement:
 
 
 class Binding(_Placement):
-    """One Pod to one node, with its annotations, in one request."""
+    """Binds one Pod to one node and sets its annotations, in one request."""
 
-    def __init__(self, means: Means, bind: Bind, underway: Sequence[Underway] = ()) -> None:
-        """``underway``: preparations for this binding alone; of those, the ones left to the last are done first."""
-        super().__init__(means, bind.task)
+    def __init__(self, context: WriteContext, bind: Bind, runs: Sequence[PreparationRun] = ()) -> None:
+        """``runs``: preparations for this binding alone; those deferred to the binding are finished before it is
+        sent."""
+        super().__init__(context, bind.task)
         self.bind = bind
-        self.underway = underway
-        self.left = [one for one in underway if one.at_binding]
-        self.settling: ApiError | TransportError | None = None
-        """The error after which only a look at the Pod can tell what happened."""
+        self.runs = runs
+        self.remaining = [run for run in runs if run.at_binding]
+        self.unresolved: ApiError | TransportError | None = None
+        """The error that left the outcome unknown: the Pod has to be read."""
 
     async def __call__(self) -> float | None:
-        means, bind = self.means, self.bind
+        context, bind = self.context, self.bind
         try:
-            if self.settling is not None:
-                await self._settle(self.settling)
+            if self.unresolved is not None:
+                await self._resolve(self.unresolved)
                 return None
-            while self.left:
-                if (seconds := await self.left[0].advance()) is not None:
+            while self.remaining:
+                if (seconds := await self.remaining[0].advance()) is not None:
                     return seconds
-                del self.left[0]
+                del self.remaining[0]
             started = time.perf_counter()
-            path, body = f"{self.path}/binding", bodies.binding(bind, means.signing.key)
-            await means.client.request("POST", path, body=body, priority=Priority.WRITE, fence=means.fence)
-            means.metrics.answered(time.perf_counter() - started)
+            path, body = f"{self.path}/binding", bodies.binding(bind, context.signing.key)
+            await context.client.request("POST", path, body=body, priority=Priority.WRITE, fence=context.fence)
+            context.metrics.answered(time.perf_counter() - started)
             self._succeeded()
             return None
         except Fenced:
-            means.cache.bind_failed(bind)
+            context.cache.bind_failed(bind)
             return None
         except PreparationError as error:
-            means.preparer.take_back(self.underway, partial(not_prepared, means, (bind,), error))
+            context.preparer.undo_runs(self.runs, partial(not_prepared, context, (bind,), error))
             return None
         except (ApiError, TransportError) as error:
-            if self.settling is not None:  # the look failed: look again
+            if self.unresolved is not None:  # reading the Pod failed: read it again
                 return self.backoff.next()
             if isinstance(error, TransportError) or error.transient:
-                seconds = self.failed_for_now(error)
+                seconds = self.retry_delay(error)
                 if seconds is not None:
                     return seconds
             if self.uncertain:
-                self.settling = error
+                self.unresolved = error
                 self.backoff.reset()
                 return 0.0
             self._failed(error)
             return None
 
-    async def _settle(self, error: ApiError | TransportError) -> None:
-        """Find out whether an attempt without an answer came about."""
-        pod = await self.look()
+    async def _resolve(self, error: ApiError | TransportError) -> None:
+        """Reads the Pod to learn whether an attempt without an answer took effect."""
+        pod = await self.fetch_pod()
         if pod is not None and pod.spec.node_name == self.bind.node:
             there = pod.metadata.annotations or {}
             if all(there.get(key) == value for key, value in self.bind.annotations.items()):
@@ -160,87 +161,87 @@ class Binding(_Placement):
         self._failed(error)
 
     def _succeeded(self) -> None:
-        means, task = self.means, self.task
-        means.metrics.bound(time.time() - task.creation)
-        means.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, assigned(self.bind)))
+        context, task = self.context, self.task
+        context.metrics.bound(time.time() - task.creation)
+        context.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, assigned(self.bind)))
 
     def _failed(self, error: ApiError | TransportError) -> None:
-        means, task = self.means, self.task
-        means.preparer.take_back(self.underway, lambda: means.cache.bind_failed(self.bind))
-        means.metrics.schedule_attempts.labels("error").inc()
-        log.warning("a binding failed", pod=task.key, node=self.bind.node, error=str(error))
+        context, task = self.context, self.task
+        context.preparer.undo_runs(self.runs, lambda: context.cache.bind_failed(self.bind))
+        context.metrics.schedule_attempts.labels("error").inc()
+        log.warning("binding failed", pod=task.key, node=self.bind.node, error=str(error))
         if isinstance(error, ApiError) and error.status in (404, 409):
-            return  # the Pod is gone, going or bound by another: the watch tells, nobody needs to hear of it
+            return  # the Pod is gone, terminating or bound by another scheduler: the watch reports it
         text = f"failed to bind to node {self.bind.node}: {error}"
-        means.statuses.pod(PodUnschedulable(task, POD_REASON_SCHEDULER_ERROR, text))
-        means.recorder.post(EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
+        context.statuses.pod(PodUnschedulable(task, POD_REASON_SCHEDULER_ERROR, text))
+        context.recorder.post(EventPost(pod_ref(task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
 
 
 class Eviction(_Placement):
-    """Tell the Pod why, then delete it."""
+    """Writes the reason into the Pod's conditions, then deletes the Pod."""
 
-    def __init__(self, means: Means, eviction: Evict) -> None:
-        super().__init__(means, eviction.task)
+    def __init__(self, context: WriteContext, eviction: Evict) -> None:
+        super().__init__(context, eviction.task)
         self.eviction = eviction
-        self.told = False
+        self.conditions_written = False
 
     async def __call__(self) -> float | None:
-        means, eviction = self.means, self.eviction
+        context, eviction = self.context, self.eviction
         try:
-            if not self.told:
-                await self._tell()
-            await means.client.request(
-                "DELETE", self.path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=means.fence
+            if not self.conditions_written:
+                await self._write_conditions()
+            await context.client.request(
+                "DELETE", self.path, body=bodies.deletion(eviction), priority=Priority.WRITE, fence=context.fence
             )
         except Fenced:
-            means.cache.evict_failed(eviction)
+            context.cache.evict_failed(eviction)
             return None
         except (ApiError, TransportError) as error:
             if isinstance(error, TransportError) or error.transient:
-                seconds = self.failed_for_now(error)
+                seconds = self.retry_delay(error)
                 if seconds is not None:
                     return seconds
-            elif error.status in (404, 409):  # gone already, or another of the same name: the watch tells
+            elif error.status in (404, 409):  # gone already, or replaced by a namesake: the watch reports it
                 return None
-            log.warning("an eviction failed", pod=self.task.key, error=str(error))
-            means.cache.evict_failed(eviction)
+            log.warning("eviction failed", pod=self.task.key, error=str(error))
+            context.cache.evict_failed(eviction)
             return None
         log.info("evicted", pod=self.task.key, reason=eviction.reason)
-        means.recorder.post(EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, evicted(eviction.reason)))
+        context.recorder.post(EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, evicted(eviction.reason)))
         if self.task.job:
             namespace, _, name = self.task.job.partition("/")
             group = ObjectRef(SCHEDULING_API_VERSION, "PodGroup", namespace, name)
-            means.recorder.post(EventPost(group, EVENT_NORMAL, EVENT_EVICT, eviction.reason))
+            context.recorder.post(EventPost(group, EVENT_NORMAL, EVENT_EVICT, eviction.reason))
         return None
 
-    async def _tell(self) -> None:
-        """Write the conditions. They explain; the deletion does not wait for them to succeed."""
-        means = self.means
-        body = bodies.eviction_conditions(self.eviction, means.scheduler_name, time.time())
-        self.told = True
+    async def _write_conditions(self) -> None:
+        """Writes the conditions. They only explain, so the Pod is deleted even if this fails."""
+        context = self.context
+        body = bodies.eviction_conditions(self.eviction, context.scheduler_name, time.time())
+        self.conditions_written = True
         try:
-            await means.client.request(
+            await context.client.request(
                 "PATCH",
                 f"{self.path}/status",
                 body=body,
                 content_type=STRATEGIC_MERGE_PATCH,
                 priority=Priority.WRITE,
-                fence=means.fence,
+                fence=context.fence,
             )
         except (ApiError, TransportError) as error:
             log.info("the conditions of an evicted Pod could not be written", pod=self.task.key, error=str(error))
 
 
-def not_prepared(means: Means, binds: Sequence[Bind], error: PreparationError | Fenced) -> None:
-    """Bindings that belong together will not be made: each Pod is told why, the one at fault in an Event too."""
+def not_prepared(context: WriteContext, binds: Sequence[Bind], error: PreparationError | Fenced) -> None:
+    """Gives up bindings that belong together. Each Pod gets the reason as a condition, the failed one also an Event."""
     for bind in binds:
-        means.cache.bind_failed(bind)
+        context.cache.bind_failed(bind)
     if isinstance(error, Fenced) or error.gone:
         return
-    log.warning("not bound for want of what they need", pod=error.bind.task.key, pods=len(binds), error=str(error))
+    log.warning("preparation failed: not bound", pod=error.bind.task.key, pods=len(binds), error=str(error))
     for bind in binds:
-        means.metrics.schedule_attempts.labels("error").inc()
+        context.metrics.schedule_attempts.labels("error").inc()
         text = why_not_prepared(bind, error.bind, str(error))
-        means.statuses.pod(PodUnschedulable(bind.task, POD_REASON_SCHEDULER_ERROR, text))
+        context.statuses.pod(PodUnschedulable(bind.task, POD_REASON_SCHEDULER_ERROR, text))
         if bind is error.bind:
-            means.recorder.post(EventPost(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))
+            context.recorder.post(EventPost(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))

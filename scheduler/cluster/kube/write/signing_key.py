@@ -1,8 +1,8 @@
-"""The key by which the scheduler signs what it decided, in a Secret that its replicas share.
+"""The key with which the scheduler signs its decisions, kept in a Secret that its replicas share.
 
-The chart creates the Secret without data. The first replica that reads it writes a key into it, and the first that
-leads writes since when the key is in use. Without access to the Secret a key of this process is used:
-nothing that it signs can be verified after a restart, so what annotations say is believed then.
+The chart creates the Secret without data. The first replica that reads it writes a key into it, and the first leader
+writes the time from which the key is in use. Without access to the Secret the process uses a key of its own: nothing
+that it signs can be verified after a restart, so the annotations are then believed as they are.
 """
 
 import asyncio
@@ -44,7 +44,8 @@ class _Secret(Wire):
 
 
 class SharedKey:
-    """``load``, then ``begin`` once this process leads. ``key`` is of this process alone until it was loaded."""
+    """Call ``load``, then ``begin`` once this process leads. Until the key is loaded, ``key`` belongs to this
+    process."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
         """``name``: of the Secret; "": there is none."""
@@ -54,12 +55,12 @@ class SharedKey:
         self._path = object_path(SECRET, namespace, name) if name else ""
 
     async def load(self) -> None:
-        """Read the key, or make it where the Secret is empty. Tries until the API server has answered."""
+        """Reads the key, or creates it where the Secret is empty. Retries until the API server answers."""
         await self._try(None)
 
     async def begin(self, fence: Fence) -> None:
-        """As the leader: from now on every binding is signed. Tries until that is written or this process leads no
-        longer."""
+        """Records, as the leader, that every binding is signed from now on. Retries until that is written or this
+        process no longer leads."""
         await self._try(fence)
 
     async def _try(self, fence: Fence | None) -> None:
@@ -76,16 +77,16 @@ class SharedKey:
                 why = str(error)
             except ApiError as error:
                 if error.status in (403, 404):
-                    self._alone(str(error))
+                    self._use_own_key(str(error))
                     return
                 why = str(error)
             except (ValueError, msgspec.MsgspecError) as error:
-                self._alone(str(error))
+                self._use_own_key(str(error))
                 return
             log.warning("the signing key could not be read or written", secret=self._name, why=why)
             await asyncio.sleep(backoff.next())
 
-    def _alone(self, why: str) -> None:
+    def _use_own_key(self, why: str) -> None:
         log.warning(
             "no shared signing key: this process signs with a key of its own, so after a restart, or in another "
             "replica, annotations of Pods are believed as they are and users' changes of them are not noticed",
@@ -95,7 +96,8 @@ class SharedKey:
         self._path = ""
 
     async def _step(self, fence: Fence | None) -> bool:
-        """Read the Secret and write what lacks; False: another was faster. Raises ValueError, and as ``request``."""
+        """Reads the Secret and writes what is missing. Returns False if another replica was faster. Raises ValueError,
+        and as ``request`` does."""
         body = await self._client.request("GET", self._path, priority=Priority.CONTROL, fence=fence)
         secret = msgspec.json.decode(body, type=_Secret)
         data = secret.data or {}

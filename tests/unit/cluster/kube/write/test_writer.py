@@ -29,7 +29,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.signing import SigningKey
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, clock
-from scheduler.cluster.kube.write import statuses
+from scheduler.cluster.kube.write import status_writer
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.signing_key import SharedKey
@@ -527,7 +527,7 @@ def test_a_status_that_is_refused_is_counted_by_kind() -> None:
 
 
 def test_a_status_that_is_refused_is_tried_again_until_the_refusal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statuses, "REFUSED_FIRST", 0.05)
+    monkeypatch.setattr(status_writer, "REFUSED_FIRST", 0.05)
 
     async def scenario(world: World) -> None:
         refusals = {"Pod": 403, "Queue": 403, "PodGroup": 400}  # of the authorizer, and of a webhook

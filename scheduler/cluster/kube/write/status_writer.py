@@ -1,8 +1,8 @@
-"""Statuses that sessions decide, and the scheduling gate of a Pod that is let in: patches that are tried for as long as
-no newer one on the same object comes, because sessions take them for written.
+"""Writes the statuses that sessions decide, and removes the scheduling gate of admitted Pods.
 
-A refusal is retried too, after longer pauses: rights are repaired, and a webhook that refuses is removed.
-Only a patch whose object is gone, or is another one by now, is given up.
+Sessions assume that these patches are written, so each is retried until it succeeds or a newer patch of the object
+replaces it. A refused patch is retried too, after longer pauses: missing rights are granted later, and a webhook that
+refuses is removed. Only a patch whose object is gone or was replaced is given up.
 """
 
 import time
@@ -37,15 +37,15 @@ log = structlog.get_logger(__name__)
 
 
 class _Attempts:
-    """At one patch: the pauses between them."""
+    """The pauses between the attempts at one patch."""
 
     def __init__(self) -> None:
         self.failed = Backoff()
         self.refused = Backoff(REFUSED_FIRST, REFUSED_LONGEST)
 
 
-class Statuses:
-    """For one event loop; everything is queued and returns at once."""
+class StatusWriter:
+    """For one event loop; every method queues its write and returns at once."""
 
     def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, signing: SharedKey) -> None:
         self._client = client
@@ -55,24 +55,24 @@ class Statuses:
         self._signing = signing
 
     def ungate(self, ungate: Ungate) -> None:
-        """Take the gate off a Pod."""
+        """Removes the scheduling gate of a Pod."""
         path = object_path(POD, ungate.task.namespace, ungate.task.name)
         work = self._patch(POD, path, bodies.ungating(ungate), STRATEGIC_MERGE_PATCH, Priority.WRITE)
         self._lanes.submit(Urgency.ADMISSION, ("ungate", ungate.task.uid), work)
 
     def pod(self, update: PodUnschedulable) -> None:
-        """A Pod's PodScheduled condition."""
+        """Writes a Pod's PodScheduled condition."""
         transition = None if update.task.message else time.time()
         path = f"{object_path(POD, update.task.namespace, update.task.name)}/status"
         body = bodies.pod_unschedulable(update, transition)
         self._submit(_pod_key(update.task), self._patch(POD, path, body, STRATEGIC_MERGE_PATCH))
 
     def drop_pod(self, task: Task) -> None:
-        """Why a Pod waited need not be written any more."""
+        """Drops the queued condition of a Pod that waits no longer."""
         self._lanes.drop(Urgency.STATUS, _pod_key(task))
 
     def group(self, update: PodGroupStatusUpdate) -> None:
-        """A PodGroup's status; what admits it is urgent."""
+        """Writes a PodGroup's status; an admission is urgent."""
         key = self._signing.key
         path = object_path(POD_GROUP, update.namespace, update.name)
         body = bodies.pod_group_status(update, key if key.shared else None)
@@ -84,7 +84,7 @@ class Statuses:
             self._submit(about, self._patch(POD_GROUP, path, body, MERGE_PATCH))
 
     def queue(self, update: QueueAllocated) -> None:
-        """What is allocated of a Queue."""
+        """Writes the allocated amounts of a Queue."""
         path = f"{object_path(QUEUE, '', update.name)}/status"
         first = self._patch(QUEUE, path, bodies.queue_first_allocated(update), MERGE_PATCH)
         attempts = _Attempts()
@@ -95,9 +95,9 @@ class Statuses:
             except ApiError as error:
                 if error.status == 422:  # there is no status to patch
                     return await first()
-                return self._again(QUEUE, path, error, attempts)
+                return self._retry_delay(QUEUE, path, error, attempts)
             except TransportError as error:
-                return self._again(QUEUE, path, error, attempts)
+                return self._retry_delay(QUEUE, path, error, attempts)
             except Fenced:
                 pass
             return None
@@ -117,7 +117,7 @@ class Statuses:
             try:
                 await self._send(path, body, content_type, priority)
             except (ApiError, TransportError) as error:
-                return self._again(kind, path, error, attempts)
+                return self._retry_delay(kind, path, error, attempts)
             except Fenced:
                 pass
             return None
@@ -129,8 +129,10 @@ class Statuses:
             "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
         )
 
-    def _again(self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts) -> float | None:
-        """Seconds until it is tried again; None if the object is gone or is another one."""
+    def _retry_delay(
+        self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts
+    ) -> float | None:
+        """Returns the seconds until the next attempt; None if the object is gone or was replaced."""
         if isinstance(error, TransportError):
             return attempts.failed.next()
         if error.transient:
@@ -139,7 +141,7 @@ class Statuses:
             return None
         self._metrics.status_failures.labels(kind.name).inc()
         if not attempts.refused.failures:
-            log.error("a status is refused; it will be tried again", path=path, error=str(error))
+            log.error("status write refused; it will be retried", path=path, error=str(error))
         return attempts.refused.next(error.retry_after)
 
 

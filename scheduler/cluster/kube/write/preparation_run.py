@@ -1,7 +1,7 @@
-"""One preparation on its way: asked, written, waited for, and taken back if need be.
+"""The run of one preparation: it computes the next step, writes, waits, and undoes its writes when the binding fails.
 
-The object in hand comes from the cache, or from the server where the cache is known to be behind; what the server
-answers, the cache is told before the watch is.
+The current object comes from the cache, or from the server where the cache is known to be stale. The cache receives
+each answer of the server before the watch does.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.cluster.kube.write import bodies
 
 ATTEMPTS = 8
-"""How often in a row a request may fail before the preparation does; conflicts do not count."""
+"""Failed requests in a row after which the preparation fails; conflicts do not count."""
 UNDOING = 30.0
-"""Seconds for taking one write back."""
+"""Seconds for undoing one write."""
 log = structlog.get_logger(__name__)
 
 
@@ -36,11 +36,11 @@ class PreparationError(Exception):
         super().__init__(message)
         self.bind = bind
         self.gone = gone
-        """The Pod is not there any more, or not to be bound as was decided: nobody needs to be told."""
+        """The Pod is gone, or is no longer to be bound as decided: nothing is reported."""
 
 
 class Objects(Protocol):
-    """What is known of the cluster without asking it."""
+    """The cached objects of the cluster."""
 
     def keeps(self, kind: Kind) -> bool: ...
 
@@ -51,8 +51,8 @@ class Objects(Protocol):
     def awaits(self, bind: Bind) -> bool: ...
 
 
-class Hands(Protocol):
-    """Who sends requests for preparations."""
+class PreparationClient(Protocol):
+    """Sends requests for preparations."""
 
     objects: Objects
 
@@ -61,35 +61,36 @@ class Hands(Protocol):
         ...
 
 
-class Underway:
-    """One preparation on its way, for a binding or for several that share it, with those that follow from it."""
+class PreparationRun:
+    """Runs one preparation, for a binding or for several that share it, and those that follow from it."""
 
-    def __init__(self, hands: Hands, preparation: Preparation, bind: Bind) -> None:
+    def __init__(self, client: PreparationClient, preparation: Preparation, bind: Bind) -> None:
         self.bind = bind
         self.at_binding = preparation.at_binding
-        self._hands = hands
+        self._client = client
         self._preparation = preparation
         self._deadline: float | None = None
         self._sent: dict[int, Preparation] = {}
-        """Those of which a write may have come about, by identity."""
+        """Preparations whose write may have taken effect, by identity."""
         self._accepted = False
-        """A write of the present one has come about."""
-        self._stale = not hands.objects.keeps(preparation.kind)
-        """What the cache holds will not do."""
+        """A write of the current preparation has succeeded."""
+        self._stale = not client.objects.keeps(preparation.kind)
+        """The cached object is out of date, or the cache does not keep its kind."""
         self._pause = Backoff(0.05, 1.0)
         self._failures = 0
 
     async def advance(self) -> float | None:
-        """Do what can be done now: the seconds after which to go on, or None when everything is as it must be.
+        """Does what is possible now. Returns the seconds to wait before the next call, or None when everything is
+        prepared.
 
         Raises PreparationError, and Fenced if this process is no longer the leader.
         """
         if self._deadline is None:
             self._deadline = time.monotonic() + self._preparation.timeout
         try:
-            found = await self._look()
+            found = await self._fetch()
             while True:
-                step = self._ask(found)
+                step = self._next_step(found)
                 if step is None:
                     return None
                 if isinstance(step, Fails):
@@ -99,7 +100,7 @@ class Underway:
                     return self._pause.next()
                 if isinstance(step, Preparation):
                     self._go_on_with(step)
-                    found = await self._look()
+                    found = await self._fetch()
                 elif found is None:
                     raise PreparationError(self.bind, f"{self._preparation} is gone")
                 else:
@@ -113,7 +114,7 @@ class Underway:
             raise PreparationError(self.bind, f"{self._preparation} cannot be read: {error}") from None
 
     async def undo(self) -> None:
-        """Take back what was written, as far as that is possible. Raises nothing."""
+        """Undoes the writes as far as possible. Raises nothing."""
         for preparation in reversed(list(self._sent.values())):
             self._go_on_with(preparation)
             self._deadline = time.monotonic() + UNDOING
@@ -122,10 +123,11 @@ class Underway:
         self._sent.clear()
 
     async def _undo(self) -> float | None:
-        """Try to undo the present one: the seconds after which to try again, or None when that is over."""
+        """Tries to undo the current preparation. Returns the seconds to wait before the next attempt, or None when
+        done."""
         preparation = self._preparation
         try:
-            found = await self._look()
+            found = await self._fetch()
             patch = None if found is None else preparation.undo(found, time.time())
             if patch is not None and found is not None:
                 await self._write(patch, found)
@@ -133,33 +135,33 @@ class Underway:
             try:
                 return self._again(error)
             except PreparationError:
-                log.warning("a write could not be taken back", object=str(preparation), error=str(error))
+                log.warning("write could not be undone", object=str(preparation), error=str(error))
         except (Fenced, *UNREADABLE) as error:
-            log.warning("a write was not taken back", object=str(preparation), error=str(error))
+            log.warning("write was not undone", object=str(preparation), error=str(error))
         return None
 
-    def _ask(self, found: KubeObject | None) -> Step:
-        """Raises PreparationError, whatever goes wrong: a binding must not hang."""
+    def _next_step(self, found: KubeObject | None) -> Step:
+        """Computes the next step. Raises PreparationError for any exception: a binding must not hang."""
         preparation = self._preparation
         ask = preparation.follow_up if self._accepted else preparation.step
         try:
             return ask(found, time.time())
         except Exception as error:
-            log.exception("a preparation failed", object=str(preparation))
+            log.exception("preparation raised an exception", object=str(preparation))
             raise PreparationError(self.bind, f"{preparation}: {type(error).__name__}: {error}") from error
 
     def _go_on_with(self, preparation: Preparation) -> None:
         self._preparation = preparation
         self._accepted = False
         self._failures = 0
-        self._stale = not self._hands.objects.keeps(preparation.kind)
+        self._stale = not self._client.objects.keeps(preparation.kind)
 
     def _check_time(self, what: str) -> None:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise PreparationError(self.bind, f"timed out after {self._preparation.timeout:g} s waiting for {what}")
 
     def _again(self, error: ApiError | TransportError) -> float:
-        """Seconds until the next attempt, after an error. Raises PreparationError."""
+        """Returns the seconds until the next attempt, after an error. Raises PreparationError."""
         conflict = isinstance(error, ApiError) and error.status in (404, 409)
         passing = isinstance(error, TransportError) or error.transient
         self._failures += not conflict
@@ -169,34 +171,34 @@ class Underway:
         self._check_time(f"{self._preparation} to be written, last answered {error}")
         return self._pause.next(error.retry_after if isinstance(error, ApiError) else None)
 
-    async def _look(self) -> KubeObject | None:
-        """The object as it is; from the cache, unless that is known to be behind or does not keep its kind."""
-        hands, preparation = self._hands, self._preparation
+    async def _fetch(self) -> KubeObject | None:
+        """The current object, from the cache unless that is stale or does not keep the kind."""
+        client, preparation = self._client, self._preparation
         if not self._stale:
-            return hands.objects.find(preparation.kind, preparation.namespace, preparation.name)
+            return client.objects.find(preparation.kind, preparation.namespace, preparation.name)
         try:
-            body = await hands.request("GET", self._path)
+            body = await client.request("GET", self._path)
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
-        self._stale = not hands.objects.keeps(preparation.kind)
+        self._stale = not client.objects.keeps(preparation.kind)
         return self._received(body)
 
     async def _write(self, patch: Patch, found: KubeObject) -> KubeObject:
         self._sent[id(self._preparation)] = self._preparation
         path = f"{self._path}/{patch.subresource}" if patch.subresource else self._path
         content_type = STRATEGIC_MERGE_PATCH if patch.strategic else MERGE_PATCH
-        body = await self._hands.request("PATCH", path, bodies.exactly(patch, found), content_type)
+        body = await self._client.request("PATCH", path, bodies.exactly(patch, found), content_type)
         self._failures = 0
         return self._received(body)
 
     def _received(self, body: bytes) -> KubeObject:
-        """The object of an answer; the cache is told of it."""
+        """Decodes an answer and passes the object to the cache."""
         kind = self._preparation.kind
         assert kind.struct is not None
         found = msgspec.json.decode(body, type=kind.struct)
-        self._hands.objects.confirm(kind, found)
+        self._client.objects.confirm(kind, found)
         return found
 
     @property
