@@ -37,7 +37,7 @@ class Patch:
     owner: str = ""
     """UID of what must control the object; any other of that name is left alone."""
     subresource: Literal["", "status"] = ""
-    relaxed: bool = False
+    deferrable: bool = False
     """It only informs: whatever else is to be written goes first, and the plan goes on without it."""
 
 
@@ -78,9 +78,9 @@ class Plan:
     """Why nothing can be done now (a queue that is not there ...): look again with growing pauses."""
 
     @property
-    def relaxed(self) -> bool:
+    def deferrable(self) -> bool:
         """Whether it has an effect that only informs."""
-        return any(isinstance(effect, Patch) and effect.relaxed for stage in self.stages for effect in stage)
+        return any(isinstance(effect, Patch) and effect.deferrable for stage in self.stages for effect in stage)
 
     def then(self, *effects: Effect) -> "Plan":
         """Append a stage, unless it is empty."""

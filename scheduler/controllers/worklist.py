@@ -19,8 +19,8 @@ from scheduler.controllers.store import Key
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 60.0
 """Seconds between two looks at an object about which something keeps failing."""
-UNHURRIED_PAUSE = 5.0
-LONGEST_UNHURRIED_PAUSE = 300.0
+DEFERRABLE_PAUSE = 5.0
+LONGEST_DEFERRABLE_PAUSE = 300.0
 """Seconds until another look at an object about which something that only informs could not be written: the first time,
 and at most."""
 
@@ -50,7 +50,7 @@ class Worklist:
         """A heap; entries that ``_due`` does not confirm are void."""
         self._numbers = count()
         self._failures: dict[Item, int] = {}
-        self._unwritten: dict[Item, int] = {}
+        self._failed_deferrable: dict[Item, int] = {}
         """How often in a row something that only informs could not be written."""
 
     def fork(self, copied: Callable[[Controller], Controller]) -> "Worklist":
@@ -66,7 +66,7 @@ class Worklist:
         other._timers = [(due, number, moved(item)) for due, number, item in self._timers]
         other._numbers = count(next(self._numbers))
         other._failures = {moved(item): number for item, number in self._failures.items()}
-        other._unwritten = {moved(item): number for item, number in self._unwritten.items()}
+        other._failed_deferrable = {moved(item): number for item, number in self._failed_deferrable.items()}
         return other
 
     def __len__(self) -> int:
@@ -114,8 +114,8 @@ class Worklist:
             self._pause(item, now)
         else:
             self._failures.pop(item, None)
-        if item in self._unwritten and not plan.relaxed:
-            del self._unwritten[item]
+        if item in self._failed_deferrable and not plan.deferrable:
+            del self._failed_deferrable[item]
         if plan.after is not None:
             self._later(item, now + plan.after)
         self._release(item)
@@ -131,9 +131,9 @@ class Worklist:
     def retry(self, item: Item, effect: Effect, error: str, now: float) -> None:
         """An effect that its plan did not wait for failed. The object may be looked at meanwhile."""
         item.controller.failed(item.key, effect, error, now)
-        failures = self._unwritten.get(item, 0)
-        self._unwritten[item] = failures + 1
-        self._later(item, now + min(LONGEST_UNHURRIED_PAUSE, UNHURRIED_PAUSE * 2.0 ** min(failures, 16)))
+        failures = self._failed_deferrable.get(item, 0)
+        self._failed_deferrable[item] = failures + 1
+        self._later(item, now + min(LONGEST_DEFERRABLE_PAUSE, DEFERRABLE_PAUSE * 2.0 ** min(failures, 16)))
 
     def _release(self, item: Item) -> None:
         self._busy.discard(item)

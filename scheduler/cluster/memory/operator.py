@@ -11,7 +11,7 @@ from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
-MOST_LOOKS = 1_000_000
+MOST_RECONCILIATIONS = 1_000_000
 """After so many looks without an end two controllers are at odds with each other, which is a defect."""
 
 
@@ -34,7 +34,7 @@ class MemoryOperator:
     def run(self) -> bool:
         """Look at all there is to look at now; whether anything was written."""
         written = False
-        for _ in range(MOST_LOOKS):
+        for _ in range(MOST_RECONCILIATIONS):
             item = self._worklist.take(self._cluster.now)
             if item is None:
                 return written
@@ -47,7 +47,7 @@ class MemoryOperator:
                 written |= any(not isinstance(effect, Post) for effect in stage)
             else:
                 self._worklist.finish(item, plan, self._cluster.now)
-        raise RuntimeError(f"the controllers do not come to rest: {MOST_LOOKS} looks at one moment")
+        raise RuntimeError(f"the controllers do not come to rest: {MOST_RECONCILIATIONS} looks at one moment")
 
     def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
         """The effect and why it failed, or None."""

@@ -89,7 +89,7 @@ class HyperNodeController:
         if obj is None or members is None or obj.status.node_count == members.count:
             return Plan()
         body = {"status": {"nodeCount": members.count}}
-        return Plan().then(Patch(HYPER_NODE, "", name, body, obj.metadata.uid, subresource="status", relaxed=True))
+        return Plan().then(Patch(HYPER_NODE, "", name, body, obj.metadata.uid, subresource="status", deferrable=True))
 
     def _discover(self) -> Plan:
         plan = Plan().then(*self._complaints())

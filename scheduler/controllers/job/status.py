@@ -98,5 +98,5 @@ def patch(job: batch.Job, status: batch.JobStatus) -> Patch:
         body,
         job.metadata.uid,
         subresource="status",
-        relaxed=_is_new(job.status, status) or not _decisive(job.status, status),
+        deferrable=_is_new(job.status, status) or not _decisive(job.status, status),
     )

@@ -5,7 +5,7 @@ from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
 from scheduler.controllers.effects import Delete, Effect, Patch, Plan
 from scheduler.controllers.store import Key
-from scheduler.controllers.worklist import LONGEST_PAUSE, UNHURRIED_PAUSE, Item, Worklist
+from scheduler.controllers.worklist import DEFERRABLE_PAUSE, LONGEST_PAUSE, Item, Worklist
 
 
 class Recording:
@@ -98,12 +98,12 @@ def test_what_no_plan_waited_for_is_tried_again_after_a_pause_though_the_plan_ha
 
     assert controller.failures == ["no"]
     assert worklist.take(1.0) is None
-    assert worklist.take(1.0 + UNHURRIED_PAUSE) == item
+    assert worklist.take(1.0 + DEFERRABLE_PAUSE) == item
 
 
 def test_what_informs_and_stays_refused_is_tried_again_after_growing_pauses_until_there_is_nothing_to_write():
     worklist, _ = worklist_with("q")
-    patch = Patch(QUEUE, "", "q", {}, subresource="status", relaxed=True)
+    patch = Patch(QUEUE, "", "q", {}, subresource="status", deferrable=True)
     now, pauses = 0.0, []
     for _ in range(9):
         item = worklist.take(now)
@@ -121,7 +121,7 @@ def test_what_informs_and_stays_refused_is_tried_again_after_growing_pauses_unti
     worklist.finish(item, Plan(), now)
     worklist.retry(item, patch, "403", now)
 
-    assert worklist.next_due() == now + UNHURRIED_PAUSE
+    assert worklist.next_due() == now + DEFERRABLE_PAUSE
 
 
 def test_a_plan_can_ask_for_another_look_later():

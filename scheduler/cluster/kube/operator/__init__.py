@@ -1,1 +1,1 @@
-"""The controllers on a real cluster: watches in, effects out."""
+"""The operator role: runs the controllers on a real cluster."""

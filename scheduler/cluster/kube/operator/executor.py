@@ -1,7 +1,7 @@
 """Carries out the effects that controllers plan, on the API server.
 
-What the server answers is handed back, so that the store knows the outcome before the watch tells of it. What counts as
-done, and what as failed, is part of each effect.
+The answers of the server go into the store before the watch reports them. Each effect defines what counts as done and
+what as failed.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from scheduler.controllers.store import controller_of
 _encode = msgspec.json.Encoder().encode
 _ALREADY_EXISTS = "AlreadyExists"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Whoever only asks who owns a Secret is not to be told what is in it."""
+"""Requests metadata only: to check the owner of a Secret, its content is not needed."""
 
 
-class Outcome(Protocol):
-    """Who is told what came of a write."""
+class WriteResults(Protocol):
+    """Receives the results of writes."""
 
     def written(self, kind: Kind, obj: KubeObject) -> None: ...
 
@@ -45,7 +45,7 @@ class _Kinded(msgspec.Struct):
 
 
 class _Described(KubeObject):
-    """What a server says of an object, which is no answer without metadata."""
+    """An object in an answer; an answer without metadata is invalid."""
 
     metadata: ObjectMeta
 
@@ -53,11 +53,11 @@ class _Described(KubeObject):
 class Executor:
     """For one event loop."""
 
-    def __init__(self, client: ApiClient, fence: Fence, poster: Poster, outcome: Outcome) -> None:
+    def __init__(self, client: ApiClient, fence: Fence, poster: Poster, results: WriteResults) -> None:
         self._client = client
         self._fence = fence
         self._poster = poster
-        self._outcome = outcome
+        self._results = results
         self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
 
     async def carry_out(self, effect: Effect) -> None:
@@ -79,19 +79,19 @@ class Executor:
             body = await self._call("POST", path, _encode(effect.manifest))
         except ApiError as error:
             if error.status == 409 and error.reason == _ALREADY_EXISTS:
-                await self._require_lasting(effect)
+                await self._require_ours(effect)
                 return
             raise
-        self._read(effect.kind, body, self._outcome.written)
+        self._read(effect.kind, body, self._results.written)
 
-    async def _require_lasting(self, effect: Create) -> None:
-        """Raises ApiError if what is there in place of an object that is to be owned will go without it."""
+    async def _require_ours(self, effect: Create) -> None:
+        """Raises ApiError if the existing object is being deleted or belongs to another owner than the effect names."""
         if not effect.owner:
             return
         meta = effect.manifest["metadata"]
-        there = await self._metadata(object_path(effect.kind, meta["namespace"], meta["name"]))
-        controller = controller_of(there)
-        if there.metadata.deletion_timestamp is not None:
+        found = await self._metadata(object_path(effect.kind, meta["namespace"], meta["name"]))
+        controller = controller_of(found)
+        if found.metadata.deletion_timestamp is not None:
             problem = "is being deleted"
         elif controller is not None and controller.uid != effect.owner:
             problem = f"belongs to {controller.kind} {controller.name} ({controller.uid})"
@@ -116,7 +116,7 @@ class Executor:
             if error.status == 404 or (error.status in (409, 422) and uid and "uid" in error.message.lower()):
                 return
             raise
-        self._read(effect.kind, answer, self._outcome.written)
+        self._read(effect.kind, answer, self._results.written)
 
     async def _delete(self, effect: Delete) -> None:
         options: dict[str, Any] = {
@@ -136,21 +136,21 @@ class Executor:
             answer = await self._call("DELETE", path, _encode(options))
         except ApiError as error:
             if error.status == 404:
-                self._outcome.removed(effect.kind, effect.namespace, effect.name, uid)
+                self._results.removed(effect.kind, effect.namespace, effect.name, uid)
                 return
             if error.status == 409 and uid:
                 return
             raise
         if msgspec.json.decode(answer, type=_Kinded).kind == "Status":
-            self._outcome.removed(effect.kind, effect.namespace, effect.name, uid)
+            self._results.removed(effect.kind, effect.namespace, effect.name, uid)
         else:
-            self._read(effect.kind, answer, self._outcome.terminating)
+            self._read(effect.kind, answer, self._results.terminating)
 
     async def _uid_if_owned(self, path: str, owner: str) -> str:
-        """The uid of an object, or "" if it is controlled by nobody or by somebody else."""
-        there = await self._metadata(path)
-        controller = controller_of(there)
-        return there.metadata.uid if controller is not None and controller.uid == owner else ""
+        """The uid of an object, or "" if it has no controller or another one."""
+        found = await self._metadata(path)
+        controller = controller_of(found)
+        return found.metadata.uid if controller is not None and controller.uid == owner else ""
 
     async def _metadata(self, path: str) -> KubeObject:
         body = await self._client.request("GET", path, accept=_METADATA, priority=Priority.WRITE, fence=self._fence)
@@ -161,8 +161,8 @@ class Executor:
             method, path, body=body, content_type=content_type, priority=Priority.WRITE, fence=self._fence
         )
 
-    def _read(self, kind: Kind, body: bytes, take: Callable[[Kind, KubeObject], None]) -> None:
-        """Hand an answer back; one that cannot be read is left to the watch, which knows how to complain."""
+    def _read(self, kind: Kind, body: bytes, apply: Callable[[Kind, KubeObject], None]) -> None:
+        """Passes an answer on; one that cannot be decoded is left to the watch, which reports it."""
         if kind.struct is None:
             return
         decoder = self._decoders.get(kind)
@@ -172,4 +172,4 @@ class Executor:
             obj: KubeObject = decoder.decode(body)
         except UNREADABLE:
             return
-        take(kind, obj)
+        apply(kind, obj)

@@ -1,10 +1,10 @@
-"""The objects that people write by hand (Queues, Commands, CronJobs, JobFlows, JobTemplates), watched by kopf.
+"""Watches, with kopf, the objects that people write by hand (Queues, Commands, CronJobs, JobFlows, JobTemplates).
 
-kopf costs about half a millisecond per event, which these never notice; Pods, PodGroups and vcjobs, which change by the
-ten thousand, come through ``informer`` at a thirtieth of that. Only event handlers are used: kopf keeps nothing on the
-objects. It does not say when its first lists are complete, so this module lists once for itself, and again from time to
-time, which also takes out what was deleted in between. And as it takes every task of its event loop and every signal
-for its own when it ends, it has a thread and a loop to itself.
+kopf costs about half a millisecond per event, which does not matter for these; Pods, PodGroups and vcjobs change by the
+ten thousand, and ``informer`` handles them at a thirtieth of that. Only event handlers are used, so kopf stores nothing
+on the objects. It does not report when its first lists are complete, so this module lists the objects itself, and again
+periodically, which also removes objects whose deletion was missed. kopf cancels every task of its event loop and takes
+over signals when it ends, so it runs on a thread and a loop of its own.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Handlers:
     def __init__(
         self, kinds: Sequence[Kind], client: ApiClient, credentials: Credentials, intake: Intake, report: Report
     ) -> None:
-        """``report`` is told of objects that could not be read."""
+        """``report`` is called with objects that could not be decoded."""
         self.synced = asyncio.Event()
         self._kinds = kinds
         self._client = client
@@ -60,7 +60,7 @@ class Handlers:
         self._intake = intake
         self._report = report
         self._keys: dict[Kind, set[tuple[str, str]]] = {kind: set() for kind in kinds}
-        self._told: dict[tuple[Kind, str, str], str] = {}
+        self._reported: dict[tuple[Kind, str, str], str] = {}
 
     async def run(self) -> None:
         loop, stop = asyncio.get_running_loop(), threading.Event()
@@ -73,7 +73,7 @@ class Handlers:
             await asyncio.to_thread(thread.join, JOIN)
 
     def _run_kopf(self, loop: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
-        """Serve until stopped; if kopf should ever end before, start it again."""
+        """Runs kopf until stopped; restarts it if it ends before."""
         backoff = Backoff(1.0, 60.0)
         while True:
             try:
@@ -90,7 +90,7 @@ class Handlers:
                 why = f"{type(error).__name__}: {error}"
             if stop.is_set():
                 return
-            log.warning("starting kopf again", why=why)
+            log.warning("restarting kopf", why=why)
             stop.wait(backoff.next())
 
     def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
@@ -108,13 +108,13 @@ class Handlers:
         version = kind.api_version.rpartition("/")[2]
 
         @kopf.on.event(kind.group, version, kind.plural, registry=registry, id=f"{kind}/event")
-        async def happened(event: Any, **_: Any) -> None:
+        async def on_event(event: Any, **_: Any) -> None:
             raw = dict(event["object"])
             with contextlib.suppress(RuntimeError):  # the other loop is closed: the program ends
                 if event["type"] == "DELETED":
-                    loop.call_soon_threadsafe(self._gone, kind, _key(raw))
+                    loop.call_soon_threadsafe(self._delete, kind, _key(raw))
                 else:
-                    loop.call_soon_threadsafe(self._take, kind, raw)
+                    loop.call_soon_threadsafe(self._upsert, kind, raw)
 
     def _connection(self) -> kopf.ConnectionInfo:
         files = self._credentials.files()
@@ -130,7 +130,7 @@ class Handlers:
 
     # --- lists --------------------------------------------------------------------------------------------------------
     async def _resync(self) -> None:
-        """List everything now, soon, and then every ten minutes."""
+        """Lists everything now, again soon, and then every ten minutes."""
         for kind in self._kinds:
             await self._list(kind)
         self.synced.set()
@@ -155,42 +155,42 @@ class Handlers:
                 await asyncio.sleep(backoff.next())
                 continue
             for raw in items:
-                self._take(kind, raw)
+                self._upsert(kind, raw)
             for key in known - {_key(raw) for raw in items}:
-                self._gone(kind, key)
+                self._delete(kind, key)
             return
 
     # --- in -----------------------------------------------------------------------------------------------------------
-    def _take(self, kind: Kind, raw: dict[str, Any]) -> None:
+    def _upsert(self, kind: Kind, raw: dict[str, Any]) -> None:
         key = _key(raw)
         self._keys[kind].add(key)
         try:
             obj: KubeObject = msgspec.convert(raw, kind.struct)
         except UNREADABLE as error:
             field, problem = fault_of(error)
-            self._tell(kind, key, raw, field or "object", problem)
+            self._report_once(kind, key, raw, field or "object", problem)
             return
         try:
             self._intake.written(kind, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
-            log.exception("an object could not be taken in", kind=str(kind), namespace=key[0], name=key[1])
-            self._tell(kind, key, raw, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+            log.exception("object could not be processed", kind=str(kind), namespace=key[0], name=key[1])
+            self._report_once(kind, key, raw, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
         else:
-            self._told.pop((kind, *key), None)
+            self._reported.pop((kind, *key), None)
 
-    def _gone(self, kind: Kind, key: tuple[str, str]) -> None:
+    def _delete(self, kind: Kind, key: tuple[str, str]) -> None:
         self._keys[kind].discard(key)
-        self._told.pop((kind, *key), None)
+        self._reported.pop((kind, *key), None)
         try:
             self._intake.removed(kind, *key)
         except Exception:
-            log.exception("an object could not be taken out", kind=str(kind), namespace=key[0], name=key[1])
+            log.exception("object could not be removed", kind=str(kind), namespace=key[0], name=key[1])
 
-    def _tell(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], field: str, problem: str) -> None:
-        """Report an object that cannot be read or taken in, once; the last version that could be stays in force."""
-        if self._told.get((kind, *key)) == f"{field}: {problem}":
+    def _report_once(self, kind: Kind, key: tuple[str, str], raw: dict[str, Any], field: str, problem: str) -> None:
+        """Reports an object that cannot be processed, once; its last good version stays in force."""
+        if self._reported.get((kind, *key)) == f"{field}: {problem}":
             return
-        self._told[kind, *key] = f"{field}: {problem}"
+        self._reported[kind, *key] = f"{field}: {problem}"
         uid = raw.get("metadata", {}).get("uid", "")
         self._report(Malformed(kind.name, *key, field, problem), ObjectRef(kind.api_version, kind.name, *key, str(uid)))
 

@@ -1,7 +1,7 @@
-"""Where everything that is learned of the cluster comes in: watches of two kinds and the answers to our own writes.
+"""Receives every change of the cluster: events of both kinds of watches, and the answers to our own writes.
 
-While this process stands by, only the store is kept up to date; when it comes to lead, the controllers are told of all
-there is, as if it had just come.
+A standby only keeps its store up to date. When it becomes the leader, the controllers observe every object in the store
+as if it had just been added.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ class Intake:
 
     def __init__(self, store: Store, worklist: Worklist) -> None:
         self.changed = asyncio.Event()
-        """Set whenever something may have come into the worklist."""
+        """Set whenever the worklist may have changed."""
         self._store = store
         self._worklist = worklist
         self._leading = False
 
     def lead(self) -> None:
-        """From now on the controllers are told; first of all that is known."""
+        """Starts to notify the controllers, beginning with every object in the store."""
         self._leading = True
         now = time.time()
         for kind, obj in list(self._store):
@@ -32,21 +32,21 @@ class Intake:
         self.changed.set()
 
     def written(self, kind: Kind, obj: KubeObject) -> None:
-        """A version of an object."""
+        """Takes a version of an object."""
         fresh, old = self._store.upsert(kind, obj)
         if fresh and self._leading:
             self._worklist.observe(kind, old, obj, time.time())
             self.changed.set()
 
     def terminating(self, kind: Kind, obj: KubeObject) -> None:
-        """The answer to a deletion. The watch may have told meanwhile that the object is gone; then it is old news, of
-        whatever version it may be."""
+        """The answer to a deletion. It is ignored, whatever its version, if the watch has already reported that the
+        object is gone."""
         known = self._store.get(kind, KubeObject, obj.metadata.namespace, obj.metadata.name)
         if known is not None and known.metadata.uid == obj.metadata.uid:
             self.written(kind, obj)
 
     def removed(self, kind: Kind, namespace: str, name: str, uid: str = "") -> None:
-        """An object is gone. ``uid``: which one, where that is known: a namesake that we made since is another."""
+        """An object is gone. ``uid``: of that object, where known; a namesake created since is another object."""
         old = self._store.delete(kind, namespace, name, uid)
         if old is not None and self._leading:
             self._worklist.observe(kind, old, None, time.time())
@@ -54,8 +54,8 @@ class Intake:
 
 
 class KindSink:
-    """An intake as an informer wants it. The answers to our own writes run ahead of the watch: when it tells that an
-    object is gone, the name may be another's by then, so it is remembered which object the watch means."""
+    """Adapts an intake to an informer. Answers to our own writes arrive before the watch events: when the watch reports
+    that an object is gone, its name may belong to a new object, so the uid that the watch refers to is remembered."""
 
     def __init__(self, intake: Intake, kind: Kind) -> None:
         self._intake = intake

@@ -1,4 +1,4 @@
-"""The controllers as a long-running process: watches, leader election, looks, in good order."""
+"""The controllers as a long-running process: watches, leader election, and the reconcile loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEM
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
-from scheduler.cluster.kube.operator.looks import Looks
+from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.waiting import patiently
 from scheduler.cluster.kube.transport.credentials import Credentials
@@ -27,7 +27,7 @@ from scheduler.observability.controller_metrics import ControllerMetrics
 
 COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
-"""Kinds that change at the pace of people; kopf watches them."""
+"""Kinds that people write by hand; kopf watches them."""
 FLUSH = 10.0
 """Seconds given to plans in flight when stopping."""
 log = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ class Operator:
         self._intake = Intake(store, self._worklist)
         recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
         executor = Executor(self._client, self._fence, recorder, self._intake)
-        self._looks = Looks(
+        self._reconcile_loop = ReconcileLoop(
             self._worklist,
             self._intake,
             executor,
@@ -103,7 +103,7 @@ class Operator:
             finally:
                 handling.cancel()
                 await asyncio.gather(handling, return_exceptions=True)
-                await self._looks.close()
+                await self._reconcile_loop.close()
                 await self._watching.close()
                 await self._lanes.close()
 
@@ -114,23 +114,24 @@ class Operator:
         return await patiently(self._stop, self._handlers.synced.wait, progress) is not None
 
     async def _control(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        """Control as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
+        """Reconciles as the leader. ``waited``: another process led before, and its last writes may not have
+        arrived."""
         if waited and not await self._watching.catch_up(self._busy_kinds, self._stop):
             return
         self._intake.lead()
-        looking, stopping = asyncio.create_task(self._looks.run()), asyncio.create_task(self._stop.wait())
+        reconciling, stopping = asyncio.create_task(self._reconcile_loop.run()), asyncio.create_task(self._stop.wait())
         try:
-            await asyncio.wait((looking, stopping, lost), return_when=asyncio.FIRST_COMPLETED)
-            if looking.done():
-                looking.result()
+            await asyncio.wait((reconciling, stopping, lost), return_when=asyncio.FIRST_COMPLETED)
+            if reconciling.done():
+                reconciling.result()
         finally:
-            looking.cancel()
+            reconciling.cancel()
             stopping.cancel()
-            await asyncio.gather(looking, stopping, return_exceptions=True)
+            await asyncio.gather(reconciling, stopping, return_exceptions=True)
         if not lost.done():
-            log.info("stopping", finished=await self._looks.drain(FLUSH))
+            log.info("stopping", finished=await self._reconcile_loop.drain(FLUSH))
 
 
 def _first_others(kind: Kind) -> tuple[int, str]:
-    """Those first that others refer to."""
+    """Sorts kinds so that those that others refer to come first."""
     return (SCHEDULED_FROM.index(kind) if kind in SCHEDULED_FROM else len(SCHEDULED_FROM), str(kind))

@@ -1,4 +1,4 @@
-"""So many writes at a time, and of those that wait the urgent ones first."""
+"""Limits the writes in flight; urgent ones go before deferrable ones."""
 
 import asyncio
 import heapq
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 
-class Slots:
+class WriteSlots:
     """For one event loop."""
 
     def __init__(self, number: int) -> None:
@@ -16,24 +16,24 @@ class Slots:
         self._numbers = count()
 
     @asynccontextmanager
-    async def taken(self, relaxed: bool) -> AsyncIterator[None]:
-        """Hold a slot. What is ``relaxed`` gets one when nothing else waits."""
+    async def taken(self, deferrable: bool) -> AsyncIterator[None]:
+        """Holds a slot. A ``deferrable`` write gets one when nothing else waits."""
         if self._free and not self._waiting:
             self._free -= 1
         else:
-            await self._wait(relaxed)
+            await self._wait(deferrable)
         try:
             yield
         finally:
             self._release()
 
-    async def _wait(self, relaxed: bool) -> None:
+    async def _wait(self, deferrable: bool) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (relaxed, next(self._numbers), turn))
+        heapq.heappush(self._waiting, (deferrable, next(self._numbers), turn))
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it came in the same moment: hand it on
+            if turn.done() and not turn.cancelled():  # it arrived at the same moment: pass it on
                 self._release()
             raise
 

@@ -1,4 +1,4 @@
-"""Whether a role makes progress: what ``/healthz`` answers.
+"""Whether a role makes progress, which ``/healthz`` answers.
 
 A role starts, stands by, leads or serves, and stops; it is always in one of these phases. Each phase has a limit: the
 seconds that may pass without progress. A process that exceeds it hangs, answers 503 with the reason, and its liveness
@@ -55,7 +55,7 @@ class Liveness:
             self._at = self._now()
 
     def progress(self) -> None:
-        """The role got on with what it is doing."""
+        """The role made progress."""
         if self.phase is not Phase.STOPPING:
             self._at = self._now()
 

@@ -1,7 +1,7 @@
-"""Configuration files that are read again while the program runs.
+"""Configuration files that are reloaded while the program runs.
 
-A file is looked at by content: an edit, a replaced file and the swapped symlinks of a mounted ConfigMap are all the
-same. A file that cannot be used leaves the last good configuration in force. What a text means is told by its parser.
+Contents are compared, so an edit, a replaced file and the swapped symlinks of a mounted ConfigMap are all noticed. A
+file that cannot be used leaves the last good configuration in force. A parser interprets the text.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from scheduler.framework.configuration import (
 from scheduler.observability.role_metrics import RoleMetrics
 
 LARGEST = 1_000_000
-"""Bytes of a configuration file; what is larger is none."""
+"""The largest configuration file, in bytes."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class ReloadedFile(Generic[T]):
         self._parse = parse
         self._text = built_in if self._path is None else self._read(self._path)
         self._refused = ""
-        """The text that was not used when it was read last."""
+        """The text that was refused when it was last read."""
         self._problem = ""
         self.current = parse(self._text, path or "the built-in configuration")
         """The last good configuration."""

@@ -1,4 +1,4 @@
-"""The Queues that have to exist: ``root`` above all others, and the one for PodGroups that name none."""
+"""Creates the Queues that must exist: ``root``, and the default one for PodGroups that name none."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,8 @@ log = structlog.get_logger(__name__)
 
 
 async def ensure_queues(client: ApiClient, default_queue: str, fence: Fence, made: Callable[[Queue], None]) -> None:
-    """Make the Queues where they lack; tries until it has worked or may not write any more. ``made`` is given each."""
+    """Creates the Queues that are missing. Retries until it succeeds or this process no longer leads. ``made`` is
+    called with each."""
     await asyncio.gather(
         _ensure(client, ROOT_QUEUE, fence, made, reclaimable=False),
         _ensure(client, default_queue, fence, made, reclaimable=True),
@@ -38,12 +39,12 @@ async def _ensure(
                 "POST", QUEUE.path, body=msgspec.json.encode(queue), priority=Priority.STATUS, fence=fence
             )
             made(msgspec.json.decode(answer, type=Queue))
-            log.info("queue made", queue=name)
+            log.info("queue created", queue=name)
             return
         except Fenced:
             return
         except (ApiError, TransportError, *UNREADABLE) as error:
             if isinstance(error, ApiError) and error.status == 409:
                 return
-            log.warning("a queue could not be made", queue=name, error=str(error))
+            log.warning("queue could not be created", queue=name, error=str(error))
         await asyncio.sleep(backoff.next())

@@ -1,4 +1,4 @@
-"""Custom metrics asked of the API server, for those that speak to it by nothing but a path."""
+"""Fetches custom metrics from the API server for ``cluster.usage``, which knows only paths."""
 
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
@@ -7,7 +7,7 @@ from scheduler.cluster.usage.web import NotSupportedError, SourceError
 
 
 def getter(client: ApiClient) -> Get:
-    """GET a path of the API server."""
+    """Returns a function that GETs a path of the API server."""
 
     async def get(path: str) -> bytes:
         try:

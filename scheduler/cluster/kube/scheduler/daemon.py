@@ -1,8 +1,8 @@
 """The scheduler as a long-running process on a real cluster.
 
-It wires the parts together (informers, cache, leader election, cycles, writer), runs cycles while it leads (``pace``
-tells when), and ends in good order. Decisions are made on another thread, so that watches and the lease go on
-meanwhile; the cache and the writer belong to the event loop.
+It wires the parts together (informers, cache, leader election, cycles, writer), runs cycles while it leads
+(``cycle_timer`` decides when), and shuts down in order. Decisions are made on another thread, so that watches and the
+lease continue; the cache and the writer belong to the event loop.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.process.waiting import patiently, unless
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
-from scheduler.cluster.kube.scheduler.damper import Damper
-from scheduler.cluster.kube.scheduler.pace import Nodes as PaceNodes
-from scheduler.cluster.kube.scheduler.pace import Pace
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
+from scheduler.cluster.kube.scheduler.cycle_timer import Nodes as TimerNodes
 from scheduler.cluster.kube.scheduler.report import CycleReport
+from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
-from scheduler.cluster.kube.watch.informer import Informer, Keeper, Sink
+from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
 from scheduler.cluster.kube.watch.watching import Watching
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
@@ -50,19 +50,19 @@ from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
 
 IDLE_CYCLE = 5.0
-"""Seconds after which a cycle is run although nothing has changed: some decisions depend on time."""
+"""Seconds after which a cycle runs although nothing has changed: some decisions depend on time."""
 TIDY = 30.0
-"""Seconds between two times that a standby tidies its cache up."""
+"""Seconds between two clean-ups of a standby's cache."""
 FLUSH = 10.0
 """Seconds given to writes in flight when stopping."""
 PREPARATION = 3.0
-"""Seconds given to the making of the default Queues, and to the first word on the load of nodes, before the first
-cycle; both go on after that."""
+"""Seconds that the first cycle waits for the default Queues and for the first usage of nodes; both continue after
+that."""
 log = structlog.get_logger(__name__)
 
 
-class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
-    """What the daemon needs of the cache."""
+class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
+    """The part of the cache that the daemon uses."""
 
     @property
     def version(self) -> int: ...
@@ -86,8 +86,8 @@ class Cache(Sink, Keeper, WriterCache, PaceNodes, Protocol):
     def guard(self, key: SigningKey, now: float) -> None: ...
 
 
-class Sessions(Protocol):
-    """Whoever records sessions."""
+class SessionRecorder(Protocol):
+    """Records sessions."""
 
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
 
@@ -117,7 +117,7 @@ class Settings:
 
 @dataclass(slots=True)
 class _Last:
-    """The last cycle, as far as it matters for leaving the next one out."""
+    """What the last cycle leaves behind to decide whether the next one can be skipped."""
 
     version: int = -1
     idle: bool = False
@@ -134,9 +134,9 @@ class Daemon:
         cache: Cache,
         credentials: CredentialSource,
         metrics: Metrics | None = None,
-        sessions: Sessions | None = None,
+        sessions: SessionRecorder | None = None,
     ) -> None:
-        """``sessions`` is told of every session, to record them."""
+        """``sessions`` records every session."""
         self._settings = settings
         self._sessions = sessions
         self._configuration = configuration
@@ -155,21 +155,22 @@ class Daemon:
         )
         self._watching = Watching(
             [
-                Informer(self._client, source, cache, self._recorder.malformed, self._metrics, keeper=cache)
+                Informer(self._client, source, cache, self._recorder.malformed, self._metrics, originals=cache)
                 for source in sources(csi_storage=settings.csi_storage)
             ]
         )
-        self._wanted = Watching([])
-        """ConfigMaps that plugins want. Nobody waits long for them: the right to read them may be missing."""
-        self._wanted_maps: set[tuple[str, str]] = set()
+        self._plugin_config_maps = Watching([])
+        """Informers of the ConfigMaps that plugins want. The wait for their first lists is short: the right to read
+        them may be missing."""
+        self._watched_config_maps: set[tuple[str, str]] = set()
         self._http = HttpOutside()
         self._outside: Outside = self._http if sessions is None else sessions.overhearing(self._http)
-        self._listing: list[asyncio.Task[bool]] = []
-        """Objects are listed again because a new configuration shows them to other programs."""
+        self._relisting: list[asyncio.Task[bool]] = []
+        """Lists that are repeated because a new configuration shows whole objects to other programs."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
-        self._pace = Pace(settings.schedule_period, cache)
+        self._cycle_timer = CycleTimer(settings.schedule_period, cache)
         self._last = _Last()
-        self._damper = Damper()
+        self._throttle = StatusThrottle()
 
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
@@ -184,13 +185,13 @@ class Daemon:
                     return 0
                 return await self._lead()
             finally:
-                for listing in self._listing:
+                for listing in self._relisting:
                     listing.cancel()
-                await asyncio.gather(*self._listing, return_exceptions=True)
+                await asyncio.gather(*self._relisting, return_exceptions=True)
                 await self._usage.close()
                 await asyncio.to_thread(self._http.close)
                 await self._watching.close()
-                await self._wanted.close()
+                await self._plugin_config_maps.close()
                 await self._writer.close()
                 await self._lanes.close()
 
@@ -203,13 +204,13 @@ class Daemon:
             await asyncio.gather(tidying, return_exceptions=True)
 
     async def _tidy(self) -> None:
-        """Keep the cache from growing until sessions do."""
+        """Keeps the cache from growing while no session does."""
         while self._liveness.phase is Phase.STANDING_BY:
             self._cache.tidy()
             await asyncio.sleep(TIDY)
 
     async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
-        """Schedule as the leader. ``waited``: what the leader before us wrote last may not have reached us."""
+        """Schedules as the leader. ``waited``: another process led before, and its last writes may not have arrived."""
         made = functools.partial(self._cache.upsert, "Queue")
         self._usage.follow(self._configuration.current.metrics)
         preparations = (
@@ -221,7 +222,7 @@ class Daemon:
             if waited and not await self._watching.catch_up((POD, POD_GROUP), self._stop):
                 return
             await asyncio.wait(preparations, timeout=PREPARATION)
-            await self._watch_wanted()
+            await self._watch_plugin_config_maps()
             self._cache.guard(self._signing.key, time.time())
             await self._schedule(lost)
             if not lost.done():
@@ -232,24 +233,24 @@ class Daemon:
             await asyncio.gather(*preparations, return_exceptions=True)
 
     async def _sign(self) -> None:
-        """Every binding is signed from now on."""
+        """Signs every binding from now on."""
         await self._signing.begin(self._fence)
         self._cache.trust(self._signing.key)
 
     # --- cycles -------------------------------------------------------------------------------------------------------
     async def _schedule(self, lost: "asyncio.Task[str]") -> None:
-        """Cycle after cycle, until stopped or no longer the leader."""
+        """Runs cycles until stopped or no longer the leader."""
         stopping = asyncio.create_task(self._stop.wait())
         try:
             log.info("Open Session: the first of this process")
             while not (self._stop.is_set() or lost.done()):
-                await self._turn_once()
+                await self._run_cycle()
                 self._liveness.progress()
-                await self._pace.rest((stopping, lost))
+                await self._cycle_timer.wait((stopping, lost))
         finally:
             stopping.cancel()
 
-    async def _turn_once(self) -> None:
+    async def _run_cycle(self) -> None:
         for problem in self._cache.take_malformed():
             self._recorder.malformed(problem)
         if self._writer.overloaded:
@@ -257,9 +258,9 @@ class Daemon:
         try:
             if self._configuration.poll(self._metrics):
                 self._last.version = -1
-                self._follow(self._configuration.current)
-                await self._watch_wanted()
-            if self._nothing_to_do():
+                self._apply_configuration(self._configuration.current)
+                await self._watch_plugin_config_maps()
+            if self._nothing_changed():
                 self._metrics.cycles_skipped.inc()
                 return
             version = self._cache.version
@@ -273,38 +274,40 @@ class Daemon:
                 self._sessions.decided(outcome.decisions)
         except Exception:
             self._metrics.cycle_errors.inc()
-            log.exception("a cycle failed; nothing was decided")
+            log.exception("cycle failed; nothing was decided")
             return
         if not self._fence.is_open:
             log.warning("decisions dropped: no longer the leader")
             return
-        self._damper.damp(outcome.decisions, time.monotonic())
+        self._throttle.throttle(outcome.decisions, time.monotonic())
         self._carry_out(outcome)
-        self._pace.held(outcome)
+        self._cycle_timer.cycle_ended(outcome)
         self._last = _Last(version, not outcome.decisions)
         outcome.session.release()
 
-    async def _watch_wanted(self) -> None:
-        """Watch the ConfigMaps that plugins of the configuration want, those that are not watched yet."""
-        wanted = intake_of(self._configuration.current, {}).config_maps - self._wanted_maps
-        self._wanted_maps |= wanted
+    async def _watch_plugin_config_maps(self) -> None:
+        """Starts to watch the ConfigMaps that plugins of the configuration want and that are not watched yet."""
+        wanted = intake_of(self._configuration.current, {}).config_maps - self._watched_config_maps
+        self._watched_config_maps |= wanted
         for namespace, name in sorted(wanted):
             source = Source(CONFIG_MAP, namespace, name=name)
-            self._wanted.add(Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics))
+            self._plugin_config_maps.add(
+                Informer(self._client, source, self._cache, self._recorder.malformed, self._metrics)
+            )
         if wanted:
             with contextlib.suppress(TimeoutError):
-                await unless(self._stop, self._wanted.listed(), timeout=PREPARATION)
+                await unless(self._stop, self._plugin_config_maps.listed(), timeout=PREPARATION)
 
-    def _follow(self, configuration: Configuration) -> None:
-        """A new configuration is in force."""
+    def _apply_configuration(self, configuration: Configuration) -> None:
+        """Applies a new configuration."""
         self._usage.follow(configuration.metrics)
         kept = self._cache.wants_original(POD.name)
         self._cache.attune(configuration)
         if self._cache.wants_original(POD.name) and not kept:
-            self._listing.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
+            self._relisting.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
 
-    def _nothing_to_do(self) -> bool:
-        """The last cycle decided nothing, and nothing has changed since it began."""
+    def _nothing_changed(self) -> bool:
+        """Whether the last cycle decided nothing and nothing has changed since it began."""
         last = self._last
         return last.idle and last.version == self._cache.version and time.monotonic() - last.at < IDLE_CYCLE
 
@@ -312,20 +315,21 @@ class Daemon:
         return nodes_to_find(len(snapshot.nodes.names), self._settings.percentage_nodes, self._settings.minimum_nodes)
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
-        """One cycle, on a thread of its own."""
+        """Runs one cycle; called on another thread."""
         outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
-        self._report.add_up(outcome, snapshot.now)
+        self._report.update_figures(outcome, snapshot.now)
         return outcome
 
     def _carry_out(self, outcome: Outcome) -> None:
         decisions = outcome.decisions
         self._writer.submit(decisions)
         self._cache.assume(decisions)
-        self._report.tell(outcome)
+        self._report.report(outcome)
 
 
 def nodes_to_find(nodes: int, percentage: int, minimum: int) -> int:
-    """How many feasible nodes are enough for a task; 0: look at all. ``percentage`` 0 adapts to the number of nodes."""
+    """How many feasible nodes are enough for a task; 0: all nodes are checked. ``percentage`` 0 adapts to the number of
+    nodes."""
     if percentage >= 100 or nodes <= minimum:
         return 0
     if percentage <= 0:

@@ -1,4 +1,4 @@
-"""What is told of cycles: figures and times in metrics, a line in the log, and what plugins set aside in Events."""
+"""Reports cycles: metrics, a line in the log, and an Event for each field that a plugin ignored."""
 
 import time
 
@@ -18,26 +18,26 @@ log = structlog.get_logger(__name__)
 
 
 class CycleReport:
-    """Of one scheduler."""
+    """The reports of one scheduler."""
 
     def __init__(self, metrics: Metrics, recorder: Recorder) -> None:
         self._metrics = metrics
         self._recorder = recorder
-        self._complained: frozenset[Malformed] = frozenset()
+        self._reported: frozenset[Malformed] = frozenset()
         self._problems: tuple[str, ...] = ()
 
-    def add_up(self, outcome: Outcome, now: float) -> None:
-        """What the session leaves behind: before the next one changes it, on whatever thread. ``now``: its time."""
+    def update_figures(self, outcome: Outcome, now: float) -> None:
+        """Updates the figures of a session before the next one changes its jobs; on any thread. ``now``: its time."""
         bound = {bind.task.job for bind in outcome.decisions.binds}
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
         metrics.session.update(session.jobs, session.queues, session.dimensions, bound, now, figures)
         metrics.shares.update(figures, session.queues, session.dimensions)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
-    def tell(self, outcome: Outcome) -> None:
-        """A cycle has ended, and its decisions are being carried out."""
-        self._complain(outcome)
-        self._measure(outcome)
+    def report(self, outcome: Outcome) -> None:
+        """Reports a cycle whose decisions are being carried out."""
+        self._report_problems(outcome)
+        self._update_metrics(outcome)
         decisions = outcome.decisions
         if decisions:
             log.info(
@@ -49,19 +49,19 @@ class CycleReport:
                 milliseconds=round(outcome.seconds * 1000, 1),
             )
 
-    def _complain(self, outcome: Outcome) -> None:
-        """Of what plugins set aside, and of wrong arguments: once, not every cycle."""
+    def _report_problems(self, outcome: Outcome) -> None:
+        """Reports malformed fields and wrong arguments once, not in every cycle."""
         malformed = frozenset(outcome.malformed)
-        for problem in sorted(malformed - self._complained, key=lambda p: (p.kind, p.namespace, p.name, p.field)):
+        for problem in sorted(malformed - self._reported, key=lambda p: (p.kind, p.namespace, p.name, p.field)):
             self._recorder.malformed(problem)
-        self._complained = malformed
+        self._reported = malformed
         problems = tuple(outcome.session.problems)
         if problems != self._problems:
             for text in problems:
                 log.warning("a plugin or action has a problem", problem=text)
         self._problems = problems
 
-    def _measure(self, outcome: Outcome) -> None:
+    def _update_metrics(self, outcome: Outcome) -> None:
         decisions, metrics, jobs = outcome.decisions, self._metrics, outcome.session.jobs
         metrics.cycle(
             seconds=outcome.seconds,

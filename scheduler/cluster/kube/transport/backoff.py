@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, never in step with others."""
+"""Exponential backoff with jitter."""
 
 import random
 
@@ -13,7 +13,7 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """How often ``next`` was asked since the last ``reset``."""
+        """Calls of ``next`` since the last ``reset``."""
         return self._failures
 
     def next(self, at_least: float | None = None) -> float:
@@ -23,5 +23,5 @@ class Backoff:
         return max(whole * random.uniform(0.5, 1.0), at_least or 0.0)
 
     def reset(self) -> None:
-        """It worked: start from ``first`` again."""
+        """Starts from ``first`` again, after a success."""
         self._failures = 0

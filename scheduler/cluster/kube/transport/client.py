@@ -1,7 +1,6 @@
 """Calls to the API server: authenticated, rate-limited by class, fenced by the lease, counted.
 
-Bodies go in and out as bytes; what they mean is known to the callers. Retrying is theirs as well, because only they
-know what a lost answer means.
+Bodies are bytes; callers encode and decode them. Callers also retry, because only they know what a lost answer means.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class ApiError(Exception):
-    """The API server said no."""
+    """The API server refused a request."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -53,12 +52,12 @@ class ApiError(Exception):
 
     @property
     def uncertain(self) -> bool:
-        """Whether a write may have come about all the same (the server gave up waiting for its own store)."""
+        """Whether a write may have taken effect all the same (the server gave up waiting for its own store)."""
         return self.status in (408, 500, 502, 504)
 
 
 class TransportError(Exception):
-    """There was no answer."""
+    """The server did not answer."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -67,7 +66,7 @@ class TransportError(Exception):
 
 
 class CredentialSource(Protocol):
-    """What ``Credentials`` offers; both calls may block and run on another thread."""
+    """The interface of ``Credentials``; both methods may block and run on another thread."""
 
     def load(self) -> Access: ...
 
@@ -107,7 +106,7 @@ class ApiClient:
         """Load credentials. Raises CredentialsError."""
         self._access = await asyncio.to_thread(self._credentials.load)
         self._loaded = time.monotonic()
-        # One connection per request in flight; how many there are is limited by those who call.
+        # One connection per request in flight; callers limit their number.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
             headers={
@@ -272,7 +271,7 @@ class ApiClient:
         self._authorized = time.monotonic()
 
     async def _renew_credentials(self) -> None:
-        """The server does not know us, or we not the server (any more): read everything anew, not too often."""
+        """Reloads the credentials after the server or its certificate was rejected, at most every few seconds."""
         async with self._lock:
             if time.monotonic() - self._loaded < _RELOAD_SECONDS:
                 return
@@ -286,7 +285,7 @@ class ApiClient:
 
 @lru_cache(256)
 def _parsed(text: str) -> URL:
-    """Parsing costs as much as sending; whoever creates many objects sends them to one place."""
+    """Parses a URL once: parsing costs as much as sending, and many requests go to one URL."""
     return URL(text, encoded=True)
 
 

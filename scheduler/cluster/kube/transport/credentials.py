@@ -1,8 +1,8 @@
-"""Who we are to the API server: address, certificates and tokens, as the ``kubernetes`` package loads them.
+"""Credentials for the API server: address, certificates and tokens, as the ``kubernetes`` package loads them.
 
-That package knows kubeconfig files, exec plugins, in-cluster service accounts and their refresh; this module only turns
-what it loaded into what the HTTP client needs. How requests are made is the business of ``client``. The package takes
-a third of a second to import, so that is done when it is needed.
+That package handles kubeconfig files, exec plugins, in-cluster service accounts and their refresh; this module converts
+the result for the HTTP client (``client``). The package takes a third of a second to import, so it is imported when
+needed.
 """
 
 import os
@@ -23,7 +23,7 @@ _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount
 
 
 class CredentialsError(Exception):
-    """Nothing usable was found; the message says where was looked and what is wrong."""
+    """No usable credentials were found; the message names the places searched and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Files:
 
 
 class Credentials:
-    """Loaded once by ``load``; ``authorization`` is asked again and again, and refreshes what has expired."""
+    """Loaded once by ``load``. ``authorization`` is called for every request and refreshes expired tokens."""
 
     def __init__(self, *, kubeconfig: str = "", master: str = "", context: str = "") -> None:
         """``kubeconfig``: path of a file, or "" for the service account, else KUBECONFIG. ``master``: overrides the
@@ -60,7 +60,7 @@ class Credentials:
         self._configuration: KubernetesConfiguration | None = None
 
     def load(self) -> Access:
-        """Read everything anew. Blocks (files, exec plugins). Raises CredentialsError."""
+        """Loads everything again. Blocks (files, exec plugins). Raises CredentialsError."""
         from kubernetes.client import Configuration
 
         configuration = Configuration()
@@ -126,7 +126,8 @@ class Credentials:
                 raise CredentialsError(f"cannot load credentials from {path}{place}: {error}") from None
 
     def namespace(self) -> str:
-        """The namespace of the kubeconfig's context, or of the service account; where none is told, the default one.
+        """The namespace of the kubeconfig's context, or of the service account; the default one where neither names
+        one.
 
         Blocks (files).
         """
@@ -139,7 +140,7 @@ class Credentials:
             contexts, current = list_kube_config_contexts(self._kubeconfig or None)  # type: ignore[no-untyped-call]
             chosen = next((c for c in contexts if c["name"] == self._context), current)
             return str(chosen["context"].get("namespace") or DEFAULT_NAMESPACE)
-        except Exception:  # the package raises whatever the file made it raise; what matters of it is told by ``load``
+        except Exception:  # the package raises various errors for bad files; ``load`` reports those that matter
             return DEFAULT_NAMESPACE
 
     def files(self) -> Files:

@@ -1,7 +1,7 @@
-"""Until when this process may write to the cluster.
+"""The time until which this process may write to the cluster.
 
-The leader election moves the date forward with every renewal; the client looks at it right before a request of a
-scheduler leaves, and cuts requests off before the lease could be another's. So there are never two that write.
+Leader election extends it with every renewal. The client checks it right before it sends a write, and aborts requests
+before another process could hold the lease. So two processes never write at the same time.
 """
 
 import math
@@ -13,7 +13,8 @@ class Fenced(Exception):  # noqa: N818  it is no error: the work is another's no
 
 
 def clock() -> float:
-    """Seconds that also pass while the machine sleeps: a suspended leader must not wake up as one."""
+    """Seconds of a clock that also runs while the machine sleeps: a suspended process must not wake up as the
+    leader."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

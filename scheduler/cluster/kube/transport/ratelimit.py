@@ -1,7 +1,7 @@
-"""How often we may call the API server, and who goes first when we may not call at once.
+"""Limits the rate of requests to the API server, and orders those that wait.
 
-A token bucket (``qps`` refill, ``burst`` size) with classes: a waiting binding takes the next token before any waiting
-status, a status before any Event. Calls that keep us alive as the leader never wait.
+A token bucket (``qps`` refill, ``burst`` size) with priorities: a waiting binding takes the next token before any
+waiting status, a status before any Event. Requests of leader election never wait.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Which objects are watched: kinds, namespaces and names. How they are watched is told in ``informer``."""
+"""The objects that are watched (kinds, namespaces and names), and the API paths of objects."""
 
 from dataclasses import dataclass
 
@@ -41,8 +41,8 @@ class Source:
 
 
 def sources(*, csi_storage: bool = True) -> list[Source]:
-    """Everything the cache is fed with. Of ConfigMaps, those with the state of accelerators only. ``csi_storage`` False
-    leaves out what drivers say of the storage that is left: nobody is refused for want of it then."""
+    """Everything that the scheduler's cache needs. Of ConfigMaps, only those with the state of accelerators.
+    ``csi_storage`` False leaves out the free storage that CSI drivers report: no Pod is refused for lack of it then."""
     left_out = {CONFIG_MAP} if csi_storage else {CONFIG_MAP, CSI_DRIVER, STORAGE_CAPACITY}
     result = [Source(kind) for kind in SCHEDULED_FROM if kind not in left_out]
     result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))

@@ -1,16 +1,16 @@
-"""List and watch one kind of object and keep the cache informed.
+"""Lists and watches one kind of object and updates the cache.
 
-A list gives the state at one resource version, the watch goes on from there; a broken watch is resumed where it ended,
-and only a version too old for the server costs another list. Whether a watch lags is found out without one. Objects are
-decoded one by one, so one that cannot be read is set aside (the last version that could be read stays in force) and all
-others go on.
+A list returns the state at one resource version, and the watch continues from there. A broken watch resumes where it
+ended; only a version too old for the server costs another list. Whether a watch lags is checked without a full list.
+Objects are decoded one by one, so that one that cannot be decoded is ignored (its last good version stays in force) and
+all others are processed.
 
-A connection can be open and yet deliver nothing, when a load balancer or a firewall has forgotten it. Bookmarks do not
-show that in time: API servers send them about once a minute, and promise no interval at all. What they do promise is to
-end a watch after ``timeoutSeconds``. So each watch is asked for by the minute or less, and one that has not ended a
-little later is dead. Resuming is cheap: one request per watch and ``WATCH_SECONDS`` on a connection that is kept, no
-list, for a bookmark comes two seconds before the end and carries a version that the server still has. TCP keepalive
-would cost nothing, but it only shows that the next hop is alive.
+A connection can be open and yet deliver nothing, when a load balancer or a firewall has dropped it. Bookmarks do not
+reveal that in time: API servers send them about once a minute, and guarantee no interval. They do guarantee to end a
+watch after ``timeoutSeconds``. So each watch is requested for less than a minute, and one that has not ended shortly
+after is dead. Resuming is cheap: one request per watch and ``WATCH_SECONDS`` on an open connection and no list, because
+a bookmark arrives two seconds before the end with a version that the server still has. TCP keepalive would cost
+nothing, but it only shows that the next hop is alive.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ from scheduler.cluster.nesting import decode
 from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
-"""Objects per page of a list: bounds memory, and the time for which decoding holds up everything else."""
+"""Objects per page of a list: bounds memory, and the time for which decoding blocks the event loop."""
 WATCH_SECONDS = (40, 45)
-"""For how long a watch is asked for; spread, so that not all watches of all clients end together."""
+"""The requested duration of a watch; random, so that not all watches of all clients end together."""
 OVERDUE = 10.0
-"""Seconds after the end that was asked for at which a watch is taken for dead. So that is noticed within 60 s."""
+"""Seconds after the requested end at which a watch is considered dead, which is therefore noticed within 60 s."""
 LAG = 1.0
-"""Seconds that a watch is given to come to what a list has shown."""
-GLANCE = 0.01
-"""Seconds between two looks whether it has."""
+"""Seconds that a watch has to reach the versions that a list has shown."""
+POLL_SECONDS = 0.01
+"""Seconds between two checks whether it has."""
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -51,15 +51,15 @@ Report = Callable[[Malformed, ObjectRef], None]
 
 
 class Sink(Protocol):
-    """Who is kept informed."""
+    """Receives the objects."""
 
     def upsert(self, kind: str, obj: KubeObject) -> None: ...
 
     def delete(self, kind: str, namespace: str, name: str) -> None: ...
 
 
-class Keeper(Protocol):
-    """Who keeps objects as they were written."""
+class OriginalStore(Protocol):
+    """Keeps objects as they were written."""
 
     def wants_original(self, kind: str) -> bool: ...
 
@@ -96,9 +96,9 @@ class Informer:
         *,
         page: int = PAGE,
         backoff: Backoff | None = None,
-        keeper: Keeper | None = None,
+        originals: OriginalStore | None = None,
     ) -> None:
-        """``report`` is told of objects that could not be read."""
+        """``report`` is called with objects that could not be decoded."""
         struct = source.kind.struct
         if struct is None:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
@@ -110,19 +110,19 @@ class Informer:
         self._metrics = metrics
         self._page = page
         self._backoff = backoff or Backoff(0.5, 30.0)
-        self._keeper = keeper
+        self._originals = originals
         self._decoder = msgspec.json.Decoder(struct)
         self._events = msgspec.json.Decoder(_Event[struct])  # type: ignore[valid-type]
         self._raw_events = msgspec.json.Decoder(_Event[msgspec.Raw])
         self._version = ""
         self._seen: dict[Key, str] = {}
-        """The latest version of every object, of one that could not be read as well."""
-        self._told: dict[Key, str] = {}
+        """The latest version of every object, including those that could not be decoded."""
+        self._reported: dict[Key, str] = {}
         self.problem = ""
-        """Why the last attempt failed, or ""; for people who wait for ``synced``."""
+        """Why the last attempt failed, or ""; logged while ``synced`` is awaited."""
 
     async def run(self) -> None:
-        """List, watch, and never give up."""
+        """Lists and watches, for ever."""
         while True:
             try:
                 if not self._version:
@@ -137,12 +137,12 @@ class Informer:
                 await asyncio.sleep(self._backoff.next())
             except (ApiError, TransportError, *UNREADABLE) as error:
                 await self._failed(error)
-            except Exception as error:  # without its watch, a role would decide on old data for ever
-                log.exception("a watch failed", source=str(self.source))
+            except Exception as error:  # without its watch, the role would decide on stale data for ever
+                log.exception("watch failed", source=str(self.source))
                 await self._failed(error)
 
     def forget_version(self) -> None:
-        """Have the next ``run`` begin with a list."""
+        """Makes the next ``run`` begin with a list."""
         self._version = ""
         self.synced.clear()
 
@@ -168,7 +168,7 @@ class Informer:
 
     # --- list ---------------------------------------------------------------------------------------------------------
     async def _list(self) -> None:
-        """One consistent state, page by page, into the cache."""
+        """Lists one consistent state, page by page, into the cache."""
         found: list[tuple[Key, KubeObject | None, msgspec.Raw]] = []
         try:
             async for page in pages_of_objects(self._client, self.source, self._page):
@@ -183,13 +183,13 @@ class Informer:
         for key, obj, raw in found:
             if obj is not None:
                 self._upsert(key, obj)
-                if self._keeping:
-                    self._keep(key, raw)
+                if self._keeps_originals:
+                    self._keep_original(key, raw)
         self._version = page.metadata.resource_version
         log.debug("listed", source=str(self.source), objects=len(found), version=self._version)
 
     async def catch_up(self) -> bool:
-        """Wait until the watch has come to all there is now. False where that cannot be told, or takes too long.
+        """Waits until the watch has delivered everything there is now. False where that is unknown, or takes too long.
 
         Versions are compared with those of a list of metadata, which costs a fraction of a whole one.
         """
@@ -211,7 +211,7 @@ class Informer:
         while not (_reached(self._version, version) or self._has_seen(there)):
             if clock() >= end:
                 return False
-            await asyncio.sleep(GLANCE)
+            await asyncio.sleep(POLL_SECONDS)
         return True
 
     def _has_seen(self, there: dict[Key, str]) -> bool:
@@ -219,7 +219,7 @@ class Informer:
         return self._seen.keys() == there.keys() and all(_reached(self._seen[key], v) for key, v in there.items())
 
     def _read(self, raw: msgspec.Raw) -> tuple[Key, KubeObject | None]:
-        """An object and its key; None in place of one that cannot be read."""
+        """An object and its key; None in place of one that cannot be decoded."""
         try:
             obj: KubeObject = decode(self._decoder, raw)
         except UNREADABLE as error:
@@ -228,7 +228,7 @@ class Informer:
 
     # --- watch --------------------------------------------------------------------------------------------------------
     async def _watch(self) -> None:
-        """Follow the changes until the server ends the stream. Raises GoneError."""
+        """Follows the changes until the server ends the stream. Raises GoneError."""
         seconds = random.randint(*WATCH_SECONDS)
         params = {
             "watch": "1",
@@ -238,13 +238,13 @@ class Informer:
             **self.source.selection,
         }
         started = asyncio.get_running_loop().time()
-        heard = False
+        received = False
         try:
             stream = self._client.lines(self.source.path, params, longest=seconds + OVERDUE)
             async with aclosing(stream):  # type: ignore[type-var]
                 async for lines in stream:
-                    if not heard:
-                        heard = True
+                    if not received:
+                        received = True
                         self._succeeded()
                     for line in lines:
                         if line:
@@ -253,28 +253,28 @@ class Informer:
             if error.status == 410:
                 raise GoneError(error.message) from None
             raise
-        if not heard and asyncio.get_running_loop().time() - started < 1:
+        if not received and asyncio.get_running_loop().time() - started < 1:
             raise TransportError("the watch ended as soon as it began", sent=True)
 
     def _event(self, line: bytes) -> None:
         try:
             event = decode(self._events, line)
         except UNREADABLE:
-            self._odd_event(line)
+            self._exceptional_event(line)
             return
         obj: KubeObject = event.object
         self._version = obj.metadata.resource_version or self._version
         key = (obj.metadata.namespace, obj.metadata.name)
         if event.type in ("ADDED", "MODIFIED"):
             self._upsert(key, obj)
-            if self._keeping:
-                self._keep(key, decode(self._raw_events, line).object)
+            if self._keeps_originals:
+                self._keep_original(key, decode(self._raw_events, line).object)
         elif event.type == "DELETED":
             self._delete(key)
         elif event.type == "ERROR":
-            self._odd_event(line)
+            self._exceptional_event(line)
 
-    def _odd_event(self, line: bytes) -> None:
+    def _exceptional_event(self, line: bytes) -> None:
         """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
         event = decode(self._raw_events, line)
         if event.type == "ERROR":
@@ -298,33 +298,35 @@ class Informer:
     def _upsert(self, key: Key, obj: KubeObject) -> None:
         if not key[1].startswith(self.source.name_prefix):
             return
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
         self._seen[key] = obj.metadata.resource_version
         try:
             self._sink.upsert(self.source.kind.name, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
-            log.exception("an object could not be taken in", source=str(self.source), namespace=key[0], name=key[1])
-            self._tell(key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
+            log.exception("object could not be processed", source=str(self.source), namespace=key[0], name=key[1])
+            self._report_once(
+                key, obj.metadata.uid, "metadata", f"could not be taken in ({type(error).__name__}: {error})"
+            )
 
     @property
-    def _keeping(self) -> bool:
-        """Objects of this kind are to be kept as they were written."""
-        return self._keeper is not None and self._keeper.wants_original(self.source.kind.name)
+    def _keeps_originals(self) -> bool:
+        """Whether objects of this kind are kept as they were written."""
+        return self._originals is not None and self._originals.wants_original(self.source.kind.name)
 
-    def _keep(self, key: Key, raw: msgspec.Raw) -> None:
-        """An object was just taken in."""
-        if self._keeper is not None and key[1].startswith(self.source.name_prefix):
-            self._keeper.keep_original(self.source.kind.name, *key, raw.copy())
+    def _keep_original(self, key: Key, raw: msgspec.Raw) -> None:
+        """Keeps the original of an object that was just processed."""
+        if self._originals is not None and key[1].startswith(self.source.name_prefix):
+            self._originals.keep_original(self.source.kind.name, *key, raw.copy())
 
     def _delete(self, key: Key) -> None:
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
         self._seen.pop(key, None)
         if not key[1].startswith(self.source.name_prefix):
             return
         try:
             self._sink.delete(self.source.kind.name, *key)
         except Exception:
-            log.exception("an object could not be taken out", source=str(self.source), namespace=key[0], name=key[1])
+            log.exception("object could not be removed", source=str(self.source), namespace=key[0], name=key[1])
 
     def _set_aside(self, raw: msgspec.Raw, error: Exception) -> Key:
         metadata = _metadata(raw)
@@ -332,14 +334,14 @@ class Informer:
         if key[1].startswith(self.source.name_prefix):
             self._seen[key] = _text(metadata, "resourceVersion")
             field, problem = fault_of(error)
-            self._tell(key, _text(metadata, "uid"), field or "object", problem)
+            self._report_once(key, _text(metadata, "uid"), field or "object", problem)
         return key
 
-    def _tell(self, key: Key, uid: str, field: str, problem: str) -> None:
-        """Report it, unless that was done already."""
-        if self._told.get(key) == f"{field}: {problem}":
+    def _report_once(self, key: Key, uid: str, field: str, problem: str) -> None:
+        """Reports a problem, unless it was the last one reported for the object."""
+        if self._reported.get(key) == f"{field}: {problem}":
             return
-        self._told[key] = f"{field}: {problem}"
+        self._reported[key] = f"{field}: {problem}"
         kind = self.source.kind
         self._report(
             Malformed(kind.name, *key, field, problem),
@@ -360,5 +362,5 @@ def _text(metadata: dict[str, Any], key: str) -> str:
 
 
 def _reached(ours: str, theirs: str) -> bool:
-    """Whether a resource version is another one of the same kind, or a later one."""
+    """Whether resource version ``ours`` equals ``theirs`` or is later."""
     return ours == theirs != "" or (ours.isdecimal() and theirs.isdecimal() and int(ours) >= int(theirs))

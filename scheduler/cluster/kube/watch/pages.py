@@ -1,4 +1,4 @@
-"""Lists of one consistent state, page by page: whole objects as bytes, or no more of them than their versions."""
+"""Lists of one consistent state, page by page: whole objects as bytes, or only their names and versions."""
 
 from collections.abc import AsyncGenerator
 from typing import Final, Generic, TypeVar
@@ -30,7 +30,7 @@ class Page(Wire, Generic[T]):
 
 
 class Head(Wire):
-    """What an object is called, and its version."""
+    """The name and version of an object."""
 
     namespace: str = ""
     name: str = ""
@@ -52,7 +52,7 @@ def pages_of_objects(client: ApiClient, source: Source, size: int) -> AsyncGener
 
 
 def pages_of_heads(client: ApiClient, source: Source, size: int) -> AsyncGenerator[Page[Headed], None]:
-    """The same, of what costs a fraction of the objects."""
+    """As ``pages_of_objects``, but names and versions only, which costs a fraction."""
     return _pages(client, source, size, _heads, _METADATA_ONLY)
 
 

@@ -18,7 +18,7 @@ from scheduler.api.node import Nodes
 from scheduler.cache import pod_intake
 from scheduler.cluster.kube.operator.role import Operator
 from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
-from scheduler.cluster.kube.scheduler.damper import Damper
+from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.watching import Watching
@@ -75,11 +75,11 @@ async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]
     for kind, obj in objects:
         tell(watchers, "ADDED", kind, obj)
     daemon._last.version = -1
-    await (daemon._turn_once() if leading else standing_by(world))
+    await (daemon._run_cycle() if leading else standing_by(world))
     for kind, obj in reversed(objects):
         tell(watchers, "DELETED", kind, obj)
     daemon._last.version = -1
-    await (daemon._turn_once() if leading else standing_by(world))
+    await (daemon._run_cycle() if leading else standing_by(world))
     await settled(daemon._lanes)
     return tables(daemon, BOUNDED)
 
@@ -105,7 +105,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
             world.api.answer("POST", f"{PODS}/[^/]+/binding", status=201)
             daemon = world.daemon
             daemon._cache.attune(daemon._configuration.current)
-            daemon._damper = Damper(hold=0.0)
+            daemon._throttle = StatusThrottle(hold=0.0)
             daemon._fence.open_forever()
             await daemon._client.start()
             for i in range(2):
@@ -189,13 +189,13 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
                 objects = list(what_controllers_see(number))
                 for kind, obj in objects:
                     if kind in BY_HAND:
-                        handlers._take(BY_HAND[kind], obj)
+                        handlers._upsert(BY_HAND[kind], obj)
                     else:
                         tell(watchers, "ADDED", kind, obj)
                 look_at_all(operator, now)
                 for kind, obj in reversed(objects):
                     if kind in BY_HAND:
-                        handlers._gone(BY_HAND[kind], ("ns", obj["metadata"]["name"]))
+                        handlers._delete(BY_HAND[kind], ("ns", obj["metadata"]["name"]))
                     else:
                         tell(watchers, "DELETED", kind, obj)
                 for _ in range(3):
@@ -245,7 +245,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
 async def another_turn(world: World) -> None:
     cycles = world.cycles
     world.daemon._last.version = -1
-    await world.daemon._turn_once()
+    await world.daemon._run_cycle()
     assert world.cycles == cycles + 1
 
 

@@ -1,4 +1,5 @@
-"""From a change to a write: the intake tells controllers, looks carry out their plans, the store knows the outcome."""
+"""From a change to a write: controllers observe it, the reconcile loop carries out their plans, the store has the
+result."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
-from scheduler.cluster.kube.operator.looks import Looks
+from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
@@ -38,7 +39,7 @@ class Toy:
 
     def __init__(self) -> None:
         self.plans: dict[str, list[Plan | Exception]] = {}
-        self.looks: list[str] = []
+        self.reconciled: list[str] = []
         self.finished: list[str] = []
         self.failures: list[tuple[str, str]] = []
 
@@ -47,7 +48,7 @@ class Toy:
         return [("", obj.metadata.name)] if obj else []
 
     def plan(self, key: Key, now: float) -> Plan:
-        self.looks.append(key[1])
+        self.reconciled.append(key[1])
         waiting = self.plans.get(key[1]) or [Plan()]
         plan = waiting.pop(0)
         if isinstance(plan, Exception):
@@ -76,7 +77,9 @@ class World:
         self.executor = Executor(client, self.fence, self, self.intake)
         self.progress = 0
         """Turns of the loop."""
-        self.looks = Looks(worklist, self.intake, self.executor, self.metrics, writes=writes, progress=self._turned)
+        self.loop = ReconcileLoop(
+            worklist, self.intake, self.executor, self.metrics, writes=writes, progress=self._turned
+        )
 
     def _turned(self) -> None:
         self.progress += 1
@@ -96,12 +99,12 @@ async def world(writes: int = 8, leading: bool = True) -> AsyncIterator[World]:
         made = World(api, client, writes)
         if leading:
             made.intake.lead()
-        running = asyncio.create_task(made.looks.run())
+        running = asyncio.create_task(made.loop.run())
         try:
             yield made
         finally:
             running.cancel()
-            await made.looks.close()
+            await made.loop.close()
 
 
 def group(name: str, version: str = "5") -> dict[str, Any]:
@@ -348,7 +351,7 @@ def test_objects_that_are_only_carried_through_are_written_all_the_same():
     asyncio.run(story())
 
 
-# --- looks ------------------------------------------------------------------------------------------------------------
+# --- reconciliations ------------------------------------------------------------------------------------------------
 def test_stages_follow_each_other_and_events_are_posted():
     async def story() -> None:
         async with world() as w:
@@ -376,7 +379,7 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back():
 
             assert w.toy.failures == [("q", "exceeded quota")]
             assert w.api.to("DELETE", ".*") == []
-            assert w.toy.looks == ["q", "q"]
+            assert w.toy.reconciled == ["q", "q"]
 
     asyncio.run(story())
 
@@ -388,7 +391,7 @@ def test_a_controller_that_raises_stops_nobody_else():
             w.queue("good", Plan())
 
             await until(lambda: "good" in w.toy.finished)
-            await until(lambda: w.toy.looks.count("bad") >= 2)
+            await until(lambda: w.toy.reconciled.count("bad") >= 2)
 
             assert w.metrics.plan_errors.labels("toy")._value.get() >= 2
 
@@ -423,7 +426,7 @@ def test_what_only_informs_waits_for_what_is_urgent():
         async with world(writes=1) as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
             w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
-            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", relaxed=True)
+            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", deferrable=True)
             w.queue("busy", Plan().then(Create(POD_GROUP, group("g0"))))
             w.queue("first", Plan().then(informs))
             w.queue("second", Plan().then(*(Create(POD_GROUP, group(f"g{i}")) for i in range(1, 6))))
@@ -438,7 +441,7 @@ def test_what_only_informs_and_is_refused_is_not_written_again_and_again():
     async def story() -> None:
         async with world() as w:
             w.api.on("PATCH", f"{QUEUES}/q/status", _answering(422, "Invalid"))
-            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", relaxed=True)
+            informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", deferrable=True)
             w.queue("q", *(Plan().then(informs) for _ in range(10)))
             await until(lambda: w.toy.failures)
             w.queue("other")
@@ -459,11 +462,13 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end():
 
             w.api.on("PATCH", f"{QUEUES}/.*", never)
             for name in ("a", "b", "c"):
-                w.queue(name, Plan().then(Patch(QUEUE, "", name, {"status": {}}, subresource="status", relaxed=True)))
+                w.queue(
+                    name, Plan().then(Patch(QUEUE, "", name, {"status": {}}, subresource="status", deferrable=True))
+                )
             await until(lambda: len(w.toy.finished) == 3)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
-        assert not [task for task in left if "Relaxed" in repr(task)]
+        assert not [task for task in left if "DeferredWrites" in repr(task)]
 
     asyncio.run(asyncio.wait_for(story(), 10))
 
@@ -473,10 +478,10 @@ def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
         async with world(leading=False) as w:
             w.queue("q")
             await asyncio.sleep(0.05)
-            assert w.toy.looks == []
+            assert w.toy.reconciled == []
 
             w.intake.lead()
-            await until(lambda: w.toy.looks == ["q"])
+            await until(lambda: w.toy.reconciled == ["q"])
 
     asyncio.run(story())
 
@@ -484,14 +489,14 @@ def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
 def test_a_cancellation_that_coincides_with_a_change_ends_the_loop():
     async def story() -> None:
         async with world() as w:
-            looking = asyncio.create_task(w.looks.run())
+            reconciling = asyncio.create_task(w.loop.run())
             await asyncio.sleep(0.05)
 
             w.intake.changed.set()
-            looking.cancel()
-            await asyncio.wait((looking,), timeout=2)
+            reconciling.cancel()
+            await asyncio.wait((reconciling,), timeout=2)
 
-            assert looking.cancelled()
+            assert reconciling.cancelled()
 
     asyncio.run(story())
 
@@ -547,7 +552,7 @@ def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_loo
             w.toy.plans["q"] = [Plan([[Create(POD_GROUP, group("g"))]])]
             written(QUEUE, Queue(metadata=ObjectMeta(name="q", resource_version="1")))
 
-            await until(lambda: len(w.toy.looks) == 2)
+            await until(lambda: len(w.toy.reconciled) == 2)
 
             assert w.toy.failures == [("q", "ZeroDivisionError: no total")]
             assert w.toy.finished == ["q"]
@@ -565,7 +570,7 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers():
             w.api.on("DELETE", f"{GROUPS}/g", handler)
             w.queue("q", Plan([[Delete(POD_GROUP, "ns", "g", "")]]))
 
-            await until(lambda: len(w.toy.looks) == 2)
+            await until(lambda: len(w.toy.reconciled) == 2)
 
             assert len(w.toy.failures) == 1
 
@@ -578,7 +583,7 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck():
             turned = w.progress
             for i in range(1000):
                 w.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
-            await until(lambda: len(w.toy.looks) == 1000)
+            await until(lambda: len(w.toy.reconciled) == 1000)
             assert w.progress - turned > 10
 
     asyncio.run(story())

@@ -16,7 +16,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source, sources
-from scheduler.cluster.kube.watch.informer import Informer, Keeper
+from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
 
@@ -44,7 +44,12 @@ class Cache:
 
 class World:
     def __init__(
-        self, api: FakeApi, client: ApiClient, kind: str = "PodGroup", page: int = 100, keeper: Keeper | None = None
+        self,
+        api: FakeApi,
+        client: ApiClient,
+        kind: str = "PodGroup",
+        page: int = 100,
+        originals: OriginalStore | None = None,
     ) -> None:
         self.api = api
         self.cache = Cache()
@@ -58,7 +63,7 @@ class World:
             Metrics(),
             page=page,
             backoff=Backoff(0.01, 0.02),
-            keeper=keeper,
+            originals=originals,
         )
 
 
@@ -293,12 +298,12 @@ class Cupboard:
 def test_objects_are_kept_as_they_were_written_if_that_is_wanted(wanted: bool) -> None:
     async def scenario() -> None:
         feed = WatchFeed([event("ADDED", group("b", 11, unknown=[1])), event("MODIFIED", group("a", 12, unknown=2))])
-        keeper = Cupboard(wanted)
+        originals = Cupboard(wanted)
         listed = a_list(10, group("a"), group("c"))
-        async with watching(lists_then_watches(listed, feed=feed), keeper=keeper) as world:
+        async with watching(lists_then_watches(listed, feed=feed), originals=originals) as world:
             await until(lambda: world.cache.names == {"a", "b", "c"})
             await until(lambda: world.cache.objects["PodGroup ns/a"].metadata.resource_version == "12")
-        kept = {key: msgspec.json.decode(raw) for key, raw in keeper.kept.items() if isinstance(raw, msgspec.Raw)}
+        kept = {key: msgspec.json.decode(raw) for key, raw in originals.kept.items() if isinstance(raw, msgspec.Raw)}
         assert set(kept) == ({f"PodGroup ns/{name}" for name in "abc"} if wanted else set())
         if wanted:
             assert kept["PodGroup ns/b"] == group("b", 11, unknown=[1])

@@ -1,14 +1,14 @@
-"""Writes that only inform: one per object, the newest, made when nothing urgent waits for a slot.
+"""Deferrable writes: they only inform, so each waits until no urgent write needs a slot.
 
-Nobody waits for them. What is not written yet makes room for a newer word on the same object, urgent or not, and an
-urgent one waits for what is under way; so an older word never comes after a newer one.
+Plans do not wait for them. Per object only the newest is kept: a newer write, urgent or not, replaces one that waits,
+and an urgent write waits for one that is running. So an older write never follows a newer one.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from scheduler.api.kinds import Kind
-from scheduler.cluster.kube.operator.slots import Slots
+from scheduler.cluster.kube.operator.slots import WriteSlots
 from scheduler.controllers.effects import Patch
 from scheduler.controllers.worklist import Item
 
@@ -20,13 +20,16 @@ def place_of(patch: Patch) -> Place:
     return (patch.kind, patch.namespace, patch.name, patch.subresource)
 
 
-class Relaxed:
+class DeferredWrites:
     """For one event loop."""
 
     def __init__(
-        self, slots: Slots, write: Callable[[Item, Patch], Awaitable[str]], failed: Callable[[Item, Patch, str], None]
+        self,
+        slots: WriteSlots,
+        write: Callable[[Item, Patch], Awaitable[str]],
+        failed: Callable[[Item, Patch, str], None],
     ) -> None:
-        """``write`` says why it failed, or ""; ``failed`` is told."""
+        """``write`` returns why it failed, or ""; ``failed`` is called then."""
         self._slots = slots
         self._write = write
         self._failed = failed
@@ -35,7 +38,7 @@ class Relaxed:
         self._closed = False
 
     def put(self, item: Item, patch: Patch) -> None:
-        """Write it some time, in place of what waits to be written there."""
+        """Queues a write, in place of one that waits for the same object."""
         if self._closed:
             return
         place = place_of(patch)
@@ -44,7 +47,7 @@ class Relaxed:
             self._start(place)
 
     async def settle(self, patch: Patch) -> None:
-        """Before an urgent write: forget what waits, and let what is under way come to its end."""
+        """Prepares an urgent write: drops a waiting write of the object, and waits for a running one."""
         place = place_of(patch)
         self._waiting.pop(place, None)
         running = self._running.get(place)
@@ -52,7 +55,7 @@ class Relaxed:
             await asyncio.wait((running,))
 
     async def drain(self, seconds: float) -> None:
-        """Wait for what there is, at most so long."""
+        """Waits for running writes, at most ``seconds``."""
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
 
@@ -68,7 +71,7 @@ class Relaxed:
 
     async def _work(self, place: Place) -> None:
         try:
-            async with self._slots.taken(relaxed=True):
+            async with self._slots.taken(deferrable=True):
                 waiting = self._waiting.pop(place, None)
                 if waiting is not None:
                     problem = await self._write(*waiting)

@@ -1,7 +1,7 @@
 """What is written again, and what is held back for a while."""
 
 from scheduler.api.decisions import Decisions
-from scheduler.cluster.kube.scheduler.damper import Damper
+from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from tests.builders import World, configuration, group, node, pod
 
 CONF = configuration(["gang"], ["predicates"])
@@ -23,48 +23,48 @@ def test_the_first_word_is_written() -> None:
     decisions = decided("1c")
     before = messages(decisions)
 
-    Damper().damp(decisions, 0.0)
+    StatusThrottle().throttle(decisions, 0.0)
 
     assert messages(decisions) == before
     assert len(decisions.events) == 3
 
 
 def test_other_numbers_are_held_back_with_their_events_and_written_later() -> None:
-    damper = Damper(hold=30.0)
-    damper.damp(decided("1c"), 0.0)
+    damper = StatusThrottle(hold=30.0)
+    damper.throttle(decided("1c"), 0.0)
     soon, later = decided("2c"), decided("3c")
 
-    damper.damp(soon, 29.0)
-    damper.damp(later, 31.0)
+    damper.throttle(soon, 29.0)
+    damper.throttle(later, 31.0)
 
     assert messages(soon) == [] and soon.events == []
     assert "most free on one node 3" in messages(later)[0]
 
 
 def test_another_reason_is_written_at_once() -> None:
-    damper = Damper()
-    damper.damp(decided("1c"), 0.0)
+    damper = StatusThrottle()
+    damper.throttle(decided("1c"), 0.0)
     other = World(
         node("n", "9c", unschedulable=True), group("g", minimum=2), pod("p0", "4c", "g"), pod("p1", "4c", "g")
     )
     decisions = other.run(CONF).decisions
 
-    damper.damp(decisions, 1.0)
+    damper.throttle(decisions, 1.0)
 
     assert "node(s) were unschedulable" in messages(decisions)[0]
 
 
 def test_an_admission_with_something_else_is_written_at_once() -> None:
-    damper = Damper(hold=30.0)
+    damper = StatusThrottle(hold=30.0)
     for moment, asks in ((0.0, "1c"), (1.0, "2c")):
         decisions = World(node("n", "4c"), group("g", asks=asks)).run(CONF).decisions
-        damper.damp(decisions, moment)
+        damper.throttle(decisions, moment)
         assert [update.phase for update in decisions.pod_groups] == ["Inqueue"]
 
 
 def test_bindings_are_never_held_back() -> None:
-    damper = Damper()
+    damper = StatusThrottle()
     for now in (0.0, 1.0):
         decisions = decided("8c")
-        damper.damp(decisions, now)
+        damper.throttle(decisions, now)
         assert len(decisions.binds) == 2

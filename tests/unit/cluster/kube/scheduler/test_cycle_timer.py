@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from scheduler.cluster.kube.scheduler.pace import Pace, awaited
+from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer, awaited
 from scheduler.framework.cycle import Outcome
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 
@@ -38,12 +38,12 @@ def waiting_for_both() -> Outcome:
     return outcome(leaving("a", "n1"), leaving("b", "n2"), gang)
 
 
-def rests(pace: Pace, meanwhile: Callable[[], object] = lambda: None) -> bool:
+def rests(timer: CycleTimer, meanwhile: Callable[[], object] = lambda: None) -> bool:
     """Whether the rest goes on for a while; what happens then must end it, if it is over by then."""
 
     async def scenario() -> bool:
         end: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        resting = asyncio.create_task(pace.rest([end]))
+        resting = asyncio.create_task(timer.wait([end]))
         await asyncio.wait([resting], timeout=0.3)
         meanwhile()
         done, _ = await asyncio.wait([resting], timeout=0.3)
@@ -66,35 +66,35 @@ def test_a_job_for_which_there_is_no_place_waits_for_nothing() -> None:
 
 def test_the_next_session_is_held_when_all_nodes_of_a_gang_are_free() -> None:
     nodes = Nodes("n1", "n2")
-    pace = Pace(LONG, nodes)
-    pace.held(waiting_for_both())
-    assert not rests(pace, meanwhile=nodes.busy.clear)
+    timer = CycleTimer(LONG, nodes)
+    timer.cycle_ended(waiting_for_both())
+    assert not rests(timer, meanwhile=nodes.busy.clear)
 
 
 def test_a_node_of_a_gang_that_becomes_free_before_the_others_changes_nothing() -> None:
     nodes = Nodes("n1", "n2")
-    pace = Pace(LONG, nodes)
-    pace.held(waiting_for_both())
-    assert rests(pace, meanwhile=lambda: nodes.busy.discard("n1"))
+    timer = CycleTimer(LONG, nodes)
+    timer.cycle_ended(waiting_for_both())
+    assert rests(timer, meanwhile=lambda: nodes.busy.discard("n1"))
 
 
 def test_where_nothing_is_waited_for_the_whole_period_passes() -> None:
-    pace = Pace(LONG, Nodes())
-    assert rests(pace)
-    pace.held(outcome())
-    assert rests(pace)
+    timer = CycleTimer(LONG, Nodes())
+    assert rests(timer)
+    timer.cycle_ended(outcome())
+    assert rests(timer)
 
 
 def test_what_was_waited_for_hurries_one_session_only() -> None:
-    pace = Pace(LONG, Nodes())
-    pace.held(waiting_for_both())
-    assert not rests(pace)
-    assert rests(pace)
+    timer = CycleTimer(LONG, Nodes())
+    timer.cycle_ended(waiting_for_both())
+    assert not rests(timer)
+    assert rests(timer)
 
 
 def test_the_rest_is_as_long_as_the_session_was() -> None:
     slow = waiting_for_both()
     slow.seconds = LONG
-    pace = Pace(LONG, Nodes())
-    pace.held(slow)
-    assert rests(pace)
+    timer = CycleTimer(LONG, Nodes())
+    timer.cycle_ended(slow)
+    assert rests(timer)

@@ -1,9 +1,9 @@
-"""Messages of which only the numbers move are not written again and again.
+"""Limits how often a status is written of which only the numbers change.
 
-"most free on one node 7500m" changes with every Pod that comes or goes; writing that on each of thousands of waiting
-Pods, session after session, would keep the API server busy with nothing. A new reason is written at once, new numbers
-of a reason that was written lately only after a while. What is held back is not assumed either, so the next session
-after that while says it again, with the numbers of then.
+"most free on one node 7500m" changes with every Pod that is added or removed; writing it on each of thousands of
+waiting Pods in every session would overload the API server for no gain. A new reason is written at once; new numbers of
+a recently written reason are written after a delay. A withheld status is not assumed either, so the first session after
+the delay decides it again, with current numbers.
 """
 
 import re
@@ -17,16 +17,16 @@ HOLD_SECONDS = 30.0
 _NUMBERS = re.compile(r"\d+")
 
 
-class Damper:
-    """Remembers what was last written on each Pod and PodGroup that waits."""
+class StatusThrottle:
+    """Remembers the status last written on each waiting Pod and PodGroup."""
 
     def __init__(self, hold: float = HOLD_SECONDS) -> None:
         self._hold = hold
         self._written: dict[str, tuple[object, float]] = {}
-        """uid -> (what was said, less its numbers; when)."""
+        """uid -> (the status without its numbers, the time of writing)."""
 
-    def damp(self, decisions: Decisions, now: float) -> None:
-        """Take out of the decisions what says nothing new. ``now``: seconds of a steady clock."""
+    def throttle(self, decisions: Decisions, now: float) -> None:
+        """Removes from the decisions the statuses that say nothing new. ``now``: seconds of a monotonic clock."""
         self._forget(now)
         held: set[tuple[str, str]] = set()
         pods = []
@@ -54,7 +54,7 @@ class Damper:
         return True
 
     def _forget(self, now: float) -> None:
-        """What was written long enough ago may be written again."""
+        """Forgets statuses that may be written again."""
         self._written = {uid: entry for uid, entry in self._written.items() if now - entry[1] < self._hold}
 
 

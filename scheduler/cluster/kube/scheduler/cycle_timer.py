@@ -1,8 +1,8 @@
-"""When the next session is held: every period, and sooner when what terminates on the nodes promised to a job is gone.
+"""Decides when the next session runs: every period, and sooner when the Pods have gone that a pipelined job waits for.
 
-Whoever preempts waits for its victims to go, and is bound by the session after that. What a job waits for is awaited as
-a whole: the sessions in between could not start it. Between two sessions there is a rest as long as the last one took,
-since writes and watches go on meanwhile.
+A preemptor waits for its victims to terminate, and the session after that binds it. The timer waits until all victims
+of a job are gone: a session before that could not start the job. Such an early session still comes after a pause as
+long as the last session took, in which writes and watches proceed.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from scheduler.api.task import TaskStatus
 from scheduler.framework.cycle import Outcome
 from scheduler.framework.session import Session
 
-GLANCE = 0.05
-"""Seconds between two looks at what is waited for."""
+POLL_SECONDS = 0.05
+"""Seconds between two checks of the Pods that jobs wait for."""
 Awaited = tuple[frozenset[str], ...]
-"""For each job that waits for no more than that: the nodes on which something has to go first."""
+"""For each pipelined job, the nodes on which Pods have to terminate first."""
 
 
 class Nodes(Protocol):
-    """What is known of the cluster."""
+    """The part of the cache that the timer uses."""
 
     def terminates_on(self, node: str) -> bool:
-        """Whether a Pod on the node is on its way out."""
+        """Whether a Pod on the node is terminating."""
         ...
 
 
 def awaited(session: Session) -> Awaited:
-    """What the jobs that were promised nodes in a session wait for."""
+    """The nodes that the pipelined jobs of a session wait for."""
     nodes = session.nodes
     leaving = nodes.releasing[PODS_INDEX] > 0
     found = []
@@ -42,31 +42,31 @@ def awaited(session: Session) -> Awaited:
     return tuple(found)
 
 
-class Pace:
-    """The rests between sessions."""
+class CycleTimer:
+    """Times the pauses between sessions."""
 
     def __init__(self, period: float, nodes: Nodes) -> None:
-        """``period``: seconds between two sessions where there is no hurry."""
+        """``period``: seconds between two sessions when no pipelined job waits."""
         self._period = period
         self._nodes = nodes
         self._seconds = 0.0
         self._awaited: Awaited = ()
 
-    def held(self, outcome: Outcome) -> None:
-        """A session came to this."""
+    def cycle_ended(self, outcome: Outcome) -> None:
+        """Notes the outcome of a session."""
         self._seconds, self._awaited = outcome.seconds, awaited(outcome.session)
 
-    async def rest(self, ends: Collection[asyncio.Future[Any]]) -> None:
-        """Until the next session is due, or one of ``ends`` is done."""
+    async def wait(self, ends: Collection[asyncio.Future[Any]]) -> None:
+        """Waits until the next session is due, or one of ``ends`` is done."""
         waiting, self._awaited = self._awaited, ()
         clock = asyncio.get_running_loop().time
         end = clock() + self._period
-        pause = max(self._seconds, GLANCE) if waiting else self._period
+        pause = max(self._seconds, POLL_SECONDS) if waiting else self._period
         while (left := end - clock()) > 0:
             done, _ = await asyncio.wait(ends, timeout=min(pause, left), return_when=asyncio.FIRST_COMPLETED)
             if done or self._released(waiting):
                 return
-            pause = GLANCE
+            pause = POLL_SECONDS
 
     def _released(self, waiting: Awaited) -> bool:
         return any(not any(map(self._nodes.terminates_on, names)) for names in waiting)

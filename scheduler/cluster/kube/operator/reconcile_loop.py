@@ -1,4 +1,4 @@
-"""Takes objects off the worklist, has their controllers plan, and has the plans carried out, many at once."""
+"""Takes objects off the worklist, lets their controllers plan, and carries the plans out concurrently."""
 
 import asyncio
 import contextlib
@@ -7,22 +7,22 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.intake import Intake
-from scheduler.cluster.kube.operator.relaxed import Relaxed
-from scheduler.cluster.kube.operator.slots import Slots
+from scheduler.cluster.kube.operator.slots import WriteSlots
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.worklist import Item, Worklist
 from scheduler.observability.controller_metrics import ControllerMetrics
 
-AT_A_STRETCH = 50
-"""Looks without a pause, so that watches and the lease get their turn."""
+BATCH = 50
+"""Reconciliations without a pause; after them watches and the lease get their turn."""
 log = structlog.get_logger(__name__)
 
 
-class Looks:
+class ReconcileLoop:
     """For one event loop. ``run`` until cancelled."""
 
     def __init__(
@@ -35,14 +35,14 @@ class Looks:
         writes: int,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """``writes``: effects in flight; ``progress``: called in every turn of the loop."""
+        """``writes``: effects in flight; ``progress``: called in every iteration of the loop."""
         self._progress = progress
         self._worklist = worklist
         self._intake = intake
         self._executor = executor
         self._metrics = metrics
-        self._slots = Slots(writes)
-        self._relaxed = Relaxed(self._slots, self._write, self._relaxed_failed)
+        self._slots = WriteSlots(writes)
+        self._deferred = DeferredWrites(self._slots, self._write, self._deferred_failed)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -50,11 +50,11 @@ class Looks:
             self._progress()
             self._metrics.waiting.set(len(self._worklist))
             self._intake.changed.clear()
-            for _ in range(AT_A_STRETCH):
+            for _ in range(BATCH):
                 item = self._worklist.take(time.time())
                 if item is None:
                     break
-                self._look(item)
+                self._reconcile(item)
             else:
                 await asyncio.sleep(0)
                 continue
@@ -66,26 +66,26 @@ class Looks:
                     await self._intake.changed.wait()
 
     async def drain(self, seconds: float) -> bool:
-        """Wait for the plans in flight; whether all came to an end in time."""
+        """Waits for the plans in flight; returns whether all finished in time."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
-        await self._relaxed.drain(seconds)
+        await self._deferred.drain(seconds)
         return not self._tasks
 
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._relaxed.close()
+        await self._deferred.close()
 
-    def _look(self, item: Item) -> None:
+    def _reconcile(self, item: Item) -> None:
         name = item.controller.name
         started = time.perf_counter()
         try:
             plan = item.controller.plan(item.key, time.time())
-        except Exception as error:  # whatever one object holds, the others go on
+        except Exception as error:  # one bad object must not stop the others
             self._metrics.plan_errors.labels(name).inc()
-            log.exception("a controller failed", controller=name, object="/".join(item.key))
+            log.exception("controller failed", controller=name, object="/".join(item.key))
             self._worklist.fail(item, None, f"{type(error).__name__}: {error}", time.time())
             return
         self._metrics.plan_seconds.labels(name).observe(time.perf_counter() - started)
@@ -113,11 +113,11 @@ class Looks:
             await self._executor.carry_out(effect)
             return ""
         if isinstance(effect, Patch):
-            if effect.relaxed:
-                self._relaxed.put(item, effect)
+            if effect.deferrable:
+                self._deferred.put(item, effect)
                 return ""
-            await self._relaxed.settle(effect)
-        async with self._slots.taken(relaxed=False):
+            await self._deferred.settle(effect)
+        async with self._slots.taken(deferrable=False):
             return await self._write(item, effect)
 
     async def _write(self, item: Item, effect: Create | Patch | Delete) -> str:
@@ -129,15 +129,15 @@ class Looks:
             problem = error.message or str(error)
         except (TransportError, Fenced) as error:
             problem = str(error)
-        except Exception as error:  # an answer that is none, or an object that a controller cannot take
-            log.exception("a write was not seen through", object="/".join(item.key))
+        except Exception as error:  # an invalid answer, or an object that a controller cannot process
+            log.exception("write failed unexpectedly", object="/".join(item.key))
             problem = f"{type(error).__name__}: {error}"
         verb = type(effect).__name__.lower()
         result = "error" if problem else "done"
         self._metrics.effects.labels(item.controller.name, verb, effect.kind.name, result).inc()
         if problem:
             log.warning(
-                "a write failed",
+                "write failed",
                 controller=item.controller.name,
                 verb=verb,
                 kind=effect.kind.name,
@@ -146,7 +146,7 @@ class Looks:
             )
         return problem
 
-    def _relaxed_failed(self, item: Item, effect: Patch, problem: str) -> None:
-        """Have it looked at again: what was to be told is still untold."""
+    def _deferred_failed(self, item: Item, effect: Patch, problem: str) -> None:
+        """Schedules a retry of a deferrable write that failed."""
         self._worklist.retry(item, effect, problem, time.time())
         self._intake.changed.set()
