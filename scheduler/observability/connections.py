@@ -63,6 +63,8 @@ class Connections:
         """Those that something was done for last are at the end."""
         self._by_handler: dict[Any, _Connection] = {}
         self._held = 0
+        self._turn = asyncio.Lock()
+        """Of large bodies, one goes on in each iteration of the event loop; aiohttp pauses the others."""
         self._full = False
 
     def __len__(self) -> int:
@@ -105,6 +107,9 @@ class Connections:
                         size += len(chunk)
                         self._held += len(chunk)
                         self._check(size)
+                        if size > CHUNK:
+                            async with self._turn:
+                                await asyncio.sleep(0)
             except TimeoutError:
                 text = f"no whole request within {self.limits.body:g} s"
                 raise _closing(web.HTTPRequestTimeout(text=text)) from None

@@ -2,10 +2,13 @@
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 import uvloop
@@ -226,6 +229,39 @@ def test_large_bodies_are_refused_while_too_much_is_held_and_small_ones_are_not(
             world.go_on.set()
             assert await holding.answer(b"") == str(3 * CHUNK).encode()
             assert await (await world.open()).answer(request(body=b"x" * 2 * CHUNK)) == str(2 * CHUNK).encode()
+
+    run(story)
+
+
+def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_event_loop(run: Run) -> None:
+    iteration, read = 0, list[int]()
+
+    class Content:
+        async def iter_any(self) -> AsyncIterator[bytes]:
+            """All of it has come already."""
+            for _ in range(5):
+                read.append(iteration)
+                yield bytes(CHUNK + 1)
+
+    async def count() -> None:
+        nonlocal iteration
+        while True:
+            await asyncio.sleep(0)
+            iteration += 1
+
+    async def story() -> None:
+        connections = Connections(limits(largest=10 * CHUNK))
+        request, connection = SimpleNamespace(content=Content(), content_length=None), MagicMock()
+
+        async def whole() -> int:
+            async with connections._read(cast("web.Request", request), connection) as body:
+                return len(body)
+
+        counting = asyncio.create_task(count())
+        assert await asyncio.gather(*(whole() for _ in range(20))) == [5 * (CHUNK + 1)] * 20
+        counting.cancel()
+        ((_, most),) = Counter(read[20:]).most_common(1)  # without the first of each
+        assert most == 1
 
     run(story)
 

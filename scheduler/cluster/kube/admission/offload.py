@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 def is_small(body: bytes) -> bool:
-    """Whether a decision takes a few milliseconds at most, less than handing it over."""
+    """Whether a decision takes a few milliseconds at most."""
     return len(body) <= SMALL and body.count(b"{") <= FEW
 
 
@@ -91,7 +91,7 @@ class Offload:
         waiting = _Waiting(len(body), next(self._number), done, path, body, list(read), settings)
         heapq.heappush(self._waiting, waiting)
         self._came.set()
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
         return await done
 
@@ -119,6 +119,7 @@ class Offload:
                 self.deciding = True
                 await self._serve(each)
                 self.deciding = False
+            del each  # its body is not kept until the next one comes
 
     async def _serve(self, each: _Waiting) -> None:
         outcome: Outcome | Exception

@@ -33,7 +33,7 @@ MEBIBYTE: Final = 2**20
 BATCH: Final = 100
 """Objects that are encoded before the event loop does something else."""
 ENDING: Final = 2.0
-"""Seconds that it is given to end by itself."""
+"""Seconds to exit once its input is closed."""
 log = structlog.get_logger(__name__)
 
 
@@ -42,7 +42,7 @@ class WorkerError(Exception):
 
 
 class WorkerProcess:
-    """For one event loop, and one review at a time. After a WorkerError it is of no more use: ``end`` it."""
+    """For one event loop, and one review at a time. After a WorkerError call ``end``."""
 
     def __init__(self, process: asyncio.subprocess.Process, view: WatchedView) -> None:
         self._process = process
@@ -103,7 +103,7 @@ class WorkerProcess:
         return reply
 
     async def end(self) -> None:
-        """Have it end, and kill it if it does not."""
+        """Close its input, wait for it to exit, and kill it if it does not."""
         self._view.unfollow()
         await self._ended()
         log.info("worker process ended", pid=self.pid, code=self._process.returncode)
@@ -124,8 +124,9 @@ class WorkerProcess:
         return self._process.returncode or 0
 
     async def _gone(self) -> None:
-        while await self._replies.read(MEBIBYTE):  # asyncio waits for the end of the pipe, too
-            pass
+        with contextlib.suppress(ConnectionError):
+            while await self._replies.read(MEBIBYTE):  # asyncio waits for the end of the pipe, too
+                pass
         await self._process.wait()
 
     async def _fail(self) -> NoReturn:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from scheduler.cluster.kube.admission.decision import Outcome
 from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload, is_small
@@ -30,7 +31,9 @@ def body(size: int = 1) -> bytes:
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scenario())
+    """On the event loop of the real server; those of test_server run on asyncio's own."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
 
 
 @asynccontextmanager
