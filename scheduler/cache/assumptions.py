@@ -35,8 +35,7 @@ class Assumptions:
         for pod in decisions.pods:
             task = self._tasks.current(pod.task)
             if task is not None:
-                task.message = pod.message
-                task.nominated = pod.nominated or task.nominated
+                self._tasks.inform(task, pod.message, pod.nominated)
         for told in decisions.queues:
             self._queues.assume(told)
 

@@ -1,5 +1,6 @@
 """The jobs' side of the cache: PodGroups, their tasks, and the Job views that snapshots hand out."""
 
+import copy
 from collections.abc import Callable, Mapping
 
 from scheduler.api.decisions import PodGroupStatusUpdate
@@ -45,6 +46,12 @@ class JobRecord:
         """uid -> task."""
         self.view: Job | None = None
         """The Job last handed out; None when the record changed since."""
+
+    def copy(self) -> "JobRecord":
+        """An independent copy, of which no Job was handed out yet."""
+        other = copy.copy(self)
+        other.admission, other.tasks, other.view = copy.copy(self.admission), self.tasks.copy(), None
+        return other
 
     @property
     def forgotten(self) -> bool:

@@ -38,6 +38,12 @@ class JobTable:
         self._guarded = False
         """Only those PodGroups are admitted that are known to be."""
         self._records: dict[str, JobRecord] = {}
+        self._borrowed: set[str] = set()
+        """Keys of records that another table has as well: they are copied before they are changed."""
+
+    def borrow(self) -> None:
+        """This is a copy whose records the original has as well."""
+        self._borrowed = set(self._records)
 
     # --- PodGroups ---
     def upsert(self, group: PodGroup) -> None:
@@ -84,7 +90,7 @@ class JobTable:
 
     def delete(self, key: str) -> None:
         """A PodGroup is gone; its tasks stay."""
-        record = self._records.get(key)
+        record = self._known(key)
         if record is None or record.group is None:
             return
         record.group = None
@@ -107,7 +113,7 @@ class JobTable:
     # --- statuses ---
     def assume(self, update: PodGroupStatusUpdate) -> None:
         """A PodGroup's status is taken as written, if it is still the same PodGroup."""
-        record = self._records.get(f"{update.namespace}/{update.name}")
+        record = self._known(f"{update.namespace}/{update.name}")
         if record is not None and record.group is not None and record.group.metadata.uid == update.uid:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = (update.running, update.succeeded, update.failed)
@@ -130,7 +136,7 @@ class JobTable:
         """From now on only those PodGroups are admitted that were so, and those that sessions admit."""
         self._guarded = True
         for known in admitted:
-            record = self._records.get(known.key)
+            record = self._known(known.key)
             if record is not None and record.group is not None and record.group.metadata.uid == known.uid:
                 record.admission.take(known)
         self.forget_views()
@@ -153,14 +159,22 @@ class JobTable:
 
     def leave(self, task: Task) -> None:
         """A task is in its job no more."""
-        record = self._records[task.job]
+        record = self._record(task.job)
         record.tasks.pop(task.uid, None)
         record.view = None
         if record.forgotten:
             del self._records[task.job]
 
-    def _record(self, key: str) -> JobRecord:
+    def _known(self, key: str) -> JobRecord | None:
+        """The record of a job, if there is one, which may be changed."""
         record = self._records.get(key)
+        if record is not None and key in self._borrowed:
+            self._borrowed.discard(key)
+            record = self._records[key] = record.copy()
+        return record
+
+    def _record(self, key: str) -> JobRecord:
+        record = self._known(key)
         if record is None:
             record = self._records[key] = JobRecord(key)
         return record
@@ -168,16 +182,18 @@ class JobTable:
     # --- views ---
     def forget_views(self) -> None:
         """Something that all views are made with has changed."""
+        for key in list(self._borrowed):
+            self._known(key)
         for record in self._records.values():
             record.view = None
         self._version.grow()
 
     def count_again(self) -> None:
         """Work out all amounts anew, now that other resources are counted."""
+        self.forget_views()
         for record in self._records.values():
             if record.group is not None and record.min_resources is not None:
                 record.min_resources = self._dimensions.vector(record.group.spec.min_resources)
-        self.forget_views()
 
     def views(self) -> tuple[dict[str, Job], list[Task]]:
         """The jobs, and the tasks on nodes whose PodGroup is not known."""

@@ -1,6 +1,7 @@
 """All tasks, and the indices that every change of one has to reach."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from scheduler.api.task import Task
 from scheduler.cache.device_claims import DeviceClaims
@@ -26,6 +27,12 @@ class TaskTable:
         self._tasks: dict[str, Task] = {}
         self._strangers: Shared[Task] = Shared()
         """Those on nodes that belong to no job."""
+        self._borrowed = False
+        """The tasks are those of another table as well: none is changed in place."""
+
+    def borrow(self) -> None:
+        """This is a copy whose tasks the original has as well."""
+        self._borrowed = True
 
     def get(self, key: str) -> Task | None:
         return self._tasks.get(key)
@@ -70,6 +77,14 @@ class TaskTable:
         elif old is not None:
             del self._tasks[old.key]
         self._version.grow()
+
+    def inform(self, task: Task, message: str, nominated: str) -> None:
+        """The Pod of a task that waits says why. ``nominated``: the node that is made free for it; "": as before."""
+        nominated = nominated or task.nominated
+        if self._borrowed:
+            self.swap(task, replace(task, message=message, nominated=nominated))
+        else:
+            task.message, task.nominated = message, nominated
 
     def drop(self, key: str) -> None:
         """A Pod is gone, or does not matter any more."""

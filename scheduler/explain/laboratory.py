@@ -41,7 +41,7 @@ class Laboratory:
 
     def __init__(self, settled: Simulation, goal: Goal, pod: str) -> None:
         """``settled`` is not touched."""
-        self._settled = settled
+        self._settled = settled.fork()
         self._goal = goal
         self._pod = pod
         self._known: dict[str, _Outcome] = {}
@@ -52,6 +52,10 @@ class Laboratory:
         """Whether the goal is reached, and kept, when the cluster has come to rest after the change. Raises
         OutOfTrialsError."""
         return self._try(steps).reached
+
+    def fails(self, steps: Sequence[Step]) -> bool:
+        """Whether the goal is not reached after the change, which makes sense. Raises OutOfTrialsError."""
+        return not self.works(steps) and self.after(steps) is not None
 
     def evicted(self, steps: Sequence[Step]) -> tuple[str, ...]:
         """The Pods (``namespace/name``) that are evicted after the change. Raises OutOfTrialsError."""
@@ -89,7 +93,7 @@ class Laboratory:
             for _ in range(MOST_CYCLES):
                 if not trial.cycle(witness, enough=enough):
                     break
-                if not (trial.acted or trial.cluster.preparing or trial.prepare()):
+                if not (trial.acted or trial.cluster.unsettled or trial.prepare()):
                     break  # a reason was recorded; the next session would decide the same
         return trial
 
@@ -97,7 +101,7 @@ class Laboratory:
         """Whether the goal is reached for good: no action evicts, no binding waits for other objects, and no Pod is on
         its way out."""
         binds, cluster = outcome.decisions.binds, trial.cluster
-        unsettled = any(bind.together for bind in binds) or cluster.preparing or cluster.server.terminating
+        unsettled = any(bind.together for bind in binds) or cluster.unsettled
         keeps = _KEEPING.issuperset(trial.configuration.actions)
         return keeps and not unsettled and self._goal.reached(outcome.session)
 
@@ -108,13 +112,15 @@ class Laboratory:
     def _changed(self, steps: Sequence[Step]) -> Simulation | None:
         """A copy of the cluster with the change made; None if that makes no sense."""
         written = self.documents(steps)
-        trial = self._settled.fork()
+        trial = self._settled.branch()
         trial.configuration = with_arguments(trial.configuration, merged(steps))
         kinds = [find_kind(raw["apiVersion"], raw["kind"]) for raw in written]
         try:
             trial.change([Manifest("a change", kind, raw) for kind, raw in zip(kinds, written, strict=True)])
         except ManifestError:
             return None
+        if trial.cluster.unsettled:
+            trial.cluster.run_kubelet()  # Pods that were deleted begin to terminate: no session is needed to see that
         return trial
 
 

@@ -10,7 +10,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
-from scheduler.api.task import Task, TaskClass
+from scheduler.api.task import TaskClass
 from scheduler.explain.explanation import NodeGroup
 from scheduler.framework.columns import Filter, MeasuringFilter
 from scheduler.framework.session import Session
@@ -46,12 +46,12 @@ def passing(session: Session, filters: list[Filter], taken: NDArray[np.int64] | 
     return passes
 
 
-def room(amounts: Vector, task: Task) -> int:
-    """How many Pods like the task the amounts would do for."""
-    asked = task.cls.request > 0
+def room(amounts: Vector, cls: TaskClass) -> int:
+    """How many Pods of the class the amounts would do for."""
+    asked = cls.request > 0
     if not asked.any():
         return 1
-    return max(int((amounts[asked] // task.cls.request[asked]).min()), 0)
+    return max(int((amounts[asked] // cls.request[asked]).min()), 0)
 
 
 def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:

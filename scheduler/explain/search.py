@@ -1,17 +1,23 @@
 """The smallest changes that let a job run, found by trying.
 
-Each plan of the catalogue is tried alone, at the size that should do by the numbers, then at the largest that makes
+Each plan of the catalogue is tried alone, at the sizes that should do by the numbers, then at the largest that makes
 sense. What works is made smaller, lever by lever, until one unit less of any does not work. If no plan works alone,
 more than one thing is in the way: all plans are tried at once, what can be left out is left out, the least welcome
 first, and what holds the job after that is looked at in turn. That its Pods do with less is tried last.
+
+A trial takes a tenth of a second on a large cluster, so what is known to be of no use is not tried: nothing that leaves
+nodes and Pods as they are helps Pods that are larger than any node, and plans that do not do all together are not tried
+one by one, unless nothing else is found.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import ChangeKind, Evidence, Lever, Plan, Step, catalogue
+from scheduler.explain.changes import SHARING, ChangeKind, Evidence, Key, Lever, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates
 from scheduler.explain.laboratory import Laboratory, OutOfTrialsError, merged
@@ -22,11 +28,30 @@ ENOUGH: Final = 3
 """So many ways to choose from are shown."""
 _LAYERS: Final = 4
 """So many obstacles one behind the other are looked for."""
+_ATTEMPTS: Final = 3
+"""At so many degrees a lever is tried before it is given up (``Lever.attempts``)."""
+_FEW: Final = 2
+"""Fewer plans are tried one by one without a look whether they do together."""
+_EXCLUSIVE: Final = frozenset({ChangeKind.QUEUE_OF_JOB})
+"""Of these only one plan can be carried out."""
 
 
 def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> list[Change]:
     """Ways to let the job run, those to be preferred first; the last session of ``settled`` is a Witness."""
     return _Search(settled, goal, pod).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A change that does, and how far each lever is moved for it."""
+
+    change: Change
+    degrees: dict[Key, int]
+
+    def within(self, plan: Plan) -> bool:
+        """Whether a plan comes to the same, with more besides: to this change, or to another that was tried."""
+        own = {lever.key: lever.guess for lever in plan}
+        return all(degree <= own.get(key, 0) for key, degree in self.degrees.items())
 
 
 class _Search:
@@ -36,41 +61,62 @@ class _Search:
         self._laboratory = Laboratory(settled, goal, pod)
 
     def run(self) -> list[Change]:
-        found: list[Change] = []
-        plans = self._plans(self._settled)
+        found: list[_Found] = []
+        evidence = self._evidence(self._settled)
+        plans = [] if evidence is None else list(catalogue(evidence))
+        too_large = evidence is not None and evidence.too_large
         others = [plan for plan in plans if not _for_less(plan)]
+        useful = [] if too_large and all(map(_only_shares, others)) else others
         try:
-            self._alone(others, found)
+            self._alone(useful, found)
             if not found:
-                found += self._together(others, _for_less)
+                found += self._together(useful, _for_less)
             self._alone([plan for plan in plans if _for_less(plan)], found)
             if not found:
                 found += self._together(plans)
+            if not found:
+                self._alone(useful, found, all_at_once=False)
         except OutOfTrialsError:
             pass
-        return found
+        return [each.change for each in found]
 
-    def _alone(self, plans: list[Plan], found: list[Change]) -> None:
-        """Add to what was found the plans that do alone, one of a kind, until that is enough."""
-        for plan in plans:
-            if len(found) == ENOUGH:
-                return
-            if any(set(known.kinds) == {lever.kind.value for lever in plan} for known in found):
+    def _alone(self, plans: list[Plan], found: list[_Found], *, all_at_once: bool = True) -> None:
+        """Add to what was found the plans that do alone, one of a kind, until that is enough. ``all_at_once``: where
+        several plans do not do together, as much as makes sense of each, none of them is tried alone. That is first
+        looked at when one plan has been tried, and again, of its kind, for each that does not do."""
+        left = deque(plans)
+        first = True
+        while left and len(found) < ENOUGH:
+            plan = left.popleft()
+            if _is_known(plan, found):
                 continue
-            change = self._minimised(plan)
-            if change is not None:
-                found.append(change)
+            one = self._minimised(plan)
+            if one is not None and not any(one.change.kinds == known.change.kinds for known in found):
+                found.append(one)
+            if all_at_once and first:
+                left = deque(self._promising([other for other in left if not _is_known(other, found)]))
+            elif all_at_once and one is None:
+                alike = [other for other in left if _kinds(other) == _kinds(plan)]
+                promising = self._promising(alike)
+                left = deque(other for other in left if other not in alike or other in promising)
+            first = False
 
-    def _plans(self, simulation: Simulation) -> list[Plan]:
-        """The plans for what holds the job at the end of the last session."""
+    def _promising(self, plans: list[Plan]) -> list[Plan]:
+        """Plans without those that do not even do all together."""
+        joined = [plan for plan in plans if not _kinds(plan) & _EXCLUSIVE]
+        if len(joined) < _FEW or not self._laboratory.fails([lever.at(lever.most) for lever in _united(joined)]):
+            return plans
+        return [plan for plan in plans if plan not in joined]
+
+    def _evidence(self, simulation: Simulation) -> Evidence | None:
+        """What the last session showed of what holds the job."""
         session = simulation.last.session if simulation.last is not None else None
         job = session.jobs.get(self._goal.job) if session is not None else None
         if job is None or not isinstance(session, Witness):
-            return []
-        held = gates(session, job, self._goal)
-        return list(catalogue(Evidence(self._settled.cluster, session, job, self._goal, held)))
+            return None
+        return Evidence(self._settled.cluster, session, job, self._goal, gates(session, job, self._goal))
 
-    def _together(self, plans: list[Plan], left_out: Callable[[Plan], bool] = lambda plan: False) -> list[Change]:
+    def _together(self, plans: list[Plan], left_out: Callable[[Plan], bool] = lambda plan: False) -> list[_Found]:
         """All plans at once, and what is in the way behind them, but for the plans ``left_out``."""
         pile: list[Plan] = []
         for _ in range(_LAYERS):
@@ -80,36 +126,37 @@ class _Search:
                 return []
             pile += fresh
             levers = [lever for plan in pile for lever in plan]
-            degrees = self._working(levers)
-            if degrees is not None:
-                guessed = degrees == [lever.guess for lever in levers]
+            all_moved = [lever.at(lever.most) for lever in levers]
+            if self._laboratory.works(all_moved):
+                attempt = self._attempt(levers)
                 needed = sorted(
-                    (lever for plan in self._thinned(pile, guessed) for lever in plan), key=lambda lever: lever.welcome
+                    (lever for plan in self._thinned(pile, attempt) for lever in plan), key=lambda lever: lever.welcome
                 )
-                change = self._minimised(tuple(needed))
-                return [] if change is None else [change]
-            after = self._laboratory.after([lever.at(lever.most) for plan in pile for lever in plan])
-            plans = [] if after is None else [plan for plan in self._plans(after) if not left_out(plan)]
+                one = self._minimised(tuple(needed))
+                return [] if one is None else [one]
+            after = self._laboratory.after(all_moved)
+            evidence = None if after is None else self._evidence(after)
+            plans = [] if evidence is None else [plan for plan in catalogue(evidence) if not left_out(plan)]
         return []
 
-    def _thinned(self, pile: list[Plan], guessed: bool) -> list[Plan]:
-        """The pile without the plans that are not needed, the least welcome left out first. ``guessed``: whether it
-        works with all at the degrees that should do; if not, a part of it does not either."""
+    def _thinned(self, pile: list[Plan], attempt: int) -> list[Plan]:
+        """The pile without the plans that are not needed, the least welcome left out first. ``attempt``: the first at
+        which it works with all; at one before it a part of it does not work either."""
         left = list(pile)
         for plan in sorted(pile, key=lambda plan: plan[0].welcome, reverse=True):
             without = [other for other in left if other is not plan]
-            if without and self._working([lever for other in without for lever in other], guessed):
+            if without and self._attempt([lever for other in without for lever in other], attempt) < _ATTEMPTS:
                 left = without
         return left
 
     # --- sizes ---
-    def _working(self, levers: Sequence[Lever], guess: bool = True) -> list[int] | None:
-        """Degrees at which the levers do together: those that should (unless it is known that these do not), else the
-        highest; None: they do not."""
-        for degrees in ([lever.guess for lever in levers], [lever.most for lever in levers])[0 if guess else 1 :]:
-            if self._works(levers, degrees):
-                return degrees
-        return None
+    def _attempt(self, levers: Sequence[Lever], first: int = 0) -> int:
+        """The number of the first of the ``attempts`` at which the levers do together, ``first`` or later;
+        ``_ATTEMPTS``: they do not."""
+        for attempt in range(first, _ATTEMPTS):
+            if self._works(levers, [lever.attempts[attempt] for lever in levers]):
+                return attempt
+        return _ATTEMPTS
 
     def _works(self, levers: Sequence[Lever], degrees: Sequence[int]) -> bool:
         return self._laboratory.works(_steps(levers, degrees))
@@ -134,11 +181,11 @@ class _Search:
         """Whether it works with one lever at another degree."""
         return self._works(levers, [*degrees[:i], degree, *degrees[i + 1 :]])
 
-    def _minimised(self, levers: Plan) -> Change | None:
-        working = self._working(levers)
-        if working is None:
+    def _minimised(self, levers: Plan) -> _Found | None:
+        attempt = self._attempt(levers)
+        if attempt == _ATTEMPTS:
             return None
-        degrees, before = working, None
+        degrees, before = [lever.attempts[attempt] for lever in levers], None
         while degrees != before:  # a lever may do with less once another one is smaller
             before = list(degrees)
             for i, lever in enumerate(levers):
@@ -148,7 +195,28 @@ class _Search:
         kinds = dict.fromkeys(lever.kind.value for lever, degree in zip(levers, degrees, strict=True) if degree)
         text = " and ".join(step.text for step in steps)
         documents = tuple(self._laboratory.documents(steps))
-        return Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
+        change = Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
+        return _Found(change, {lever.key: degree for lever, degree in zip(levers, degrees, strict=True) if degree})
+
+
+def _is_known(plan: Plan, found: Sequence[_Found]) -> bool:
+    """Whether a plan is of the kinds of a change that was found, or comes to the same."""
+    kinds = {kind.value for kind in _kinds(plan)}
+    return any(set(known.change.kinds) == kinds or known.within(plan) for known in found)
+
+
+def _kinds(plan: Plan) -> set[ChangeKind]:
+    return {lever.kind for lever in plan}
+
+
+def _united(plans: Sequence[Plan]) -> list[Lever]:
+    """The levers of several plans, each once."""
+    return list({lever.key: lever for plan in plans for lever in plan}.values())
+
+
+def _only_shares(plan: Plan) -> bool:
+    """Whether a plan says no more than who gets what is there."""
+    return _kinds(plan) <= SHARING
 
 
 def _for_less(plan: Plan) -> bool:
@@ -161,11 +229,12 @@ def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool
     levers are moved too."""
     if good == 0 or (droppable and works(0)):
         return 0
-    guess, grain, bad = lever.guess, lever.grain, 0
-    if good > guess and works(guess):
-        good = guess
-    if good > guess:  # further and further beyond the guess
-        bad, step = guess, grain
+    grain, bad = lever.grain, 0
+    for guess in lever.attempts[:-1]:
+        if guess < good:
+            good, bad = (guess, bad) if works(guess) else (good, guess)
+    if good not in lever.attempts[:-1] and bad:  # further and further beyond the guess
+        step = grain
         while bad + step < good and not works(bad + step):
             bad, step = bad + step, 4 * step
         good = min(good, bad + step)

@@ -137,7 +137,7 @@ class MemoryCluster:
     # --- decisions carried out ---
     def carry_out(self, decisions: Decisions, malformed: Iterable[Malformed]) -> tuple[bool, bool]:
         """Do what a session decided; whether anything in the cluster changed by it that sessions and controllers go by,
-        and whether anything did that only informs: conditions, messages, Events."""
+        and whether anything did that only informs: conditions, counts, messages, Events."""
         acted = told = False
         for bind in decisions.binds:
             if not bind.together:
@@ -162,7 +162,7 @@ class MemoryCluster:
         for status in decisions.queues:
             raw = self._copy(QUEUE, "", status.name)
             if raw is not None:
-                acted |= raw["status"].get("allocated") != status.allocated
+                told |= raw["status"].get("allocated") != status.allocated
                 raw["status"]["allocated"] = dict(status.allocated)
                 self._put(QUEUE, raw)
         for event in decisions.events:
@@ -188,9 +188,9 @@ class MemoryCluster:
         return (keep_volumes(self.server) and self._preparing.run()) or changed
 
     @property
-    def preparing(self) -> bool:
-        """Whether bindings wait for other objects."""
-        return bool(self._preparing)
+    def unsettled(self) -> bool:
+        """Whether bindings wait for other objects, or Pods terminate that were deleted."""
+        return bool(self._preparing) or self._kubelet.waits
 
     def _not_prepared(self, bind: Bind, message: str, at_fault: bool) -> None:
         """A binding will not come about for want of what it depends on."""
@@ -234,7 +234,7 @@ class MemoryCluster:
         return len(left) < len(gates)
 
     def _group_status(self, update: PodGroupStatusUpdate) -> tuple[bool, bool]:
-        """Whether its phase or its counts changed, and whether anything did."""
+        """Whether its phase changed, and whether anything did."""
         raw = self._copy(POD_GROUP, update.namespace, update.name)
         if raw is None:
             return False, False
@@ -243,8 +243,7 @@ class MemoryCluster:
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
         old, raw["status"] = raw["status"], new
         self._put(POD_GROUP, raw)
-        moved = {**old, "conditions": ()} != {**new, "conditions": ()}
-        return moved, old != new
+        return old.get("phase") != new.get("phase"), old != new
 
     # --- Events ---
     def post(self, event: EventPost) -> bool:

@@ -2,7 +2,8 @@
 
 The copy has its own containers, and its own objects where they change. What never changes is shared: manifests (a new
 version is a new dictionary), decoded objects, task classes, facts of nodes. A cluster of twenty thousand Pods is copied
-in some tens of milliseconds; reading it again would take two seconds.
+in some tens of milliseconds; reading it again would take two seconds. Where the original is put aside for good
+(``branch``), much of it is copied only when the copy changes it, and the copy takes some milliseconds.
 """
 
 import copy
@@ -23,6 +24,10 @@ from scheduler.api.node import NodeFacts, Nodes
 from scheduler.api.resource import Dimensions
 from scheduler.api.snapshot import PlacedClass
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.cache.job_records import JobRecord
+from scheduler.cache.job_table import JobTable
+from scheduler.cache.task_table import TaskTable
+from scheduler.cluster.memory.borrowing import Borrowing
 from scheduler.cluster.memory.index import Index
 from scheduler.controllers.worklist import Worklist
 from scheduler.framework.cycle import Outcome
@@ -32,8 +37,10 @@ _PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), t
 """Types whose values are shared without a look. Tuples hold manifests beside their kinds, keys, and conditions."""
 _SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions)
 """Never changed, or only grow: the place that one copy gives to a resource is good for all."""
-_CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, list, set, MethodType, partial)
+_CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, Borrowing, list, set, MethodType, partial)
 _TASKS: Final = {Task}
+_LENT: Final = {Task, JobRecord}
+"""What tables that borrow it copy before they change it."""
 _DICTIONARIES: Final = {dict}
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
 _CHANGING: Final = (
@@ -50,8 +57,16 @@ def fork(root: T, shared: Iterable[object] = ()) -> T:
     return copied
 
 
+def branch(root: T, shared: Iterable[object] = ()) -> T:
+    """The same of an original that is not changed as long as the copy is in use. Sessions of the original and of its
+    branches must not overlap: jobs that nobody changes are the same for all."""
+    copied: T = _Copier(shared, lazy=True).copy(root)
+    return copied
+
+
 class _Copier:
-    def __init__(self, shared: Iterable[object]) -> None:
+    def __init__(self, shared: Iterable[object], *, lazy: bool = False) -> None:
+        self._lazy = lazy
         self._made: dict[int, Any] = {id(value): value for value in shared}
         """Id of an original -> its copy, so that what is one thing stays one thing."""
         self._shared: set[type] = set(_PLAIN)
@@ -67,8 +82,8 @@ class _Copier:
         if made is not _NO_ATTRIBUTE:
             return made
         if kind is Task:
-            return self._task(value) if value.status is TaskStatus.PENDING else value
-        if kind is dict or kind is OrderedDict:
+            return self._task(value) if value.status is TaskStatus.PENDING and not self._lazy else value
+        if kind is dict or kind is OrderedDict or kind is Borrowing:
             return self._dictionary(value)
         if kind is list:
             return self._keep(value, [self.copy(item) for item in value])
@@ -83,9 +98,13 @@ class _Copier:
         if kind is Worklist:
             return self._keep(value, value.fork(self.copy))
         if kind is Index:
-            return self._keep(value, value.fork())
+            return self._keep(value, value.fork(self._dictionary))
         if kind is Nodes:
             return self._keep(value, value.copy())
+        if self._lazy and (kind is JobTable or kind is TaskTable):
+            made = self._object(value, kind)
+            made.borrow()
+            return made
         return self._object(value, kind)
 
     def _task(self, task: Task) -> Task:
@@ -108,8 +127,10 @@ class _Copier:
 
     def _dictionary(self, value: dict[Any, Any]) -> Any:
         kinds = set(map(type, value.values()))
-        if kinds <= self._shared or all(map(self._shares, kinds)):
+        if kinds <= self._shared or all(map(self._shares, kinds)) or (self._lazy and kinds <= _LENT):
             made = value.copy()
+        elif kinds == _DICTIONARIES and self._lazy:
+            made = Borrowing(value, self._dictionary)
         elif kinds == _TASKS:
             waits = TaskStatus.PENDING
             made = {key: task if task.status is not waits else self._task(task) for key, task in value.items()}
@@ -117,7 +138,8 @@ class _Copier:
             known = self._made
             made = {key: known.get(id(inner)) or self._dictionary(inner) for key, inner in value.items()}
         else:
-            made = self._keep(value, type(value)())  # first, for it may be referred to from within
+            # First, for it may be referred to from within.
+            made = self._keep(value, OrderedDict() if type(value) is OrderedDict else {})
             made.update(zip(value, map(self.copy, value.values()), strict=True))
             return made
         return self._keep(value, made)

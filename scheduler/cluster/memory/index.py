@@ -18,11 +18,10 @@ class Index:
         self._keys: dict[Hashable, dict[Key, int]] = {}
         """Value -> keys, with their numbers."""
 
-    def fork(self) -> "Index":
-        """An independent copy."""
+    def fork(self, copied: Callable[[Any], Any]) -> "Index":
+        """An independent copy. ``copied``: gives the copy of a dictionary of dictionaries."""
         other = Index(self._word)
-        other._values = self._values.copy()
-        other._keys = {value: keys.copy() for value, keys in self._keys.items()}
+        other._values, other._keys = self._values.copy(), copied(self._keys)
         return other
 
     def put(self, key: Key, number: int, raw: dict[str, Any]) -> None:

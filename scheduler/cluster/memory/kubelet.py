@@ -17,6 +17,11 @@ class SimulatedKubelet:
         self._leaving: list[Key] = []
         """Pods deleted before the last run, gone with this one."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether Pods were deleted that are still there."""
+        return bool(self._leaving or self._server.terminating)
+
     def run(self) -> tuple[bool, list[Json]]:
         """Whether anything changed, and the Pods that a NoExecute taint they do not tolerate drives out."""
         server = self._server

@@ -13,7 +13,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
-from scheduler.cluster.memory.fork import fork
+from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import count_usage
 from scheduler.cluster.memory.resource_claims import keep_claims
@@ -74,7 +74,7 @@ class Simulation:
         self.last: Outcome | None = None
         self.cycles = 0
         self.acted = False
-        """Whether the last cycle changed more than what only informs: conditions, messages, Events."""
+        """Whether the last cycle changed more than what only informs: conditions, counts, messages, Events."""
         self.evictions: list[Evict] = []
         """All there were, the first first."""
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
@@ -143,6 +143,11 @@ class Simulation:
     def fork(self) -> "Simulation":
         """An independent copy that goes on from here."""
         return fork(self, (self._outside,))
+
+    def branch(self) -> "Simulation":
+        """The same in a fraction of the time, of a simulation that is put aside for good: it does not change as long as
+        its branches are in use, and these run one after the other."""
+        return branch(self, (self._outside,))
 
 
 def simulate(

@@ -2,6 +2,6 @@
 
 from scheduler.explain.changes.catalogue import catalogue
 from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Lever, Plan, Step
+from scheduler.explain.changes.lever import SHARING, ChangeKind, Key, Lever, Plan, Step
 
-__all__ = ["ChangeKind", "Evidence", "Lever", "Plan", "Step", "catalogue"]
+__all__ = ["SHARING", "ChangeKind", "Evidence", "Key", "Lever", "Plan", "Step", "catalogue"]

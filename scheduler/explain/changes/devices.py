@@ -55,7 +55,7 @@ def _open_but_for_devices(evidence: Evidence, task: Task) -> list[int]:
         f for f in session.filters(task.cls, evidence.job) if not isinstance(f, DeviceFilter | SharedClaimFilter)
     ]
     fits = np.intersect1d(np.flatnonzero(passing(session, filters)), evidence.rows)
-    return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task)]
+    return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task.cls)]
 
 
 class _Stock:

@@ -13,9 +13,10 @@ from scheduler.api.kinds import NODE, Kind
 from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
-from scheduler.api.task import Task
+from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.explain.explanation import Gate, Held
+from scheduler.explain.nodes import compared
 from scheduler.explain.target import Goal
 from scheduler.explain.witness import Witness
 from scheduler.framework.statement import AllocationError, Statement
@@ -46,6 +47,22 @@ class Evidence:
         if self.job.min_resources is not None and self.job.waiting_for_queue:
             need = np.maximum(need, self.job.min_resources)
         return need
+
+    @property
+    def too_large(self) -> bool:
+        """Whether so many of its Pods ask for more than any node has that the others are too few for the goal: nothing
+        that only frees what is there, or shares it out otherwise, is of use."""
+        job, nodes = self.job, self.session.nodes
+        if job.size < self.goal.least(job):
+            return False  # the Pods that are still to come may be smaller
+        pending = [task for task in job.of(TaskStatus.PENDING).values() if self.goal.pod in ("", task.key)]
+        fits: dict[int, bool] = {}
+        for cls in {task.cls.id: task.cls for task in pending}.values():
+            dims = compared(cls)
+            there = (nodes.allocatable[dims] >= cls.request[dims][:, np.newaxis]).all(axis=0)
+            fits[cls.id] = bool(there.any())
+        needed = 1 if self.goal.pod else self.goal.least(job) - job.ready_count - job.waiting_count
+        return bool(pending) and sum(fits[task.cls.id] for task in pending) < needed
 
     def others_need(self, queues: Collection[str] | None = None) -> Vector:
         """What other jobs wait for, of the queues given or of all: those whose turn comes first take their part of what

@@ -63,7 +63,7 @@ def _by_room(evidence: Evidence) -> list[str]:
     session, rows = evidence.session, evidence.rows
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
     with evidence.crowded() as left:
-        rooms = [room(session.nodes.idle[:, row], left[0]) if left else 0 for row in rows.tolist()]
+        rooms = [room(session.nodes.idle[:, row], left[0].cls) if left else 0 for row in rows.tolist()]
     totals = np.bincount(codes[rows] + 1, weights=np.array(rooms, dtype=float), minlength=len(names) + 1)[1:]
     there = set(codes[rows].tolist())
     return [names[code] for code in np.argsort(-totals, kind="stable").tolist() if code in there]

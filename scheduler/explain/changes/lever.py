@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from scheduler.api.kinds import Kind
 
 Raw = dict[str, Any]
 Transform = Callable[[Raw], Raw | None]
+Key = tuple["ChangeKind", str]
 
 
 class ChangeKind(Enum):
@@ -46,6 +47,16 @@ class ChangeKind(Enum):
     SHRINK = "size of other jobs"
     DELETE = "delete"
     REQUEST = "request of the job"
+
+
+SHARING: Final = frozenset(
+    {
+        ChangeKind.QUEUE, ChangeKind.QUEUE_STATE, ChangeKind.RESOURCE_QUOTA, ChangeKind.CARD_QUOTA,
+        ChangeKind.CAPABILITY, ChangeKind.DESERVED, ChangeKind.WEIGHT, ChangeKind.DEVICE_QUOTA, ChangeKind.OVERCOMMIT,
+        ChangeKind.PRIORITY, ChangeKind.SHRINK, ChangeKind.DELETE,
+    }
+)  # fmt: skip
+"""Those that say who gets what is there: they make no node larger, no Pod smaller, and no gang smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +99,16 @@ class Lever:
     apart: "Callable[[int], Plan] | None" = None
     """The same at a degree as levers of one unit each, where some may do without those before them; None: all units are
     alike."""
+    shared: int = 0
+    """The degree that should do where jobs that come first take their part of what is added; 0: the same."""
 
     @property
-    def key(self) -> tuple[ChangeKind, str]:
+    def attempts(self) -> tuple[int, int, int]:
+        """The degrees at which it is tried, the smallest first."""
+        return (self.guess, min(max(self.shared, self.guess), self.most), self.most)
+
+    @property
+    def key(self) -> Key:
         """What tells levers apart."""
         return (self.kind, self.what)
 

@@ -2,9 +2,11 @@
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
 from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL, NODEGROUP_NAME
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
-from scheduler.api.task import Task
+from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.manifests import decode
 from scheduler.explain.amounts import quantity
 from scheduler.explain.changes.evidence import Evidence
@@ -22,6 +24,7 @@ from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, 
 from scheduler.explain.changes.mending import mended, mends
 from scheduler.explain.explanation import Held
 from scheduler.explain.nodes import compared, passing, room
+from scheduler.explain.turn import turn
 from scheduler.framework.columns import Filter, Scope
 from scheduler.plugins.capacity_card.discovery import MPS_REPLICAS, NVIDIA
 
@@ -70,10 +73,12 @@ def more_nodes(evidence: Evidence) -> Iterator[Plan]:
             ]
         number = len(left)
     for model in models:
-        guess = max(-(-number // model.fits), 1) if model.fits else 1
+        own = number / model.fits if model.fits else 1.0
+        guess = max(ceil(own), 1)
         change = partial(_with_nodes, evidence, model)
         most = max(guess * _SPARE, _MOST_NODES, min(guess + 2 * _for_others(evidence, model), _MOST_WITH_OTHERS))
-        yield (Lever(ChangeKind.NODES, guess, most, change, model.name or "bare"),)
+        shared = ceil(own + _taken_first(evidence, model))
+        yield (Lever(ChangeKind.NODES, guess, most, change, model.name or "bare", shared=shared),)
 
 
 def _for_others(evidence: Evidence, model: Model) -> int:
@@ -84,6 +89,19 @@ def _for_others(evidence: Evidence, model: Model) -> int:
     need, offered = evidence.others_need(), evidence.session.nodes.allocatable[:, row]
     asked = (need > 0) & (offered > 0)
     return int(np.ceil(need[asked] / offered[asked]).max(initial=0))
+
+
+def _taken_first(evidence: Evidence, model: Model) -> float:
+    """How many such nodes the Pods of the jobs would fill that have their turn before the job."""
+    session, row = evidence.session, evidence.session.nodes.index.get(model.name)
+    place = turn(session, evidence.job)
+    if row is None or place is None:
+        return 0.0
+    waiting = Counter(
+        task.cls for key in place.before for task in session.jobs[key].of(TaskStatus.PENDING).values() if not task.gated
+    )
+    rooms = {cls: room(session.nodes.allocatable[:, row], cls) for cls in waiting if not cls.best_effort}
+    return sum(waiting[cls] / number for cls, number in rooms.items() if number)
 
 
 def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:
@@ -104,7 +122,7 @@ def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:
     weighed = (nodes.allocatable[:, rows] / np.maximum(session.total, 1)[:, np.newaxis]).sum(axis=0)
     row = int(rows[weighed.argmin()])
     original = evidence.cluster.server.find(NODE, "", nodes.names[row]) or _BARE
-    return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0]) if asking else 0)
+    return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0].cls) if asking else 0)
 
 
 def _exists(evidence: Evidence, task: Task) -> bool:

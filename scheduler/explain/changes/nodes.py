@@ -33,7 +33,7 @@ def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
         found = [
             (mend.size, -fitting, row, mend)
             for row, mend in mendable(evidence, left[0]).items()
-            if (fitting := room(idle[:, row], left[0])) > 0
+            if (fitting := room(idle[:, row], left[0].cls)) > 0
         ]
         number = len(left)
     found.sort(key=lambda entry: entry[:3])

@@ -83,12 +83,17 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
             resource, now = session.dimensions.names[d], float(amounts[d])
             if d == PODS_INDEX or np.isinf(now):
                 continue
-            missing = units(resource, float(need[d]) + max(known.get((at, resource), 0.0), float(used[d])) - now)
+            counted, held = known.get((at, resource), 0.0), float(used[d])
+            missing = units(resource, float(need[d]) + max(counted, held) - now)
             if missing > 0:
+                # A queue that refuses the rest of a gang counts those of its Pods that it was giving room to.
+                own = counted <= held + float(need[d])
+                guess = max(units(resource, float(need[d]) + held - now), 1) if own else missing
+                waiting = units(resource, float(others[d]))
                 change = partial(_with_amount, at, field, resource, now)
                 what, grain = f"{at} {resource}", grain_of(resource)
-                most = missing * _SPARE + units(resource, float(others[d]))
-                levers.append(Lever(_RAISED[field], missing, most, change, what, grain))
+                most, shared = missing * _SPARE + waiting, max(missing, guess + waiting)
+                levers.append(Lever(_RAISED[field], guess, most, change, what, grain, shared=shared))
     if levers:
         yield tuple(levers)
 

@@ -156,7 +156,7 @@ def more_attachments(evidence: Evidence) -> Iterator[Plan]:
             return
         others = [f for f in session.filters(asking[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
         open_rows = np.intersect1d(np.flatnonzero(passing(session, others)), evidence.rows)
-        rooms = {row: room(session.nodes.idle[:, row], asking[0]) for row in open_rows.tolist()}
+        rooms = {row: room(session.nodes.idle[:, row], asking[0].cls) for row in open_rows.tolist()}
     row = max(rooms, key=lambda row: (rooms[row], -row), default=None)
     if row is None or not rooms[row]:
         return

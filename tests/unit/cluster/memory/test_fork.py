@@ -1,7 +1,11 @@
 """A copied simulation goes its own way, and the same way."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from scheduler.api.kinds import POD
 from scheduler.api.names import GROUP_NAME
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
@@ -27,23 +31,29 @@ JOB: Raw = {
 }
 
 
+BOTH = pytest.mark.parametrize("copy", [Simulation.fork, Simulation.branch])
+Copy = Callable[[Simulation], Simulation]
+
+
 def simulation(*objects: Any) -> Simulation:
     return Simulation(manifests(*objects), DEFAULT, [NAME])
 
 
-def test_what_happens_to_the_copy_does_not_happen_to_the_original() -> None:
+@BOTH
+def test_what_happens_to_the_copy_does_not_happen_to_the_original(copy: Copy) -> None:
     original = simulation(node("n1"), group("g"), pods("p", 2, "1c", "g"), JOB)
     before = original.cluster.objects()
-    original.fork().run()
+    copy(original).run()
     assert original.cluster.objects() == before
 
 
-def test_the_copy_and_the_original_come_to_the_same_end() -> None:
+@BOTH
+def test_the_copy_and_the_original_come_to_the_same_end(copy: Copy) -> None:
     original = simulation(
         node("n1"), node("n2", "2c+4Gi"), group("g", minimum=2), pods("p", 3, "1c", "g"), group("h"),
         pod("h-0", "8c", "h"), JOB,
     )  # fmt: skip
-    copied = original.fork()
+    copied = copy(original)
     copied.run()
     original.run()
     assert copied.cluster.objects() == original.cluster.objects()
@@ -67,9 +77,10 @@ def test_a_copy_made_halfway_goes_on_as_the_original_does() -> None:
     assert copied.cluster.objects() == original.cluster.objects()
 
 
-def test_controllers_of_the_copy_write_into_the_copy_alone() -> None:
+@BOTH
+def test_controllers_of_the_copy_write_into_the_copy_alone(copy: Copy) -> None:
     original = simulation(node("n1"), JOB)
-    copied = original.fork()
+    copied = copy(original)
     copied.run()
 
     def made(of: Simulation) -> int:
@@ -83,16 +94,18 @@ def test_controllers_of_the_copy_write_into_the_copy_alone() -> None:
     assert made(original) == 2
 
 
-def test_what_a_waiting_pod_is_told_in_the_copy_it_is_not_told_in_the_original() -> None:
+@BOTH
+def test_what_a_waiting_pod_is_told_in_the_copy_it_is_not_told_in_the_original(copy: Copy) -> None:
     original = simulation(node("n1"), group("g"), pod("p", "8c", "g"))
-    original.fork().run()
+    copy(original).run()
     (task,) = original.snapshot().jobs["default/g"].tasks()
     assert task.message == ""
 
 
-def test_many_copies_of_one_original_are_alike() -> None:
+@BOTH
+def test_many_copies_of_one_original_are_alike(copy: Copy) -> None:
     original = simulation(node("n1"), group("g", minimum=2), pods("p", 2, "3c", "g"))
-    first, second = original.fork(), original.fork()
+    first, second = copy(original), copy(original)
     first.change(manifests(node("n2")))
     first.run()
     second.run()
@@ -100,3 +113,30 @@ def test_many_copies_of_one_original_are_alike() -> None:
     assert {o["metadata"]["name"] for o in second.cluster.objects() if o["kind"] == "Node"} == {"n1"}
     assert not any(o["spec"].get("nodeName") for o in second.cluster.objects() if o["kind"] == "Pod")
     assert all(o["spec"].get("nodeName") for o in first.cluster.objects() if o["kind"] == "Pod")
+
+
+def test_one_branch_after_the_other_comes_to_the_end_of_a_fork() -> None:
+    original = simulation(
+        node("n1"), group("full"), pod("full-0", "4c", "full", on="n1"), group("g"), pods("p", 2, "3c", "g"), JOB
+    )
+    original.run()
+    put_aside = original.fork()
+    ends = []
+    for copied in (original.fork(), put_aside.branch(), put_aside.branch()):
+        copied.change(manifests(node("n2"), node("n3")))
+        copied.cluster.server.delete(POD, "default", "full-0")
+        copied.run()
+        ends.append(copied.cluster.objects())
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_priority_that_a_branch_changes_counts_in_that_branch_alone() -> None:
+    waiting = group("g")
+    waiting["spec"]["priorityClassName"] = "urgent"
+    original = simulation(node("n1"), waiting, pod("p", "8c", "g"))
+    original.run()
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 7}
+    first = original.branch()
+    first.change(manifests(urgent))
+    assert first.snapshot().jobs["default/g"].priority == 7
+    assert original.branch().snapshot().jobs["default/g"].priority == 0

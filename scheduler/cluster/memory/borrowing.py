@@ -1,0 +1,53 @@
+"""A dictionary of dictionaries that are another's until they are asked for."""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+
+class Borrowing(dict[Hashable, dict[Any, Any]]):
+    """Each inner dictionary is copied when it is first asked for, so it may be changed then. The original, and what it
+    holds, must not change meanwhile. Not ordered otherwise than a dictionary; not for threads."""
+
+    def __init__(self, original: dict[Any, dict[Any, Any]], copied: Callable[[dict[Any, Any]], dict[Any, Any]]) -> None:
+        super().__init__(original)
+        self._copied = copied
+        self._borrowed = set(original)
+
+    def __getitem__(self, key: Hashable) -> dict[Any, Any]:
+        inner = super().__getitem__(key)
+        if key in self._borrowed:
+            inner = self._copied(inner)
+            self[key] = inner
+        return inner
+
+    def __setitem__(self, key: Hashable, inner: dict[Any, Any]) -> None:
+        self._borrowed.discard(key)
+        super().__setitem__(key, inner)
+
+    def __delitem__(self, key: Hashable) -> None:
+        super().__delitem__(key)
+        self._borrowed.discard(key)
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def setdefault(self, key: Hashable, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: Hashable, *default: Any) -> Any:
+        if key not in self and default:
+            return default[0]
+        inner = self[key]
+        del self[key]
+        return inner
+
+    def values(self) -> Iterator[dict[Any, Any]]:  # type: ignore[override]
+        return (self[key] for key in list(self))
+
+    def items(self) -> Iterator[tuple[Hashable, dict[Any, Any]]]:  # type: ignore[override]
+        return ((key, self[key]) for key in list(self))

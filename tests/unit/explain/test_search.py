@@ -1,0 +1,104 @@
+"""A search makes few trials: it begins with what the numbers say, and does not try what cannot be of use."""
+
+from functools import partial
+from operator import le
+from typing import Any
+
+import pytest
+
+from scheduler.cluster.memory import Simulation
+from scheduler.explain import Change, explain
+from scheduler.explain.changes.lever import ChangeKind, Lever, Step
+from scheduler.explain.laboratory import Laboratory
+from scheduler.explain.search import least
+from scheduler.framework.configuration import Configuration
+from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
+from tests.unit.explain.worlds import DEFAULT, PLAIN
+
+
+def lever(guess: int, most: int, shared: int = 0, grain: int = 1) -> Lever:
+    return Lever(ChangeKind.NODES, guess, most, lambda degree: Step(str(degree)), grain=grain, shared=shared)
+
+
+@pytest.mark.parametrize("shape", [lever(1, 64), lever(9, 64), lever(3, 64, 40), lever(5, 64, 9, 4), lever(64, 64)])
+def test_the_least_degree_is_found_whatever_the_guesses(shape: Lever) -> None:
+    for needed in range(1, 65):
+        assert least(partial(le, needed), shape.most, shape, droppable=False) == needed
+
+
+def test_a_guess_that_is_right_is_looked_at_together_with_one_unit_less() -> None:
+    tried: list[int] = []
+
+    def works(degree: int) -> bool:
+        tried.append(degree)
+        return degree >= 101
+
+    assert least(works, 101, lever(1, 189, 101), droppable=False) == 101
+    assert tried == [1, 100]
+
+
+# --- trials -----------------------------------------------------------------------------------------------------------
+def searched(monkeypatch: pytest.MonkeyPatch, *objects: Any, conf: Configuration) -> tuple[list[Change], list[str]]:
+    """The changes found, and what was tried, each once."""
+    tried: dict[str, None] = {}
+    after = Laboratory.after
+
+    def noted(self: Laboratory, steps: list[Step]) -> Simulation | None:
+        tried["; ".join(step.text for step in steps)] = None
+        return after(self, steps)
+
+    monkeypatch.setattr(Laboratory, "after", noted)
+    found = explain(Simulation(manifests(*objects), conf, [NAME]), "podgroup", "default", "g")
+    return found.changes, list(tried)
+
+
+def full(number: int, queue_name: str = "default") -> list[Raw]:
+    """Nodes that are full but for one core, each with a job."""
+    return [
+        raw
+        for i in range(number)
+        for raw in (
+            node(f"n{i}", "8c+8Gi"),
+            group(f"r{i}", queue_name),
+            pod(f"r{i}-0", "7c", f"r{i}", on=f"n{i}"),
+        )
+    ]
+
+
+def test_for_a_pod_that_is_larger_than_any_node_nothing_of_others_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, tried = searched(monkeypatch, *full(6), group("g"), pod("p", "500c", "g"), conf=DEFAULT)
+    assert [change.text for change in found] == ["let Pod default/p ask for 1 cpu instead of 500"]
+    assert tried == [f"let Pod default/p ask for {cpu} cpu instead of 500" for cpu in ("1", "1001m")]
+
+
+def test_where_it_would_take_both_others_are_deleted_for_a_pod_that_asks_for_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    objects = [node("n1", "8c+8Gi"), group("r"), pod("r-0", "8c", "r", on="n1")]
+    found, _ = searched(monkeypatch, *objects, group("g"), pod("p", "500c", "g"), conf=PLAIN)
+    assert [set(change.kinds) for change in found] == [{"delete", "request of the job"}]
+
+
+def test_others_are_too_few_only_if_the_job_has_all_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [node("n1", "8c+8Gi"), group("g", minimum=2), pod("p", "500c", "g")]
+    found, _ = searched(monkeypatch, *objects, conf=PLAIN)
+    assert found
+
+
+def test_of_what_does_not_even_do_together_nothing_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = configuration(["priority", "gang", "predicates", "proportion"])
+    objects = [queue("q", capability="2c"), node("free", "8c+8Gi"), *full(6), group("g", "q"), pod("p", "4c", "g")]
+    found, tried = searched(monkeypatch, *objects, conf=conf)
+    assert found[0].text == "raise queue q's capability cpu from 2 to 4"
+    assert not any(text.startswith("delete") for text in tried)
+
+
+def test_a_way_out_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = configuration(
+        ["priority", "gang", "predicates", "drf", "nodeorder"], actions="enqueue, allocate, preempt, backfill"
+    )
+    waiting = [raw for i in range(6) for raw in (group(f"h{i}", minimum=2), *pods(f"h{i}", 2, "7c", f"h{i}"))]
+    found, _ = searched(monkeypatch, *full(4), *waiting, group("g", minimum=2), pods("p", 2, "7c", "g"), conf=conf)
+    texts = [change.text for change in found]
+    assert texts and len(set(texts)) == len(texts)
+    assert len({change.kinds for change in found}) == len(found)
