@@ -1,2 +1,2 @@
-"""The controllers: what should be, from what is. Everything here is data in, data out: a controller looks at the store
-and plans writes; who carries them out (a real API server, a cluster in memory) belongs to ``scheduler.cluster``."""
+"""The controllers: from the observed state to the desired one. Everything here is data in, data out: a controller reads
+the store and plans writes; ``scheduler.cluster`` carries them out, on a real API server or a cluster in memory."""

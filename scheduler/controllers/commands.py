@@ -1,4 +1,4 @@
-"""Commands aimed at objects of one kind: which wait, and what each asks for.
+"""Commands for objects of one kind: which of them wait, and the action of each.
 
 A Command is carried out first and deleted then, so that a crash between the two loses none; carrying one out twice does
 no harm.
@@ -10,12 +10,11 @@ from typing import Final
 from scheduler.api.batch import Action, Command
 from scheduler.api.kinds import COMMAND, Kind, find_kind
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Delete, Plan, Post
-from scheduler.controllers.posts import malformed, warning
+from scheduler.controllers.effects import Delete, Plan, Post, malformed, warning
 from scheduler.controllers.store import Key, Store
 
-PATIENCE: Final = 30.0
-"""Seconds that a Command waits for what it needs: its target, or another Command."""
+TIMEOUT: Final = 30.0
+"""Seconds that a Command waits for its target, or for another Command."""
 
 
 class Commands:
@@ -32,8 +31,8 @@ class Commands:
         """Target -> Command -> when it was first seen."""
 
     def observe(self, old: Command | None, new: Command | None, now: float) -> list[Key]:
-        """The objects to look at."""
-        before, after = self._aim(old), self._aim(new)
+        """The objects to reconcile."""
+        before, after = self._target_key(old), self._target_key(new)
         if old is not None and before is not None and before != after:
             seen = self._seen.get(before, {})
             seen.pop(_key(old), None)
@@ -44,31 +43,31 @@ class Commands:
         return [key for key in dict.fromkeys((before, after)) if key is not None]
 
     def of(self, key: Key) -> list[Command]:
-        """Those aimed at an object, the oldest first; resource versions tell those of one second apart."""
+        """The Commands for an object, the oldest first; resource versions order those of one second."""
         found = [self._store.get(COMMAND, Command, *each) for each in self._seen.get(key, ())]
         return sorted((command for command in found if command is not None), key=_age)
 
     def next(self, key: Key) -> Command | None:
-        """The oldest Command aimed at an object."""
+        """The oldest Command for an object."""
         return next(iter(self.of(key)), None)
 
-    def patience(self, key: Key, command: Command, now: float) -> float:
-        """Seconds that a Command aimed at an object may still wait."""
-        return max(0.0, self._seen[key][_key(command)] + PATIENCE - now)
+    def time_left(self, key: Key, command: Command, now: float) -> float:
+        """Seconds that a Command for an object may still wait."""
+        return max(0.0, self._seen[key][_key(command)] + TIMEOUT - now)
 
     def without_target(self, key: Key, now: float) -> Plan:
-        """There is no such object (yet): Commands for it wait a while, then go."""
+        """The object does not exist (yet): its Commands wait a while, then are deleted."""
         command = self.next(key)
         if command is None:
             return Plan()
-        left = self.patience(key, command, now)
+        left = self.time_left(key, command, now)
         if left > 0:
             return Plan(after=left)
         message = f"{self._target.name.lower()} {'/'.join(filter(None, key))} is not there"
         return Plan([[self._missing(command, message)], [delete(command)]], after=0.0)
 
     def action_of(self, command: Command, target: KubeObject) -> tuple[Action | None, Post | None]:
-        """What a Command asks of its target; None and what to tell of a Command that asks nothing of it."""
+        """The action that a Command requests; None, and an Event, for a Command without a valid action."""
         kind, meta = self._target.name.lower(), target.metadata
         uid = command.target.uid if command.target is not None else ""
         if uid and uid != meta.uid:
@@ -81,8 +80,8 @@ class Commands:
     def _missing(self, command: Command, message: str) -> Post:
         return warning(COMMAND, command, self._not_there, message)
 
-    def _aim(self, command: Command | None) -> Key | None:
-        """The object that a Command is aimed at, if it is of our kind."""
+    def _target_key(self, command: Command | None) -> Key | None:
+        """The key of a Command's target, if that is of the right kind."""
         target = command.target if command is not None else None
         if command is None or target is None or find_kind(target.api_version, target.kind) is not self._target:
             return None

@@ -1,5 +1,5 @@
-"""What every controller is: it is told what changed, says which of its objects that concerns, and plans for one object
-at a time. Whoever runs controllers looks at one key of one controller never twice at the same time."""
+"""The interface of controllers. A controller observes changes, returns the keys of its objects that they concern, and
+plans for one object at a time. One key of one controller is never reconciled concurrently."""
 
 from typing import Protocol
 
@@ -10,22 +10,22 @@ from scheduler.controllers.store import Key
 
 
 class Controller(Protocol):
-    """A controller reads the store it was made with, and writes nothing."""
+    """A controller reads the store that it was given, and writes nothing."""
 
     name: str
     """As Volcano's ``--controllers`` flag calls it."""
     kinds: tuple[Kind, ...]
-    """What it wants to be told of."""
+    """The kinds that it observes."""
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
-        """An object came (``old`` None), changed, or went (``new`` None); the store knows already. The keys to look at.
-        The first list comes as objects that come, ``now`` is in seconds since the epoch."""
+        """An object was added (``old`` None), changed, or deleted (``new`` None); the store is up to date. Returns the
+        keys to reconcile. The objects of the first list count as added. ``now``: seconds since the epoch."""
 
     def plan(self, key: Key, now: float) -> Plan:
-        """What to do about an object. Raises nothing: what is malformed is set aside and told by a Post."""
+        """Plans the writes for an object. Raises nothing: malformed fields are ignored and reported by a Post."""
 
     def done(self, key: Key, now: float) -> None:
-        """All effects of the last plan for the key came about, and the store knows their outcome."""
+        """All effects of the last plan for the key succeeded, and the store has their results."""
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        """An effect of the last plan for the key failed; the key will be looked at again after a pause that grows."""
+        """An effect of the last plan for the key failed; the key is reconciled again after an increasing pause."""

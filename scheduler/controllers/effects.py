@@ -1,4 +1,4 @@
-"""What controllers want written, as data.
+"""The writes that controllers plan, as data, and the Events among them.
 
 An effect names its object by kind, namespace and name, and by uid where a namesake made meanwhile must be left alone.
 ``diff`` makes the merge patch between two states of an object.
@@ -7,8 +7,11 @@ An effect names its object by kind, namespace and name, and by uid where a names
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scheduler.api.decisions import EventPost
+from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import Kind
+from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
+from scheduler.api.objects import KubeObject
+from scheduler.api.reasons import Malformed
 
 Json = dict[str, Any]
 
@@ -22,7 +25,7 @@ class Create:
     """The whole object, with apiVersion, kind and metadata.namespace."""
     owner: str = ""
     """UID of what is to control the object. One of that name that terminates, or that something else controls and will
-    take along when it goes, does not do: the creation fails. One that nobody controls does."""
+    take along when it goes, does not do: the creation fails. One without a controller does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Patch:
     """UID of what must control the object; any other of that name is left alone."""
     subresource: Literal["", "status"] = ""
     deferrable: bool = False
-    """It only informs: whatever else is to be written goes first, and the plan goes on without it."""
+    """It only informs: all other writes go first, and the plan continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +70,19 @@ Effect = Create | Patch | Delete | Post
 
 @dataclass(slots=True)
 class Plan:
-    """What one look at an object came to."""
+    """The result of planning for one object."""
 
     stages: list[list[Effect]] = field(default_factory=list)
     """The effects of a stage are carried out at once, in any order; a stage begins when all of the one before are done,
     and is left out when one of those failed."""
     after: float | None = None
-    """Look again in so many seconds, even if nothing happens."""
+    """Reconcile again after so many seconds, even if nothing happens."""
     problem: str = ""
-    """Why nothing can be done now (a queue that is not there ...): look again with growing pauses."""
+    """Why nothing can be done now (a queue does not exist ...): reconcile again with increasing pauses."""
 
     @property
     def deferrable(self) -> bool:
-        """Whether it has an effect that only informs."""
+        """Whether it has a deferrable effect."""
         return any(isinstance(effect, Patch) and effect.deferrable for stage in self.stages for effect in stage)
 
     def then(self, *effects: Effect) -> "Plan":
@@ -101,3 +104,26 @@ def diff(old: Json, new: Json) -> Json:
         else:
             patch[key] = value
     return patch
+
+
+def event(kind: Kind, obj: KubeObject, type: str, reason: str, message: str) -> EventPost:
+    """An Event to post later."""
+    meta = obj.metadata
+    return EventPost(ObjectRef(kind.api_version, kind.name, meta.namespace, meta.name, meta.uid), type, reason, message)
+
+
+def normal(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
+    """A Normal Event."""
+    return Post(event(kind, obj, EVENT_NORMAL, reason, message))
+
+
+def warning(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
+    """A Warning Event."""
+    return Post(event(kind, obj, EVENT_WARNING, reason, message))
+
+
+def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> Post:
+    """A Warning Event that says which field was set aside, and why."""
+    meta = obj.metadata
+    message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message
+    return warning(kind, obj, EVENT_MALFORMED, message)

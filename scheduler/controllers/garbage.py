@@ -6,12 +6,11 @@ from scheduler.api.batch import FINISHED_PHASES, Job
 from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.moment import parse_moment
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Delete, Effect, Plan
-from scheduler.controllers.posts import malformed
+from scheduler.controllers.effects import Delete, Effect, Plan, malformed
 from scheduler.controllers.store import Key, Store
 
 _LONGEST: Final = 30 * 86400.0
-"""Seconds after which a job is looked at again, however long it has yet to live."""
+"""Seconds after which a job is checked again at the latest."""
 
 
 class GarbageController:

@@ -1,4 +1,4 @@
-"""What the controllers have seen of the cluster: the newest version of every object, and who owns which Pod.
+"""The controllers' view of the cluster: the newest version of every object, and the owner of every Pod.
 
 The store takes watch events and the answers to our own writes alike, so a controller reads what it wrote. An older
 version never replaces a newer one.
@@ -15,7 +15,7 @@ Key = tuple[str, str]
 """Namespace ("" if cluster-wide) and name."""
 T = TypeVar("T", bound=KubeObject)
 REMEMBERED = 50_000
-"""Deleted objects of which late news are known for what they are."""
+"""Deleted objects that are remembered, so that late versions of them are ignored."""
 _NO_PODS: Mapping[str, Pod] = {}
 
 
@@ -36,8 +36,8 @@ class Store:
         """By the uid of the owner that manages them, then by name."""
         self._grouped: dict[Key, dict[str, Pod]] = {}
         """By the PodGroup they name, then by name."""
-        self._gone: dict[str, None] = {}
-        """Uids of objects that were deleted, the oldest first: what is told of them now comes too late."""
+        self._deleted: dict[str, None] = {}
+        """Uids of deleted objects, the oldest first: late versions of them are ignored."""
 
     def get(self, kind: Kind, struct: type[T], namespace: str, name: str) -> T | None:
         """The object, or None. ``struct`` is the kind's, for the type checker."""
@@ -65,14 +65,14 @@ class Store:
 
     # --- in -----------------------------------------------------------------------------------------------------------
     def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
-        """Take a version of an object: whether it is news, and the version before."""
+        """Takes a version of an object. Returns whether it is new, and the version before."""
         key = (obj.metadata.namespace, obj.metadata.name)
         objects = self._objects.setdefault(kind, {})
         old = objects.get(key)
         version = _version(obj)
         if old is not None and version <= _version(old) and version >= 0 and obj.metadata.uid == old.metadata.uid:
             return False, old
-        if obj.metadata.uid in self._gone:
+        if obj.metadata.uid in self._deleted:
             return False, old
         objects[key] = obj
         if kind is POD:
@@ -84,22 +84,22 @@ class Store:
     def delete(self, kind: Kind, namespace: str, name: str, uid: str = "") -> KubeObject | None:
         """The object is gone; its last version, or None if it was not there. ``uid``: which one, "" for whichever has
         the name."""
-        self._bury(uid)
+        self._mark_deleted(uid)
         objects = self._objects.get(kind, {})
         old = objects.get((namespace, name))
         if old is None or uid not in ("", old.metadata.uid):
             return None
         del objects[namespace, name]
-        self._bury(old.metadata.uid)
+        self._mark_deleted(old.metadata.uid)
         if kind is POD:
             self._unlink(cast("Pod", old))
         return old
 
-    def _bury(self, uid: str) -> None:
+    def _mark_deleted(self, uid: str) -> None:
         if uid:
-            self._gone[uid] = None
-            if len(self._gone) > REMEMBERED:
-                del self._gone[next(iter(self._gone))]
+            self._deleted[uid] = None
+            if len(self._deleted) > REMEMBERED:
+                del self._deleted[next(iter(self._deleted))]
 
     def _link(self, pod: Pod) -> None:
         owner = controller_of(pod)

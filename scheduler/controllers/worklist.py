@@ -1,7 +1,7 @@
-"""Which objects are to be looked at, and when: the queue between what happens and what controllers plan.
+"""The work queue of the controllers: which objects are to be reconciled, and when.
 
-An object is in the list once however much happens to it, is never looked at twice at the same time, and comes back
-after growing pauses when something about it fails. Time is a number that callers pass.
+An object is in the list once, however often it changes, and is never reconciled concurrently. It is retried after
+increasing pauses when something about it fails. Callers pass the time as a number.
 """
 
 import heapq
@@ -18,11 +18,10 @@ from scheduler.controllers.store import Key
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 60.0
-"""Seconds between two looks at an object about which something keeps failing."""
+"""Seconds between two reconciliations of an object that keep failing."""
 DEFERRABLE_PAUSE = 5.0
 LONGEST_DEFERRABLE_PAUSE = 300.0
-"""Seconds until another look at an object about which something that only informs could not be written: the first time,
-and at most."""
+"""Seconds until an object is reconciled again after a deferrable write failed: the first time, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +43,17 @@ class Worklist:
         self._ready: OrderedDict[Item, None] = OrderedDict()
         self._busy: set[Item] = set()
         self._missed: set[Item] = set()
-        """Those to which something happened while they were looked at."""
+        """Those that changed while they were being reconciled."""
         self._due: dict[Item, float] = {}
         self._timers: list[tuple[float, int, Item]] = []
         """A heap; entries that ``_due`` does not confirm are void."""
         self._numbers = count()
         self._failures: dict[Item, int] = {}
         self._failed_deferrable: dict[Item, int] = {}
-        """How often in a row something that only informs could not be written."""
+        """Failed deferrable writes in a row."""
 
     def fork(self, copied: Callable[[Controller], Controller]) -> "Worklist":
-        """An independent list of the same objects, for copies of the controllers. Not while any is looked at."""
+        """An independent list of these objects, for copies of the controllers. Not while any is being reconciled."""
 
         def moved(item: Item) -> Item:
             return Item(copied(item.controller), item.key)
@@ -70,12 +69,12 @@ class Worklist:
         return other
 
     def __len__(self) -> int:
-        """Objects to look at now, or being looked at."""
+        """Objects that are to be reconciled now, or are being reconciled."""
         return len(self._ready) + len(self._busy)
 
     # --- in -----------------------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
-        """Tell the controllers that want to know of the kind, and note what they want to look at."""
+        """Passes a change to the controllers of the kind, and queues the keys that they return."""
         for controller in self._interested.get(kind, ()):
             self.add(controller, controller.observe(kind, old, new, now))
 
@@ -89,7 +88,7 @@ class Worklist:
 
     # --- out ----------------------------------------------------------------------------------------------------------
     def take(self, now: float) -> Item | None:
-        """The next object to look at, or None if there is none now. It is busy until ``finish`` or ``fail``."""
+        """The next object to reconcile, or None if there is none now. It is busy until ``finish`` or ``fail``."""
         while self._timers and self._timers[0][0] <= now:
             due, _, item = heapq.heappop(self._timers)
             if self._due.get(item) == due:
@@ -102,13 +101,13 @@ class Worklist:
         return item
 
     def next_due(self) -> float | None:
-        """When the next object comes back by itself, or None."""
+        """When the next scheduled retry is due, or None."""
         while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def finish(self, item: Item, plan: Plan, now: float) -> None:
-        """All effects of the plan came about."""
+        """All effects of the plan succeeded."""
         item.controller.done(item.key, now)
         if plan.problem:
             self._pause(item, now)
@@ -125,11 +124,11 @@ class Worklist:
         if effect is not None:
             item.controller.failed(item.key, effect, error, now)
         self._pause(item, now)
-        self._missed.discard(item)  # it comes back after the pause; at once would be no pause
+        self._missed.discard(item)  # it is retried after the pause
         self._release(item)
 
     def retry(self, item: Item, effect: Effect, error: str, now: float) -> None:
-        """An effect that its plan did not wait for failed. The object may be looked at meanwhile."""
+        """A deferrable effect failed. The object may be being reconciled."""
         item.controller.failed(item.key, effect, error, now)
         failures = self._failed_deferrable.get(item, 0)
         self._failed_deferrable[item] = failures + 1
@@ -147,7 +146,7 @@ class Worklist:
         self._later(item, now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
 
     def _later(self, item: Item, due: float) -> None:
-        """Come back then, or earlier if that is arranged already."""
+        """Schedules a retry at ``due``, or earlier if one is scheduled already."""
         known = self._due.get(item)
         if known is None or due < known:
             self._due[item] = due

@@ -14,10 +14,9 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.cronjob.start import decide_start
-from scheduler.controllers.cronjob.stock import is_finished, take_stock
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
-from scheduler.controllers.owned_jobs import OwnedJobs
-from scheduler.controllers.posts import normal, warning
+from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, normal, warning
+from scheduler.controllers.owners import OwnedJobs
 from scheduler.controllers.store import Key, Store, controller_of
 
 _TERMINATING = "because it is being terminated"
@@ -36,7 +35,7 @@ class CronJobController:
         self._changed: dict[Key, float] = {}
         """When a schedule was seen to change: what it would have started before is not made up for."""
         self._failures: dict[Key, Post] = {}
-        """What to tell of the last write, which failed."""
+        """Events about last writes that failed."""
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is VCJOB:
@@ -62,13 +61,13 @@ class CronJobController:
         if cron is None or cron.metadata.deletion_timestamp is not None:
             return Plan()
         find = partial(self._store.get, VCJOB, Job, key[0])
-        stock = take_stock(cron, self._jobs.of(cron), find, now)
-        start = decide_start(cron, stock, find, self._changed.get(key), now)
-        stock.active = [reference for reference in stock.active if reference not in start.replaced]
+        summary = summarize_jobs(cron, self._jobs.of(cron), find, now)
+        start = decide_start(cron, summary, find, self._changed.get(key), now)
+        summary.active = [reference for reference in summary.active if reference not in start.replaced]
         plan = Plan(after=None if start.next is None else max(0.0, start.next - now))
-        plan.then(*([failure] if failure else []), *stock.news, *start.news)
+        plan.then(*([failure] if failure else []), *summary.events, *start.events)
         plan.then(*(Delete(VCJOB, key[0], job.name, job.uid) for job in start.replaced))
-        status = stock.status_patch(cron)
+        status = summary.status_patch(cron)
         if status:
             plan.then(Patch(CRON_JOB, *key, {"status": status}, cron.metadata.uid, subresource="status"))
         plan.then(*(_deleted(cron, job.name) for job in start.replaced))
@@ -77,8 +76,8 @@ class CronJobController:
             message = f"Created job {name} for CronJob {key[0]}/{key[1]}"
             plan.then(Create(VCJOB, start.manifest))
             plan.then(normal(CRON_JOB, cron, EVENT_SUCCESSFUL_CREATE, message))
-        plan.then(*(Delete(VCJOB, key[0], job.metadata.name, job.metadata.uid) for job in stock.history))
-        return plan.then(*(_deleted(cron, job.metadata.name) for job in stock.history))
+        plan.then(*(Delete(VCJOB, key[0], job.metadata.name, job.metadata.uid) for job in summary.history))
+        return plan.then(*(_deleted(cron, job.metadata.name) for job in summary.history))
 
     def done(self, key: Key, now: float) -> None:
         pass

@@ -8,9 +8,8 @@ from scheduler.api.batch import CronJob, Job
 from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.moment import parse_moment
 from scheduler.api.names import CRONJOB_SCHEDULED_TIMESTAMP
-from scheduler.controllers.effects import Json, Post
+from scheduler.controllers.effects import Json, Post, malformed
 from scheduler.controllers.owners import owned
-from scheduler.controllers.posts import malformed
 
 _MINUTE: Final = 60
 
@@ -29,22 +28,22 @@ def scheduled_time(cron: CronJob, job: Job) -> float | None:
 def make_job(cron: CronJob, at: float, zone: tzinfo) -> tuple[Json, list[Post]]:
     """The job for a time, and what had to be left out. ``zone``: in which the time is written on it."""
     template = cron.spec.job_template
-    news: list[Post] = []
-    labels = _strings(cron, "labels", news)
+    events: list[Post] = []
+    labels = _strings(cron, "labels", events)
     moment = datetime.fromtimestamp(at, zone).isoformat().replace("+00:00", "Z")
-    annotations = _strings(cron, "annotations", news) | {CRONJOB_SCHEDULED_TIMESTAMP: moment}
+    annotations = _strings(cron, "annotations", events) | {CRONJOB_SCHEDULED_TIMESTAMP: moment}
     manifest = owned(VCJOB, job_name(cron, at), CRON_JOB, cron, spec=copy.deepcopy(template.spec))
     manifest["metadata"] |= {"annotations": annotations} | ({"labels": labels} if labels else {})
-    return manifest, news
+    return manifest, events
 
 
-def _strings(cron: CronJob, field: str, news: list[Post]) -> dict[str, str]:
-    """Labels or annotations of the template; those that are no text are told of and left out."""
+def _strings(cron: CronJob, field: str, events: list[Post]) -> dict[str, str]:
+    """Labels or annotations of the template; values that are no text are reported and left out."""
     given = (cron.spec.job_template.metadata or {}).get(field)
     if given is None:
         return {}
     pairs = given if isinstance(given, dict) else {}
     kept = {key: value for key, value in pairs.items() if isinstance(value, str)}
     if pairs is not given or len(kept) < len(pairs):
-        news.append(malformed(CRON_JOB, cron, f"spec.jobTemplate.metadata.{field}", "not all of it is text"))
+        events.append(malformed(CRON_JOB, cron, f"spec.jobTemplate.metadata.{field}", "not all of it is text"))
     return kept

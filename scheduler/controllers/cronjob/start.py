@@ -1,4 +1,4 @@
-"""Whether a CronJob is to start a job now, and what has to give way to it."""
+"""Decides whether a CronJob starts a job now, and which jobs it replaces."""
 
 import json
 from collections.abc import Callable
@@ -21,9 +21,8 @@ from scheduler.api.names import (
 )
 from scheduler.controllers.cronjob.due import Due, find_due
 from scheduler.controllers.cronjob.manifest import job_name, make_job
-from scheduler.controllers.cronjob.stock import Stock
-from scheduler.controllers.effects import Json, Post
-from scheduler.controllers.posts import malformed, warning
+from scheduler.controllers.cronjob.summary import JobSummary
+from scheduler.controllers.effects import Json, Post, malformed, warning
 from scheduler.controllers.store import controller_of
 
 ALLOW: Final = "Allow"
@@ -35,9 +34,9 @@ _TOO_MANY: Final = "too many missed start times. Set or decrease .spec.startingD
 
 @dataclass(slots=True)
 class Start:
-    """What came of the question."""
+    """The decision."""
 
-    news: list[Post] = field(default_factory=list)
+    events: list[Post] = field(default_factory=list)
     next: float | None = None
     """When to ask again, in seconds since the epoch; None: when the CronJob or its jobs change."""
     replaced: list[ObjectReference] = field(default_factory=list)
@@ -47,7 +46,7 @@ class Start:
 
 
 def decide_start(
-    cron: CronJob, stock: Stock, find: Callable[[str], Job | None], changed: float | None, now: float
+    cron: CronJob, summary: JobSummary, find: Callable[[str], Job | None], changed: float | None, now: float
 ) -> Start:
     """``find``: a job of the CronJob's namespace by name. ``changed``: when the schedule was last seen to change; it
     holds from then on."""
@@ -55,20 +54,20 @@ def decide_start(
     if cron.spec.suspend:
         return start
     schedule = _schedule(cron, start)
-    due = None if schedule is None else _due(cron, schedule, stock, changed, now, start)
+    due = None if schedule is None else _due(cron, schedule, summary, changed, now, start)
     if due is None:
         return start
     start.next = due.next
     if due.at is None:
         return start
     if due.many:
-        start.news.append(warning(CRON_JOB, cron, EVENT_TOO_MANY_MISSED_TIMES, _TOO_MANY))
+        start.events.append(warning(CRON_JOB, cron, EVENT_TOO_MANY_MISSED_TIMES, _TOO_MANY))
     namesake = find(job_name(cron, due.at))
     if namesake is not None:
-        start.news += _foreign(cron, namesake)
-    elif _has_room(cron, stock, start):
+        start.events += _foreign(cron, namesake)
+    elif _has_room(cron, summary, start):
         start.manifest, left_out = make_job(cron, due.at, load_zone(cron.spec.time_zone or ""))
-        start.news += left_out
+        start.events += left_out
     return start
 
 
@@ -79,40 +78,40 @@ def _schedule(cron: CronJob, start: Start) -> CronSchedule | None:
         zone = load_zone(name)
     except CronError as error:
         message = f"Invalid time zone {_quoted(name)}: {error}"
-        start.news.append(warning(CRON_JOB, cron, EVENT_INVALID_TIME_ZONE, message))
+        start.events.append(warning(CRON_JOB, cron, EVENT_INVALID_TIME_ZONE, message))
         return None
     if _ZONE_WRITTEN in text:
         message = (
             f"CRON_TZ or TZ in the schedule {_quoted(text)} is not officially supported. "
             "If set, the TimeZone field will be ignored during execution."
         )
-        start.news.append(warning(CRON_JOB, cron, EVENT_UNSUPPORTED_SCHEDULE, message))
+        start.events.append(warning(CRON_JOB, cron, EVENT_UNSUPPORTED_SCHEDULE, message))
     try:
         return parse_cron(text, zone)
     except CronError:
         message = f"unparseable schedule for cronjob: {text}"
-        start.news.append(warning(CRON_JOB, cron, EVENT_UNPARSEABLE_SCHEDULE, message))
+        start.events.append(warning(CRON_JOB, cron, EVENT_UNPARSEABLE_SCHEDULE, message))
         return None
 
 
 def _due(
-    cron: CronJob, schedule: CronSchedule, stock: Stock, changed: float | None, now: float, start: Start
+    cron: CronJob, schedule: CronSchedule, summary: JobSummary, changed: float | None, now: float, start: Start
 ) -> Due | None:
     """None, with the reason, if the schedule never comes up."""
     created = parse_moment(cron.metadata.creation_timestamp)
-    since = next((at for at in (stock.last_schedule, created) if at is not None), now)
+    since = next((at for at in (summary.last_schedule, created) if at is not None), now)
     deadline = cron.spec.starting_deadline_seconds
     floors = (changed, None if deadline is None else now - deadline)
     try:
         return find_due(schedule, since, max((f for f in floors if f is not None), default=since), now)
     except CronError as error:
         message = f"Error getting schedule time: {error}"
-        start.news.append(warning(CRON_JOB, cron, EVENT_INVALID_SCHEDULE, message))
+        start.events.append(warning(CRON_JOB, cron, EVENT_INVALID_SCHEDULE, message))
         return None
 
 
 def _foreign(cron: CronJob, namesake: Job) -> list[Post]:
-    """Nothing to tell if the job for this time was made before."""
+    """No Event if the job for this time was created before."""
     owner = controller_of(namesake)
     if owner is not None and owner.uid == cron.metadata.uid:
         return []
@@ -123,20 +122,20 @@ def _foreign(cron: CronJob, namesake: Job) -> list[Post]:
     return [warning(CRON_JOB, cron, EVENT_FOREIGN_JOB, message)]
 
 
-def _has_room(cron: CronJob, stock: Stock, start: Start) -> bool:
+def _has_room(cron: CronJob, summary: JobSummary, start: Start) -> bool:
     """Whether a job may start beside those that run, or once they are replaced."""
     policy = cron.spec.concurrency_policy
     if policy not in (ALLOW, FORBID, REPLACE):
         problem = f"{policy!r:.66} is none of {ALLOW}, {FORBID}, {REPLACE}, so jobs may overlap"
-        start.news.append(malformed(CRON_JOB, cron, "spec.concurrencyPolicy", problem))
-    if policy == FORBID and stock.active:
+        start.events.append(malformed(CRON_JOB, cron, "spec.concurrencyPolicy", problem))
+    if policy == FORBID and summary.active:
         message = "Skipping job creation because another job is already running"
-        start.news.append(warning(CRON_JOB, cron, EVENT_FORBID_CONCURRENT, message))
+        start.events.append(warning(CRON_JOB, cron, EVENT_FORBID_CONCURRENT, message))
         return False
-    if policy == REPLACE and stock.active:
+    if policy == REPLACE and summary.active:
         message = "Replacing active job for CronJob"
-        start.news.append(warning(CRON_JOB, cron, EVENT_REPLACE_CONCURRENT, message))
-        start.replaced = list(stock.active)
+        start.events.append(warning(CRON_JOB, cron, EVENT_REPLACE_CONCURRENT, message))
+        start.replaced = list(summary.active)
     return True
 
 

@@ -18,7 +18,7 @@ LABEL: Final = "label"
 LONGEST_TYPE: Final = 20
 """Characters in the name of a topology type, which becomes a part of names of HyperNodes."""
 Topologies = Mapping[str, tuple[str, ...]]
-"""Topology type -> the keys of the labels that tell its HyperNodes apart, tier 1 first."""
+"""Topology type -> the keys of the labels that distinguish its HyperNodes, tier 1 first."""
 Problems = list[tuple[str, str]]
 """(field, problem) of what is set aside."""
 

@@ -7,11 +7,10 @@ from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE, Kind
 from scheduler.api.names import CONTROLLER_CONFIGURATION
 from scheduler.api.objects import ConfigMap, KubeObject, Node
 from scheduler.api.scheduling import HyperNode
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
 from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
 from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
 from scheduler.controllers.hypernode.members import Members
-from scheduler.controllers.posts import malformed
 from scheduler.controllers.store import Key, Store
 
 DISCOVERY: Final[Key] = ("", "*")

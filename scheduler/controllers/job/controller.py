@@ -1,4 +1,4 @@
-"""job-controller: vcjobs get their PodGroups and Pods, and go through their phases."""
+"""job-controller: creates the PodGroups and Pods of vcjobs, and moves vcjobs through their phases."""
 
 from typing import cast
 
@@ -17,12 +17,11 @@ from scheduler.api.names import (
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, event
 from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
-from scheduler.controllers.job.look import Look, MakePlugins
-from scheduler.controllers.job.memory import Memory
 from scheduler.controllers.job.phases import ACTIONS
-from scheduler.controllers.posts import event
+from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
+from scheduler.controllers.job.state import ReconcileState
 from scheduler.controllers.store import Key, Store
 
 
@@ -36,10 +35,10 @@ class JobController:
         """``make_plugins`` makes the plugins that a job names, or raises PluginError."""
         self._store = store
         self._make_plugins = make_plugins
-        self._memories: dict[Key, Memory] = {}
+        self._states: dict[Key, ReconcileState] = {}
         self._commands = Commands(store, VCJOB, ACTIONS, EVENT_COMMAND_ISSUED)
         self._blocked: dict[tuple[Kind, Key], set[Key]] = {}
-        """An object -> the jobs for which its coming or going would be of help."""
+        """An object -> the jobs that its creation or deletion unblocks."""
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -85,36 +84,36 @@ class JobController:
             return []
         key = (obj.metadata.namespace, owner.name)
         job = self._store.get(VCJOB, batch.Job, *key)
-        if seen.requests and (job is None or job.metadata.uid == owner.uid):  # not one of the past
-            self._remember(key, owner.uid).requests += seen.requests
+        if seen.requests and (job is None or job.metadata.uid == owner.uid):  # not of a deleted namesake
+            self._state_of(key, owner.uid).requests += seen.requests
         return [key]
 
-    def _remember(self, key: Key, uid: str) -> Memory:
-        """What is remembered of the job of that name and uid."""
-        memory = self._memories.get(key)
-        if memory is None or memory.job_uid != uid:
-            memory = self._memories[key] = Memory(uid)
-        return memory
+    def _state_of(self, key: Key, uid: str) -> ReconcileState:
+        """The state of the job with that name and uid."""
+        state = self._states.get(key)
+        if state is None or state.job_uid != uid:
+            state = self._states[key] = ReconcileState(uid)
+        return state
 
     # --- what to do ---------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(VCJOB, batch.Job, *key)
         if job is None:
-            self._memories.pop(key, None)
+            self._states.pop(key, None)
             self._unblock(key)
             return self._commands.without_target(key, now)
         if job.metadata.deletion_timestamp is not None:
-            return Plan()  # what it owns goes with it
-        memory = self._remember(key, job.metadata.uid)
-        look = Look(self._store, self._make_plugins, memory, job, now)
-        plan = look.plan(self._commands)
-        for obstacle in look.obstacles:
+            return Plan()  # the garbage collector deletes what it owns
+        state = self._state_of(key, job.metadata.uid)
+        reconciler = JobReconciler(self._store, self._make_plugins, state, job, now)
+        plan = reconciler.plan(self._commands)
+        for obstacle in reconciler.obstacles:
             if obstacle.waits_for is not None:
                 self._blocked.setdefault(obstacle.waits_for, set()).add(key)
         return plan
 
     def _unblock(self, key: Key) -> None:
-        """A job is gone: it waits for nothing any more."""
+        """Forgets what a deleted job waited for."""
         for obstacle in [obstacle for obstacle, waiting in self._blocked.items() if key in waiting]:
             self._blocked[obstacle].discard(key)
             if not self._blocked[obstacle]:
@@ -122,23 +121,23 @@ class JobController:
 
     # --- what came of it ----------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:
-        memory = self._memories.get(key)
-        if memory is not None:
-            memory.settled()
-            memory.failures = 0
+        state = self._states.get(key)
+        if state is not None:
+            state.finish_current()
+            state.failures = 0
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        memory = self._memories.get(key)
+        state = self._states.get(key)
         job = self._store.get(VCJOB, batch.Job, *key)
-        if memory is None or job is None:
+        if state is None or job is None:
             return
-        memory.failures += 1
-        memory.refreshed = False
+        state.failures += 1
+        state.refreshed = False
         if not (isinstance(effect, Patch) and effect.kind in (VCJOB, POD)):
-            memory.settled()  # marks and status come first
+            state.finish_current()  # marks and status come first
         reason, message = _complaint(effect, error)
         if reason:
-            memory.news.append(event(VCJOB, job, EVENT_WARNING, reason, message))
+            state.pending_events.append(event(VCJOB, job, EVENT_WARNING, reason, message))
 
 
 def _complaint(effect: Effect, error: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Actions of policies with a timeout, until they are due or what they were for has passed.
 
-They are kept in memory: to whoever takes over, the Pods show again what they are for. That a Pod is pending counts from
-when it was made.
+They are kept in memory: a new leader derives them from the Pods again. The delay of a pending Pod counts from its
+creation.
 """
 
 from collections.abc import Callable

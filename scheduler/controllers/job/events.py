@@ -1,7 +1,7 @@
-"""What happened to a job, told from two versions of one of its Pods or of its PodGroup.
+"""Derives what happened to a job from two versions of one of its Pods or of its PodGroup.
 
-A Pod that is seen for the first time and has failed counts as failed now: it did so while nobody looked. That this was
-acted upon already shows in the Pod's version or mark, so nothing is done twice.
+A Pod that is observed for the first time and has failed counts as failed now: it failed while no controller ran. If an
+action has already handled it, the Pod's version or mark shows that, so nothing is done twice.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from scheduler.api.moment import parse_moment
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
-from scheduler.controllers.job.census import (
+from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
     RUNNING,
@@ -31,7 +31,7 @@ UNKNOWN: Final = "Unknown"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something happened that a policy may be about."""
+    """Something happened that a policy may apply to."""
 
     event: JobEvent
     job_uid: str
@@ -48,10 +48,10 @@ class Request:
 
 
 class Observed(NamedTuple):
-    """What a change comes to."""
+    """The consequences of a change."""
 
     matters: bool
-    """The job is to be looked at."""
+    """The job has to be reconciled."""
     requests: list[Request]
 
 
@@ -97,7 +97,7 @@ def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
 
 
 def _differs(old: Pod | None, new: Pod) -> bool:
-    """Whether something else changed that a job looks at."""
+    """Whether something else changed that the job depends on."""
     return (
         old is None
         or old.status.phase != new.status.phase

@@ -1,8 +1,8 @@
-"""Which Pods must go, told from the status and the Pods alone.
+"""Determines the Pods to delete from the status and the Pods alone.
 
-Nothing here remembers anything: whoever looks at a job after a crash finds the same Pods to delete. An action that
-concerns the whole job raises ``status.version``, so Pods of a lower version are those it meant. One that concerns some
-of the Pods marks them as out of sync first. While a job restarts, ``status.state.reason`` says for which action.
+No state is kept: after a crash, the next reconciliation finds the same Pods. An action on the whole job increases
+``status.version``, so it applies to the Pods of lower versions. An action on some of the Pods marks them as out of sync
+first. While a job restarts, ``status.state.reason`` names the action.
 """
 
 from collections.abc import Iterable
@@ -15,23 +15,25 @@ from scheduler.api.names import OUT_OF_SYNC, PARTITION_ID
 from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Delete, Effect, Json, Patch
-from scheduler.controllers.job.census import Member
 from scheduler.controllers.job.events import Request
 from scheduler.controllers.job.phases import IDLE_PHASES, TARGETED
+from scheduler.controllers.job.pods import Member
 
 _MARK: Final[Json] = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
 
 
-def victims(members: Iterable[Member], status: batch.JobStatus, phase: JobPhase, max_retries: int) -> list[Member]:
+def pods_to_delete(
+    members: Iterable[Member], status: batch.JobStatus, phase: JobPhase, max_retries: int
+) -> list[Member]:
     """The Pods to delete, without those that are being deleted."""
     if phase in IDLE_PHASES:
         return [member for member in members if not member.deleting and member.phase not in ENDED_PHASES]
     # Pods that ended stay when a job is resumed, and on its last retry, so that one can see why it failed.
     spare_ended = not restarts_all(status) or status.retry_count >= max_retries
-    return [member for member in members if not member.deleting and _must_go(member, status.version, spare_ended)]
+    return [member for member in members if not member.deleting and _is_to_delete(member, status.version, spare_ended)]
 
 
-def _must_go(member: Member, version: int, spare_ended: bool) -> bool:
+def _is_to_delete(member: Member, version: int, spare_ended: bool) -> bool:
     if member.out_of_sync or not member.wanted:
         return True
     return member.version < version and not (spare_ended and member.phase in ENDED_PHASES)
@@ -47,9 +49,9 @@ def restarts_a_part(status: batch.JobStatus) -> bool:
     return status.state.phase == JobPhase.RESTARTING and status.state.reason in TARGETED
 
 
-def interrupted(doomed: Iterable[Member]) -> bool:
+def interrupted(to_delete: Iterable[Member]) -> bool:
     """Whether Pods of a job that is not restarting were marked for a restart that did not get into the status then."""
-    return any(member.out_of_sync for member in doomed)
+    return any(member.out_of_sync for member in to_delete)
 
 
 def targets(action: Action, request: Request, members: Iterable[Member]) -> list[Member]:

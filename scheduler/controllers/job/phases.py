@@ -1,7 +1,7 @@
 """The state machine of a vcjob: which phase an action leads to, and which one its Pods lead to.
 
-As Volcano's, with the differences named here. An action is carried out by writing the status that it leads to; what
-must go because of it then follows from the status (``kill``), whoever looks next.
+As Volcano's, with the differences named here. An action is carried out by writing the status that it leads to; the
+Pods to delete then follow from the status (``kill``), in this process or after a restart.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ENDING_PHASES: Final[Mapping[JobPhase, JobPhase]] = {
 }
 """Phases that last until no Pod is alive, and what they turn into then."""
 OVER_PHASES: Final = FINISHED_PHASES | {JobPhase.ABORTED}
-"""Phases that a job leaves only when somebody asks for it."""
+"""Phases that a job leaves only on request."""
 IDLE_PHASES: Final = OVER_PHASES | ENDING_PHASES.keys()
 """Phases in which no Pod is to be alive and no PodGroup is to exist."""
 TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
@@ -30,7 +30,7 @@ ACTIONS: Final = TARGETED | {
     Action.RESUME_JOB,
     Action.SYNC_JOB,
 }
-"""What may be asked of a job."""
+"""Actions that a job supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ _STEPS: Final[Mapping[JobPhase, Mapping[Action, Step]]] = {
 
 
 def step_for(phase: JobPhase, action: Action) -> Step | None:
-    """What an action does in a phase; None: nothing but what a look does anyway."""
+    """What an action does in a phase; None: nothing beyond the usual reconciliation."""
     return _STEPS.get(phase, {}).get(action)
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What decides whether a job's phase changes by itself. Numbers of Pods unless said otherwise."""
+class PhaseInputs:
+    """The inputs of ``next_phase``: numbers of Pods unless noted otherwise."""
 
     replicas: int
     """Of all tasks together."""
@@ -88,13 +88,13 @@ class Situation:
     failed: int
     terminating: int
     """Those that are to be deleted included."""
-    doomed: int
-    """Those that are to be deleted, and were not yet when the look began."""
+    to_delete: int
+    """Those to be deleted that were not terminating when the reconciliation began."""
     succeeded_of: Mapping[str, int]
     """Task -> Pods that succeeded; a task without any Pod is missing."""
 
 
-def next_phase(phase: JobPhase, now: Situation) -> JobPhase:
+def next_phase(phase: JobPhase, now: PhaseInputs) -> JobPhase:
     """The phase that follows from how the job's Pods are."""
     if phase is JobPhase.PENDING:
         started = now.running + now.succeeded + now.failed
@@ -106,13 +106,13 @@ def next_phase(phase: JobPhase, now: Situation) -> JobPhase:
             return JobPhase.FAILED
         # Volcano would wait for ever where fewer replicas are left than are needed.
         room = now.replicas - now.terminating >= now.min_available or not now.terminating
-        return JobPhase.PENDING if room and not now.doomed else phase
+        return JobPhase.PENDING if room and not now.to_delete else phase
     if not now.terminating:
         return ENDING_PHASES.get(phase, phase)
     return phase
 
 
-def _after_running(now: Situation) -> JobPhase:
+def _after_running(now: PhaseInputs) -> JobPhase:
     if not now.replicas:
         return JobPhase.RUNNING
     if now.min_success is not None and now.succeeded >= now.min_success:

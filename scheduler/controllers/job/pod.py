@@ -25,7 +25,7 @@ from scheduler.api.names import (
     TEMPLATE_UID,
 )
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.blueprint import Blueprint, Slot
+from scheduler.controllers.job.parsed_spec import ParsedSpec, Slot
 from scheduler.controllers.owners import owned
 
 _ANNOTATIONS = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, JOB_FORWARDING)
@@ -35,14 +35,14 @@ _LABELS = (PREEMPTABLE, COOLDOWN_TIME)
 
 
 def pod_manifest(
-    job: batch.Job, blueprint: Blueprint, slot: Slot, name: str, group: str, status: batch.JobStatus
+    job: batch.Job, parsed_spec: ParsedSpec, slot: Slot, name: str, group: str, status: batch.JobStatus
 ) -> Json:
     """The manifest of a Pod before volumes and plugins add to it. ``group`` is the name of its PodGroup; version and
     retries are those of ``status``."""
     task, template = slot.task, slot.task.template()
     meta, spec = _object(template.get("metadata")), _object(template.get("spec"))
     pod = owned(POD, name, VCJOB, job, spec=spec)
-    pod["metadata"]["labels"] = _object(meta.get("labels")) | _labels(job, blueprint, slot)
+    pod["metadata"]["labels"] = _object(meta.get("labels")) | _labels(job, parsed_spec, slot)
     pod["metadata"]["annotations"] = (
         _object(meta.get("annotations"))
         | {
@@ -50,7 +50,7 @@ def pod_manifest(
             TASK_SPEC: task.name,
             GROUP_NAME: group,
             JOB_NAME: job.metadata.name,
-            QUEUE_NAME: blueprint.queue,
+            QUEUE_NAME: parsed_spec.queue,
             JOB_VERSION: str(status.version),
             TEMPLATE_UID: f"{job.metadata.name}-{task.spec.name}",
             JOB_RETRY_COUNT: str(status.retry_count),
@@ -65,13 +65,13 @@ def pod_manifest(
     return pod
 
 
-def _labels(job: batch.Job, blueprint: Blueprint, slot: Slot) -> Json:
+def _labels(job: batch.Job, parsed_spec: ParsedSpec, slot: Slot) -> Json:
     labels = {
         TASK_INDEX: str(slot.replica),
         TASK_SPEC: slot.task.name,
         JOB_NAME: job.metadata.name,
         JOB_NAMESPACE: job.metadata.namespace,
-        QUEUE_NAME: blueprint.queue,
+        QUEUE_NAME: parsed_spec.queue,
     }
     partitions = slot.task.spec.partition_policy
     if partitions is not None and partitions.partition_size > 0:

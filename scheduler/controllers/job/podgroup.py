@@ -11,8 +11,8 @@ from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.effects import Create, Json, Patch, diff
-from scheduler.controllers.job.blueprint import Blueprint, Task
 from scheduler.controllers.job.events import job_of
+from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled, summed
 from scheduler.controllers.store import Store
@@ -66,19 +66,19 @@ def update_group(group: PodGroup, spec: Json) -> Patch | None:
     return Patch(POD_GROUP, group.metadata.namespace, group.metadata.name, {"spec": changes}, group.metadata.uid)
 
 
-def group_spec(job: batch.Job, blueprint: Blueprint, min_resources: Mapping[str, str]) -> Json:
+def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[str, str]) -> Json:
     """The PodGroup's spec."""
     spec: Json = {
         **({"minMember": job.spec.min_available} if job.spec.min_available else {}),
-        "minTaskMember": {task.name: task.group_minimum for task in blueprint.tasks.values()},
-        "queue": blueprint.queue,
+        "minTaskMember": {task.name: task.group_minimum for task in parsed_spec.tasks.values()},
+        "queue": parsed_spec.queue,
         "minResources": dict(min_resources),
     }
     if job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
     if job.spec.network_topology is not None:
         spec["networkTopology"] = msgspec.to_builtins(job.spec.network_topology)
-    policies = [policy for task in blueprint.tasks.values() if (policy := _sub_group(task)) is not None]
+    policies = [policy for task in parsed_spec.tasks.values() if (policy := _sub_group(task)) is not None]
     if policies:
         spec["subGroupPolicy"] = policies
     return spec
@@ -103,12 +103,14 @@ def _sub_group(task: Task) -> Json | None:
 
 
 # --- minResources ---
-def min_resources(job: batch.Job, blueprint: Blueprint, store: Store) -> tuple[dict[str, str], list[tuple[str, str]]]:
+def min_resources(
+    job: batch.Job, parsed_spec: ParsedSpec, store: Store
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """What the first ``minAvailable`` Pods count for, and (field, problem) of templates that are set aside."""
     total: Json = {}
     bad = []
-    tasks = list(blueprint.tasks.values())
-    for task, pods in _first_pods(tasks, job.spec.min_available, blueprint.minimum, store):
+    tasks = list(parsed_spec.tasks.values())
+    for task, pods in _first_pods(tasks, job.spec.min_available, parsed_spec.minimum, store):
         try:
             total = summed(total, scaled(pod_usage(task.template_spec()), pods))
         except QuantityError as error:

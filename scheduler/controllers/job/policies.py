@@ -26,8 +26,8 @@ class Policy:
     def covers(self, event: JobEvent, exit_code: int) -> bool:
         """Whether the policy is about the event, or about the exit code of a container. That a Pod is pending counts
         only once it has lasted."""
-        told = event in self.events or JobEvent.ANY in self.events
-        if told and (event is not JobEvent.POD_PENDING or self.timeout is not None):
+        matches = event in self.events or JobEvent.ANY in self.events
+        if matches and (event is not JobEvent.POD_PENDING or self.timeout is not None):
             return True
         return self.exit_code is not None and self.exit_code == exit_code
 

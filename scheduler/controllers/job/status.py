@@ -10,9 +10,9 @@ from scheduler.api.duration import format_duration
 from scheduler.api.kinds import VCJOB
 from scheduler.api.moment import format_moment, parse_moment
 from scheduler.controllers.effects import Patch, diff
-from scheduler.controllers.job.census import Tally
-from scheduler.controllers.job.memory import Memory
 from scheduler.controllers.job.phases import IDLE_PHASES
+from scheduler.controllers.job.pods import PodCounts
+from scheduler.controllers.job.state import ReconcileState
 
 SETTLE: Final = 0.2
 """Seconds that counts wait for others to change with them."""
@@ -21,7 +21,7 @@ SPACING: Final = 1.0
 
 
 def phase_of(job: batch.Job) -> JobPhase | None:
-    """The phase; None of a job that nobody has looked at yet. What is no phase counts as Pending, as Volcano has it."""
+    """The phase; None of a job that was never reconciled. An unknown phase counts as Pending, as in Volcano."""
     phase = job.status.state.phase
     if not phase:
         return None
@@ -45,34 +45,34 @@ def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float
     )
 
 
-def counted(status: batch.JobStatus, tally: Tally, min_available: int) -> batch.JobStatus:
+def counted(status: batch.JobStatus, counts: PodCounts, min_available: int) -> batch.JobStatus:
     """The status with these counts."""
-    tasks = {task: batch.TaskState(phase=phases) for task, phases in tally.tasks.items()}
+    tasks = {task: batch.TaskState(phase=phases) for task, phases in counts.tasks.items()}
     return msgspec.structs.replace(
         status,
         min_available=min_available,
-        pending=tally.pending,
-        running=tally.running,
-        succeeded=tally.succeeded,
-        failed=tally.failed,
-        unknown=tally.unknown,
-        terminating=tally.terminating,
+        pending=counts.pending,
+        running=counts.running,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        unknown=counts.unknown,
+        terminating=counts.terminating,
         task_status_count=tasks or None,
     )
 
 
-def due_in(old: batch.JobStatus, new: batch.JobStatus, memory: Memory, now: float) -> float | None:
+def due_in(old: batch.JobStatus, new: batch.JobStatus, state: ReconcileState, now: float) -> float | None:
     """Seconds until the new status is to be written; None if it is the old one. Nothing but counts can wait for others
     to change with them."""
     if new == old:
-        memory.stale = None
+        state.stale = None
         return None
-    if memory.stale is None:
-        memory.stale = now
-    due = max(memory.stale + SETTLE, memory.written + SPACING)
+    if state.stale is None:
+        state.stale = now
+    due = max(state.stale + SETTLE, state.written + SPACING)
     if not _decisive(old, new) and now < due:
         return due - now
-    memory.stale, memory.written = None, now
+    state.stale, state.written = None, now
     return 0.0
 
 
@@ -88,8 +88,8 @@ def _is_new(old: batch.JobStatus, new: batch.JobStatus) -> bool:
 
 
 def patch(job: batch.Job, status: batch.JobStatus) -> Patch:
-    """What makes the job's status this one. Nothing hangs on counts, nor on it being said that a new job is pending: a
-    thousand jobs that come at once get their Pods first."""
+    """The patch that writes the status. Counts, and the first ``Pending`` of a new job, are deferrable: when a thousand
+    jobs are created at once, their Pods are created first."""
     body = diff({"status": msgspec.to_builtins(job.status)}, {"status": msgspec.to_builtins(status)})
     return Patch(
         VCJOB,

@@ -1,7 +1,7 @@
 """The volumes that a job's Pods share: claims of the job, and how Pods mount them.
 
-Names that are made up follow from the uid of the job and the path, so that whoever asks gets the same: there is nothing
-to remember, and nothing is made twice.
+Generated names are derived from the uid of the job and the path, so they are always the same: no state is kept, and
+nothing is created twice.
 """
 
 from dataclasses import dataclass

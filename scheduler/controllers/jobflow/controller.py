@@ -7,7 +7,7 @@ from scheduler.api.batch import Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import EVENT_CREATED
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff
+from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff, normal
 from scheduler.controllers.jobflow.status import (
     FAILED,
     PENDING,
@@ -18,9 +18,8 @@ from scheduler.controllers.jobflow.status import (
     make_status,
     read_status,
 )
-from scheduler.controllers.jobflow.steps import is_own, job_names, look_at_steps, sync_failure, template_missing
-from scheduler.controllers.owned_jobs import OwnedJobs
-from scheduler.controllers.posts import normal
+from scheduler.controllers.jobflow.steps import is_own, job_names, plan_steps, sync_failure, template_missing
+from scheduler.controllers.owners import OwnedJobs
 from scheduler.controllers.store import Key, Store
 
 _DELETE: Final = "delete"
@@ -38,13 +37,13 @@ class JobFlowController:
         self._store = store
         self._jobs = OwnedJobs(JOB_FLOW)
         self._waiting: dict[Key, set[Key]] = {}
-        """JobTemplates that are not there -> JobFlows that were told so."""
-        self._came: dict[Key, float] = {}
+        """Missing JobTemplates -> JobFlows that have an Event about them."""
+        self._first_seen: dict[Key, float] = {}
         """When a JobFlow without a status was first seen."""
         self._begun: dict[Key, set[str]] = {}
         """Jobs that were to be made and were not seen since."""
         self._failures: dict[Key, Post] = {}
-        """What to tell of the last write, which failed."""
+        """Events about last writes that failed."""
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -59,11 +58,11 @@ class JobFlowController:
         if new is None:
             self._forget(key)
         elif old is None or old.metadata.uid != new.metadata.uid:
-            self._came[key] = now
+            self._first_seen[key] = now
         return [key]
 
     def _forget(self, key: Key) -> None:
-        self._came.pop(key, None)
+        self._first_seen.pop(key, None)
         self._begun.pop(key, None)
         self._failures.pop(key, None)
         for template in [template for template, flows in self._waiting.items() if key in flows]:
@@ -77,7 +76,7 @@ class JobFlowController:
         if flow is None or flow.metadata.deletion_timestamp is not None:
             return Plan()
         status, jobs = read_status(flow), self._jobs.of(flow)
-        plan = Plan().then(*self._news(flow))
+        plan = Plan().then(*self._events_of_last_plan(flow))
         if status.state.phase in (FAILED, TERMINATING):
             return plan
         if status.state.phase == SUCCEED and flow.spec.job_retain_policy == _DELETE:
@@ -86,7 +85,7 @@ class JobFlowController:
 
     def _advance(self, flow: JobFlow, status: FlowStatus, jobs: list[Job], now: float, plan: Plan) -> Plan:
         key = (flow.metadata.namespace, flow.metadata.name)
-        steps = look_at_steps(
+        steps = plan_steps(
             flow,
             gone_completed(status, jobs),
             partial(self._store.get, VCJOB, Job, key[0]),
@@ -100,7 +99,7 @@ class JobFlowController:
         elif change:
             plan.then(Patch(JOB_FLOW, *key, {"status": change}, flow.metadata.uid, subresource="status"))
         missing = [name for name in steps.missing if self._waits(key, name)]
-        plan.then(*steps.foreign, *steps.news, *(template_missing(flow, name) for name in missing))
+        plan.then(*steps.foreign, *steps.events, *(template_missing(flow, name) for name in missing))
         plan.then(*steps.creates.values())
         self._begun.setdefault(key, set()).update(steps.creates)
         if steps.foreign:
@@ -111,30 +110,30 @@ class JobFlowController:
         """Seconds until the first status is written; 0 if it is time."""
         if flow.status or status["state"]["phase"] != PENDING:
             return 0.0
-        came = self._came.get((flow.metadata.namespace, flow.metadata.name), now)
-        return max(0.0, came + _SETTLES - now)
+        first_seen = self._first_seen.get((flow.metadata.namespace, flow.metadata.name), now)
+        return max(0.0, first_seen + _SETTLES - now)
 
     def _waits(self, flow: Key, template: str) -> bool:
-        """Note that a JobFlow waits for a JobTemplate; False if that was noted before."""
+        """Notes that a JobFlow waits for a JobTemplate; returns False if that is known already."""
         flows = self._waiting.setdefault((flow[0], template), set())
         if flow in flows:
             return False
         flows.add(flow)
         return True
 
-    def _news(self, flow: JobFlow) -> list[Post]:
-        """What came of the last plan."""
+    def _events_of_last_plan(self, flow: JobFlow) -> list[Post]:
+        """Events about the results of the last plan."""
         key = (flow.metadata.namespace, flow.metadata.name)
         failure = self._failures.pop(key, None)
-        news = [] if failure is None else [failure]
+        events = [] if failure is None else [failure]
         begun = self._begun.get(key, set())
         for name in sorted(begun):
             job = self._store.get(VCJOB, Job, key[0], name)
             if job is not None:
                 begun.discard(name)
                 if is_own(flow, job):
-                    news.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
-        return news
+                    events.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
+        return events
 
     # --- what came of it ----------------------------------------------------------------------------------------------
     def done(self, key: Key, now: float) -> None:

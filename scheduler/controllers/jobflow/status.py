@@ -71,7 +71,7 @@ class FlowStatus(Wire):
 
 
 def read_status(flow: JobFlow) -> FlowStatus:
-    """The status as it was last written; one that cannot be read is made anew."""
+    """The status as last written; an empty one in place of one that cannot be read."""
     try:
         return msgspec.convert(flow.status, FlowStatus)
     except msgspec.ValidationError:

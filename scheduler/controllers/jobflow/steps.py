@@ -8,9 +8,8 @@ from typing import Final
 from scheduler.api.batch import Flow, Job, JobFlow, JobPhase, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, VCJOB
 from scheduler.api.names import CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, EVENT_FOREIGN_JOB, EVENT_SYNC_JOB_FLOW
-from scheduler.controllers.effects import Create, Json, Post
+from scheduler.controllers.effects import Create, Json, Post, malformed, warning
 from scheduler.controllers.owners import owned
-from scheduler.controllers.posts import malformed, warning
 from scheduler.controllers.store import controller_of
 
 _LONGEST_LABEL: Final = 63
@@ -18,11 +17,11 @@ _LONGEST_LABEL: Final = 63
 
 @dataclass(slots=True)
 class Steps:
-    """What a look at the steps came to."""
+    """What to do for the steps of a JobFlow."""
 
     creates: dict[str, Create] = field(default_factory=dict)
     """By the name of the job."""
-    news: list[Post] = field(default_factory=list)
+    events: list[Post] = field(default_factory=list)
     foreign: list[Post] = field(default_factory=list)
     """Jobs of others that have the name of one of the flow's."""
     missing: list[str] = field(default_factory=list)
@@ -44,7 +43,7 @@ def is_own(flow: JobFlow, job: Job) -> bool:
     return owner is not None and owner.uid == flow.metadata.uid
 
 
-def look_at_steps(
+def plan_steps(
     flow: JobFlow,
     gone: Collection[str],
     find_job: Callable[[str], Job | None],
@@ -67,12 +66,12 @@ def look_at_steps(
             steps.missing.append(step.name)
             continue
         steps.creates[name] = Create(VCJOB, _manifest(flow, step, template))
-        steps.news += _unused(flow, number, step)
+        steps.events += _unused(flow, number, step)
     return steps
 
 
 def sync_failure(flow: JobFlow, error: str) -> Post:
-    """What Volcano tells of a JobFlow whose next step fails."""
+    """Volcano's Event about a JobFlow whose next step fails."""
     message = (
         f"SyncJobFlow JobFlow failed for sync jobflow {flow.metadata.name} failed for {error}, "
         "event is OutOfSync, action is SyncJobFlow"

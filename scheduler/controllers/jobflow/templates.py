@@ -1,6 +1,6 @@
 """jobtemplate-controller: a JobTemplate's status lists the jobs that were made of it.
 
-As in Volcano the list is brought up to date when a job is made, not when one is deleted: it also tells which jobs a
+As in Volcano the list is brought up to date when a job is made, not when one is deleted: it also shows which jobs a
 JobFlow made and took away again.
 """
 

@@ -1,4 +1,4 @@
-"""PodGroups for Pods that nobody has put into one."""
+"""PodGroups for Pods that name none."""
 
 from scheduler.controllers.podgroup.controller import PodGroupController
 

@@ -19,7 +19,7 @@ from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, i
 from scheduler.controllers.store import Key, Store
 
 LINGER: Final = 0.5
-"""Seconds between two looks at the Pods that an owner scaled to zero still has."""
+"""Seconds between two checks for Pods that an owner scaled to zero still has."""
 _OWNERS: Final = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 """Kinds whose annotations count."""
 _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "networkTopology")
@@ -111,7 +111,7 @@ class PodGroupController:
 
     def _keep(self, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
         """Let a PodGroup follow its owner: away when that is scaled to zero, changed with its annotations, made again
-        when somebody has deleted it under its Pods."""
+        when it was deleted while its Pods exist."""
         some = _newest(pods) if pods else group
         if some is None:
             return Plan()

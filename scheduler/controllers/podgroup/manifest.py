@@ -29,9 +29,8 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.quantity import QuantityError
-from scheduler.controllers.effects import Json, Post
+from scheduler.controllers.effects import Json, Post, malformed
 from scheduler.controllers.owners import owner_reference
-from scheduler.controllers.posts import malformed
 from scheduler.controllers.resources import pod_usage, printed, scaled
 from scheduler.controllers.store import controller_of
 
@@ -106,7 +105,7 @@ def manifest(pod: Pod, group: Wanted) -> Json:
     """A new PodGroup; it goes with what manages the Pod or, where nothing does, with the Pod."""
     metadata: Json = {"name": group_name(pod), "namespace": pod.metadata.namespace}
     if controller_of(pod) is not None:
-        # Without blockOwnerDeletion: nobody can give the right to hold up owners of every kind.
+        # Without blockOwnerDeletion: it would need the right to block the deletion of owners of every kind.
         metadata["ownerReferences"] = [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references or ()]
     else:
         metadata["ownerReferences"] = [owner_reference(POD, pod)]

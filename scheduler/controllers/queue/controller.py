@@ -1,6 +1,6 @@
 """queue-controller: every Queue has a parent and a state; Commands close and open it.
 
-PodGroups are counted per Queue as they come and go, so that none is looked at twice.
+PodGroups are counted per Queue incrementally, as they are added and removed.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.queue import OPEN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
-from scheduler.controllers.effects import Effect, Json, Patch, Plan, Post
-from scheduler.controllers.posts import event, normal, warning
+from scheduler.controllers.effects import Effect, Json, Patch, Plan, Post, event, normal, warning
 from scheduler.controllers.queue.state import SHUT, Verdict, decide
 from scheduler.controllers.store import Key, Store
 
@@ -43,7 +42,7 @@ class QueueController:
         self._children: dict[str, set[str]] = {}
         self._commands = Commands(store, QUEUE, _ACTIONS, REASON_QUEUE_NOT_FOUND)
         self._failures: dict[Key, EventPost] = {}
-        """What to tell of the last write of a state, which failed."""
+        """Events about last writes of a state that failed."""
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """PodGroups per Queue and phase; a Queue without any is listed too, one that does not exist is not."""
@@ -131,7 +130,7 @@ class QueueController:
         above = self._commands.of(("", queue.spec.parent))
         if not any(other.action == Action.OPEN_QUEUE for other in above):
             return 0.0
-        return self._commands.patience(("", queue.metadata.name), command, now)
+        return self._commands.time_left(("", queue.metadata.name), command, now)
 
     def _above(self, queue: Queue) -> str:
         """The state of the Queue above; the root is always open."""
@@ -151,16 +150,16 @@ class QueueController:
             return
         then = effect.body["status"]["state"]
         if then in SHUT:
-            told = event(QUEUE, queue, EVENT_WARNING, Action.CLOSE_QUEUE, f"Close queue failed for {error}")
+            failure = event(QUEUE, queue, EVENT_WARNING, Action.CLOSE_QUEUE, f"Close queue failed for {error}")
         else:
             message = f"Update queue status from {queue.status.state} to {then} failed for {error}"
-            told = event(QUEUE, queue, EVENT_WARNING, Action.OPEN_QUEUE, message)
-        self._failures[key] = told
+            failure = event(QUEUE, queue, EVENT_WARNING, Action.OPEN_QUEUE, message)
+        self._failures[key] = failure
 
 
 def _carried_out(queue: Queue, verdict: Verdict, action: Action | None) -> Plan:
-    """The annotation says why before a Queue closes, and stops saying so only after it has opened: wherever this is cut
-    short, the next look comes to the same end."""
+    """The annotation is set before a Queue closes, and removed only after it has opened: if this is interrupted
+    anywhere, the next reconciliation reaches the same result."""
     name, uid, now = queue.metadata.name, queue.metadata.uid, queue.status.state
     first: Json = {}
     last: Json = {}
@@ -175,15 +174,15 @@ def _carried_out(queue: Queue, verdict: Verdict, action: Action | None) -> Plan:
         plan.then(Patch(QUEUE, "", name, first, uid))
     if verdict.state != now:
         plan.then(Patch(QUEUE, "", name, {"status": {"state": verdict.state}}, uid, subresource="status"))
-    told: list[Effect] = []
+    last_stage: list[Effect] = []
     if verdict.state in SHUT and now not in SHUT:
-        told.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
+        last_stage.append(normal(QUEUE, queue, Action.CLOSE_QUEUE, "Close queue succeed"))
     if verdict.refusal and action is not None:
         prefix = "Close queue failed for " if action is Action.CLOSE_QUEUE else ""
-        told.append(warning(QUEUE, queue, action, prefix + verdict.refusal))
+        last_stage.append(warning(QUEUE, queue, action, prefix + verdict.refusal))
     if last:
-        told.append(Patch(QUEUE, "", name, last, uid))
-    return plan.then(*told)
+        last_stage.append(Patch(QUEUE, "", name, last, uid))
+    return plan.then(*last_stage)
 
 
 def _place(group: PodGroup | None) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from scheduler.api.batch import Action, Command
 from scheduler.api.kinds import COMMAND, QUEUE, VCJOB
 from scheduler.api.objects import ObjectMeta, OwnerReference
-from scheduler.controllers.commands import PATIENCE, Commands
+from scheduler.controllers.commands import TIMEOUT, Commands
 from scheduler.controllers.store import Store
 
 
@@ -37,7 +37,7 @@ def test_a_command_that_changes_otherwise_goes_on_waiting_from_when_it_came() ->
         store.upsert(COMMAND, after)
         commands.observe(before, after, now)
 
-    assert commands.without_target(("ns", "a"), 20.0).after == PATIENCE - 20.0
+    assert commands.without_target(("ns", "a"), 20.0).after == TIMEOUT - 20.0
 
 
 def test_a_command_for_another_kind_is_left_alone() -> None:

@@ -26,7 +26,7 @@ def option(default: Any, *flags: str, among: range = PORTS) -> Any:
 
 
 def parse(options: type[OptionsT], arguments: Sequence[str]) -> OptionsT:
-    """The options given; a field's default tells its type: text, number or switch. Raises PluginError."""
+    """Parses the options; a field's default determines its type: text, number or switch. Raises PluginError."""
     known: dict[str, Field[Any]] = {}
     for each in fields(options):  # type: ignore[arg-type]  # a dataclass
         for flag in each.metadata.get("flags") or (each.name.replace("_", "-"),):

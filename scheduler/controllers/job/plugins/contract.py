@@ -1,5 +1,6 @@
-"""What a job plugin is: something that a vcjob's ``spec.plugins`` names with arguments, that adds to the job's Pods and
-brings objects of its own. The plugins are pure: what they make is returned, and the job controller has it written."""
+"""The interface of job plugins, which a vcjob names with arguments in ``spec.plugins``. A plugin mutates the manifests
+of the job's Pods and adds objects of its own. Plugins are pure: they return manifests, and the job controller writes
+them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,13 +18,13 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object that a plugin brings to a job."""
+    """An object that a plugin adds to a job."""
 
     kind: Kind
     name: str
     """In the job's namespace."""
     build: Callable[[], Json]
-    """Makes the whole manifest with the job as owner; dear ones (keys) are made only when needed."""
+    """Builds the whole manifest with the job as owner; expensive ones (keys) are built only when needed."""
     refresh: bool = False
     """Its ``data`` follows the job when that changes (scaling); others are made once."""
 
@@ -31,33 +32,35 @@ class Wanted:
 class JobPlugin(Protocol):
     """Made for one job with its arguments by the registry: ``make(arguments)`` raises PluginError."""
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
-        """Add to the manifest of Pod ``index`` of a task, in place. Raises PluginError."""
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+        """Mutates the manifest of Pod ``index`` of a task, in place. Raises PluginError."""
 
     def wanted(self, job: batch.Job) -> list[Wanted]:
-        """The objects to bring. Raises PluginError."""
+        """The objects that the plugin adds. Raises PluginError."""
 
 
 @contextmanager
-def blamed(name: str) -> Iterator[None]:
-    """A PluginError tells which plugin it is of."""
+def naming_plugin(name: str) -> Iterator[None]:
+    """Adds the name of the plugin to a PluginError."""
     try:
         yield
     except PluginError as error:
         raise PluginError(f"plugin {name}: {error}") from error
 
 
-def dress_pod(plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
-    """Have every plugin add to the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
+def mutate_pod_by_plugins(
+    plugins: Mapping[str, JobPlugin], pod: Json, task: batch.TaskSpec, index: int, job: batch.Job
+) -> None:
+    """Lets every plugin mutate the manifest of a Pod, in place. Raises PluginError, which names the plugin."""
     for name, plugin in plugins.items():
-        with blamed(name):
-            plugin.dress(pod, task, index, job)
+        with naming_plugin(name):
+            plugin.mutate_pod(pod, task, index, job)
 
 
 def wanted_objects(plugins: Mapping[str, JobPlugin], job: batch.Job) -> list[Wanted]:
-    """What all plugins bring. Raises PluginError, which names the plugin."""
+    """The objects that all plugins add. Raises PluginError, which names the plugin."""
     objects: list[Wanted] = []
     for name, plugin in plugins.items():
-        with blamed(name):
+        with naming_plugin(name):
             objects += plugin.wanted(job)
     return objects

@@ -22,7 +22,7 @@ class Env:
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         parse(Options, arguments)
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         entries = [{"name": name, "value": str(index)} for name in NAMES]
         for container in all_containers(pod):
             add_env(container, entries)

@@ -11,8 +11,8 @@ from scheduler.api.names import HCCL_RANK_INDEX
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import parse
 from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.hosts import rank
 from scheduler.controllers.job.plugins.podspec import find_env
-from scheduler.controllers.job.plugins.ranks import rank
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class HcclRank:
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = parse(Options, arguments)
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         given = find_env(pod, "RANK")
         own = rank(job, self._options.master, self._options.worker, task, index)
         if given or own is not None:

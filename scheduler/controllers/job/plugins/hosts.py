@@ -1,4 +1,4 @@
-"""Under which names the Pods of a vcjob find each other.
+"""The names under which the Pods of a vcjob find each other, and their ranks.
 
 The domain of a Pod is ``<hostname>.<subdomain>``, which plugin svc makes ``<pod>.<job>`` where the template does not
 say. A hostname fixed in the template is one for all Pods of the task, and listed once, as Volcano lists it.
@@ -60,3 +60,18 @@ def _from_template(task: batch.TaskSpec) -> tuple[str, str]:
         return "", ""
     hostname, subdomain = spec.get("hostname"), spec.get("subdomain")
     return hostname if isinstance(hostname, str) else "", subdomain if isinstance(subdomain, str) else ""
+
+
+def rank(job: batch.Job, master: str, worker: str, task: batch.TaskSpec, index: int) -> int | None:
+    """The rank of Pod ``index`` of a task, from 0; None if the task is neither."""
+    if task.name == master:
+        return index
+    if task.name == worker:
+        return replicas(job, master) + index
+    return None
+
+
+def replicas(job: batch.Job, name: str) -> int:
+    """How many Pods a task is to have; 0 where there is no such task."""
+    task = find_task(job, name)
+    return max(task.replicas, 0) if task is not None else 0

@@ -35,7 +35,7 @@ class Mpi:
             return []
         return [{"name": "MPI_HOST", "value": ",".join(host.domain for host in task_hosts(self._job, workers))}]
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         for container in all_containers(pod):
             open_port(container, "mpijob-port", self._options.port)
             if task.name == self._options.master:

@@ -35,7 +35,7 @@ def find_container(pod: Json, name: str) -> Json | None:
 
 
 def add_env(container: Json, entries: Sequence[Json]) -> None:
-    """Append variables; one of the same name gives way, as the last one of a name rules in Kubernetes, too."""
+    """Appends variables, and removes earlier ones with these names: in Kubernetes, too, the last one wins."""
     names = [entry["name"] for entry in entries]
     container["env"] = [old for old in _dicts(container, "env") if old.get("name") not in names] + list(entries)
 

@@ -10,9 +10,8 @@ from scheduler.api import batch
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
 from scheduler.controllers.job.plugins.contract import Wanted
-from scheduler.controllers.job.plugins.hosts import find_task, first_host
+from scheduler.controllers.job.plugins.hosts import find_task, first_host, rank, replicas
 from scheduler.controllers.job.plugins.podspec import add_env, add_init_container, containers, open_port
-from scheduler.controllers.job.plugins.ranks import rank, replicas
 
 WAIT_SCRIPT = """\
 end=$(($(date +%s) + WAIT_SECONDS))
@@ -52,7 +51,7 @@ class Pytorch:
                 {"name": "WORLD_SIZE", "value": str(world)},
             ]
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         if self._env is None:
             return
         options = self._options

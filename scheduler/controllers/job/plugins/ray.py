@@ -51,7 +51,7 @@ class Ray:
         )
         self._worker_command = _shell(f"ray start --block --address={first_host(job, head).domain}:{options.port}")
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         if task.name == self._options.head:
             container = _container(pod, task, self._options.head_container, "headContainer")
             container["command"] = self._head_command

@@ -69,7 +69,7 @@ class Ssh:
         }
         self._mount = {"name": self._secret, "mountPath": options.directory, "subPath": ".ssh"}
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         add_volume(pod, self._volume)
         for container in all_containers(pod):
             mount(container, self._mount)
@@ -95,7 +95,7 @@ def new_key_pair() -> tuple[str, str]:
 
 
 def client_config(job: batch.Job, port: int) -> str:
-    """What the ssh client is told: no questions about new hosts, and where each of the job is. Raises PluginError."""
+    """The configuration of the ssh client: no host key prompts, and the address of each host. Raises PluginError."""
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in job.spec.tasks:
         for host in task_hosts(job, task):
@@ -104,7 +104,7 @@ def client_config(job: batch.Job, port: int) -> str:
 
 
 def _public_key_of(private_key: str) -> str:
-    """The line of authorized_keys for a private key. Raises PluginError; the key itself is never told."""
+    """The line of authorized_keys for a private key. Raises PluginError, whose message never contains the key."""
     text = private_key.encode()
     try:
         load = load_ssh_private_key if b"BEGIN OPENSSH" in text else load_pem_private_key

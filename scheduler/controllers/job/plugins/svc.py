@@ -38,7 +38,7 @@ class Svc:
             for key in dict.fromkeys(key for task in job.spec.tasks for key in _variables(task))
         ]
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         spec = spec_of(pod)
         spec["hostname"] = spec.get("hostname") or pod_name(job, task, index)
         spec["subdomain"] = spec.get("subdomain") or job.metadata.name

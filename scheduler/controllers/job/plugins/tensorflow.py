@@ -47,7 +47,7 @@ class Tensorflow:
                 members[self._roles[task.name]] = [f"{host.domain}:{self._options.port}" for host in hosts]
         return _compact({role: hosts for role, hosts in members.items() if hosts})
 
-    def dress(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
+    def mutate_pod(self, pod: Json, task: batch.TaskSpec, index: int, job: batch.Job) -> None:
         if len(job.spec.tasks) == 1 and job.spec.tasks[0].replicas == 1:
             return  # a single Pod is no cluster
         me = _compact({"type": self._roles.get(task.name, task.name), "index": index})

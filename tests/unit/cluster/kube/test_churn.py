@@ -32,7 +32,7 @@ from tests.unit.cluster.kube.scheduler.test_daemon import World, started
 from tests.unit.cluster.kube.tables import grown, tables
 
 OBJECTS = 40
-BOUNDED = {"_series", "_gone"}
+BOUNDED = {"_series", "_deleted"}
 """Tables that are cut at a number of entries: Events that are counted on, and uids of objects that were deleted."""
 Raw = dict[str, Any]
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from scheduler.api.batch import Action, JobPhase
-from scheduler.controllers.job.phases import Situation, Step, next_phase, step_for
+from scheduler.controllers.job.phases import PhaseInputs, Step, next_phase, step_for
 
 P, A = JobPhase, Action
 FULL_RESTART = Step(P.RESTARTING, kill_all=True, retry=True)
 PART_RESTART = Step(P.RESTARTING, kill_target=True, retry=True)
 ENDS = {A.ABORT_JOB: P.ABORTING, A.COMPLETE_JOB: P.COMPLETING, A.TERMINATE_JOB: P.TERMINATING}
 PARTS = (A.RESTART_TASK, A.RESTART_POD, A.RESTART_PARTITION)
-SITUATION = Situation(
+PHASE_INPUTS = PhaseInputs(
     replicas=4,
     min_available=3,
     min_success=None,
@@ -26,14 +26,14 @@ SITUATION = Situation(
     succeeded=0,
     failed=0,
     terminating=0,
-    doomed=0,
+    to_delete=0,
     succeeded_of={},
 )
 
 
 def after(phase: JobPhase, **now: Any) -> JobPhase:
     """The phase that follows, of a job of four Pods of which three are needed."""
-    return next_phase(phase, replace(SITUATION, **now))
+    return next_phase(phase, replace(PHASE_INPUTS, **now))
 
 
 @pytest.mark.parametrize("phase", [P.PENDING, P.RUNNING])
@@ -82,7 +82,7 @@ def test_a_job_runs_once_enough_pods_have_started() -> None:
 def test_a_restarting_job_is_pending_once_there_is_room_for_enough_pods() -> None:
     assert after(P.RESTARTING, terminating=2) is P.RESTARTING
     assert after(P.RESTARTING, terminating=1) is P.PENDING
-    assert after(P.RESTARTING, terminating=1, doomed=1) is P.RESTARTING
+    assert after(P.RESTARTING, terminating=1, to_delete=1) is P.RESTARTING
     assert after(P.RESTARTING, replicas=1) is P.PENDING
 
 

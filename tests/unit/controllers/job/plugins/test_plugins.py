@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api import batch
 from scheduler.controllers.job.plugins import PLUGIN_NAMES, make_plugins
-from scheduler.controllers.job.plugins.contract import PluginError, dress_pod, wanted_objects
+from scheduler.controllers.job.plugins.contract import PluginError, mutate_pod_by_plugins, wanted_objects
 from tests.unit.controllers.job.plugins.vcjobs import objects, pod, task, vcjob
 
 
@@ -145,4 +145,6 @@ def test_whatever_users_write_raises_nothing_but_plugin_errors(
             wanted_objects(plugins, job)
         for each in tasks:
             with contextlib.suppress(PluginError):
-                dress_pod(plugins, {"metadata": {"name": "job-0"}, **copy.deepcopy(each.template)}, each, 0, job)
+                mutate_pod_by_plugins(
+                    plugins, {"metadata": {"name": "job-0"}, **copy.deepcopy(each.template)}, each, 0, job
+                )

@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler.api import batch
 from scheduler.controllers.job.plugins import make_plugins
-from scheduler.controllers.job.plugins.contract import dress_pod, wanted_objects
+from scheduler.controllers.job.plugins.contract import mutate_pod_by_plugins, wanted_objects
 
 Raw = dict[str, Any]
 
@@ -27,7 +27,7 @@ def pod(job: batch.Job, role: str, index: int = 0) -> Raw:
     """The manifest of a Pod of the job, dressed by its plugins."""
     spec = next(each for each in job.spec.tasks if each.name == role)
     made = {"metadata": {"name": f"{job.metadata.name}-{role}-{index}"}, **copy.deepcopy(spec.template)}
-    dress_pod(make_plugins(job), made, spec, index, job)
+    mutate_pod_by_plugins(make_plugins(job), made, spec, index, job)
     return made
 
 

@@ -1,6 +1,6 @@
-"""What follows from a job's spec alone, worked out once per version of the spec.
+"""Everything that follows from a job's spec alone, computed once per version of the spec.
 
-Looking at a job is then a matter of its Pods: nothing of the spec is parsed or copied again.
+Reconciling a job then depends on its Pods only: the spec is not parsed or copied again.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from scheduler.controllers.job.plugins.hosts import pod_name
 from scheduler.controllers.job.policies import Policy, parse_policies
 
 DEFAULT_MAX_RESTARTS: Final = 3
-"""Of the containers of a task that says nothing, as the webhook fills in."""
+"""The default of ``maxRetry`` of a task, as the webhook sets it."""
 MOST_PODS: Final = 100_000
-"""A job of more Pods is a mistake that would hold up all other jobs."""
+"""A job of more Pods is a mistake that would block all other jobs."""
 
 
 class Task:
-    """One role of a job."""
+    """One task of a job."""
 
     def __init__(self, spec: batch.TaskSpec) -> None:
         self.spec = spec
@@ -68,8 +68,8 @@ class Slot(NamedTuple):
     """Counted from 0."""
 
 
-class Blueprint:
-    """A job's spec, understood."""
+class ParsedSpec:
+    """A parsed job spec."""
 
     def __init__(self, job: batch.Job) -> None:
         spec = job.spec
@@ -81,13 +81,13 @@ class Blueprint:
         self.minimum = sum(task.minimum for task in self.tasks.values())
         self.minimums = {task.name: task.min_available for task in self.tasks.values()}
         self.ordered = any(task.depends for task in self.tasks.values())
-        """Some task waits for another."""
+        """Whether some task waits for another."""
         self.slots: dict[str, Slot] = {}
-        """By the names of the Pods that are to be."""
+        """By the names of the Pods that the spec asks for."""
         self.malformed: list[tuple[str, str]] = []
-        """Field and problem of what is set aside."""
+        """Field and problem of everything that is ignored."""
         self.refusal = self._refuse()
-        """Why nothing can be made of the spec at all, or ""."""
+        """Why the spec cannot be used at all, or ""."""
         self.policies, bad = parse_policies(spec.policies, "spec.policies")
         self.malformed += bad
         if self.refusal:

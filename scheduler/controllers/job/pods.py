@@ -1,18 +1,18 @@
-"""The Pods that a job has: which task each belongs to, how it is, and whether it is still wanted."""
+"""The Pods of a job: the task of each, its condition, whether the spec still wants it, and how many there are."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, TASK_SPEC
 from scheduler.api.objects import Pod
-from scheduler.controllers.job.blueprint import Blueprint
+from scheduler.controllers.job.parsed_spec import ParsedSpec
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A Pod of a job."""
+    """One Pod of a job."""
 
     pod: Pod
     task: str
@@ -21,7 +21,7 @@ class Member:
     phase: str
     deleting: bool
     out_of_sync: bool
-    """It is to be deleted for an action that restarts part of the job."""
+    """An action that restarts part of the job has marked it for deletion."""
     wanted: bool
     """The spec has a place for it."""
 
@@ -31,17 +31,17 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        """Another task may rely on it."""
+        """Whether tasks that depend on its task may count it."""
         return self.phase == SUCCEEDED or (self.phase == RUNNING and all_ready(self.pod))
 
 
 def all_ready(pod: Pod) -> bool:
-    """All containers are."""
+    """Whether all containers are ready."""
     return all(container.ready for container in pod.status.container_statuses or ())
 
 
 def restarts(pod: Pod) -> int:
-    """Of all containers of a Pod together."""
+    """The restarts of all containers of a Pod."""
     status = pod.status
     return sum(
         container.restart_count
@@ -61,8 +61,8 @@ def version_of(pod: Pod) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else -1
 
 
-def count(blueprint: Blueprint, pods: Iterable[Pod]) -> dict[str, Member]:
-    """The Pods that carry the marks of a job's Pods, by name."""
+def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod]) -> dict[str, Member]:
+    """The Pods that carry the annotations of a job's Pods, by name."""
     members = {}
     for pod in pods:
         meta = pod.metadata
@@ -70,7 +70,7 @@ def count(blueprint: Blueprint, pods: Iterable[Pod]) -> dict[str, Member]:
         version = version_of(pod)
         if version < 0 or JOB_NAME not in marks or TASK_SPEC not in marks:
             continue
-        slot = blueprint.slots.get(meta.name)
+        slot = parsed_spec.slots.get(meta.name)
         members[meta.name] = Member(
             pod=pod,
             task=marks[TASK_SPEC] if slot is None else slot.task.name,
@@ -84,8 +84,8 @@ def count(blueprint: Blueprint, pods: Iterable[Pod]) -> dict[str, Member]:
 
 
 @dataclass(slots=True)
-class Tally:
-    """Numbers of Pods, as a job's status has them."""
+class PodCounts:
+    """The numbers of Pods in a job's status."""
 
     pending: int = 0
     running: int = 0
@@ -97,12 +97,12 @@ class Tally:
     """Task -> phase -> Pods that are not terminating."""
 
 
-def tally(members: Iterable[Member], doomed: Collection[str], *, idle: bool) -> Tally:
-    """How many Pods are how. Those named in ``doomed`` are about to be deleted. Of an idle job only Pods that are still
-    to go count, as Volcano has it."""
-    result = Tally()
+def count_pods(members: Iterable[Member], to_delete: Collection[str], *, idle: bool) -> PodCounts:
+    """Counts Pods by phase. Those named in ``to_delete`` count as terminating. Of an idle job only terminating Pods
+    count, as in Volcano."""
+    result = PodCounts()
     for member in members:
-        if member.deleting or member.name in doomed:
+        if member.deleting or member.name in to_delete:
             result.terminating += 1
             continue
         if idle:

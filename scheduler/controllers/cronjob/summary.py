@@ -1,7 +1,7 @@
-"""Taking stock of a CronJob's jobs: what its status should say, and which of them are history.
+"""Summarizes a CronJob's jobs: what its status should contain, and which jobs exceed the history limits.
 
-Everything is found again from the jobs themselves: a job that was made, and not yet noted in the status when this
-process was killed, is noted by whoever looks next.
+Everything is derived from the jobs themselves: if the process is killed after it created a job and before it wrote the
+status, the next reconciliation adds the job to the status.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,20 +14,19 @@ from scheduler.api.kinds import CRON_JOB, VCJOB
 from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.names import EVENT_ORPHANED_JOB, EVENT_SAW_COMPLETED_JOB, EVENT_STALE_REFERENCE
 from scheduler.controllers.cronjob.manifest import scheduled_time
-from scheduler.controllers.effects import Json, Post
-from scheduler.controllers.posts import normal, warning
+from scheduler.controllers.effects import Json, Post, normal, warning
 
 
 @dataclass(slots=True)
-class Stock:
-    """What there is; moments in seconds since the epoch."""
+class JobSummary:
+    """The jobs of a CronJob; times in seconds since the epoch."""
 
     active: list[ObjectReference]
     last_schedule: float | None
     last_successful: float | None
     history: list[Job] = field(default_factory=list)
     """Finished jobs that exceed the limits, the oldest first."""
-    news: list[Post] = field(default_factory=list)
+    events: list[Post] = field(default_factory=list)
 
     def status_patch(self, cron: CronJob) -> Json:
         """The changes to the status; empty if it says all that already."""
@@ -45,41 +44,41 @@ def is_finished(job: Job) -> bool:
     return job.status.state.phase in FINISHED_PHASES
 
 
-def take_stock(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job | None], now: float) -> Stock:
+def summarize_jobs(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job | None], now: float) -> JobSummary:
     """``jobs``: those the CronJob manages, the oldest first. ``find``: a job of its namespace by name."""
     status = cron.status
-    stock = Stock([], parse_moment(status.last_schedule_time), parse_moment(status.last_successful_time))
-    noted = stock.last_schedule
+    summary = JobSummary([], parse_moment(status.last_schedule_time), parse_moment(status.last_successful_time))
+    noted = summary.last_schedule
     for reference in status.active or ():
         job = find(reference.name) if reference.namespace == cron.metadata.namespace else None
-        if (told := _why_inactive(cron, reference, job)) is not None:
-            stock.news.append(told)
+        if (event := _why_inactive(cron, reference, job)) is not None:
+            summary.events.append(event)
         else:
-            stock.active.append(reference)
-    known = {reference.uid for reference in stock.active}
+            summary.active.append(reference)
+    known = {reference.uid for reference in summary.active}
     for job in jobs:
         made_for = scheduled_time(cron, job)
         if made_for is not None and made_for <= now:
-            stock.last_schedule = max(made_for, stock.last_schedule or made_for)
+            summary.last_schedule = max(made_for, summary.last_schedule or made_for)
         if is_finished(job):
             if job.status.state.phase == JobPhase.COMPLETED:
                 finished = parse_moment(job.status.state.last_transition_time)
-                stock.last_successful = max(filter(None, (finished, stock.last_successful)), default=None)
+                summary.last_successful = max(filter(None, (finished, summary.last_successful)), default=None)
         elif job.metadata.uid not in known and job.metadata.deletion_timestamp is None:
             if made_for is None or (noted is not None and made_for <= noted):
-                stock.news.append(warning(CRON_JOB, cron, EVENT_ORPHANED_JOB, _orphaned(job)))
-            stock.active.append(_reference(job))
+                summary.events.append(warning(CRON_JOB, cron, EVENT_ORPHANED_JOB, _orphaned(job)))
+            summary.active.append(_reference(job))
     limits = (
         (JobPhase.COMPLETED, cron.spec.successful_jobs_history_limit),
         (JobPhase.FAILED, cron.spec.failed_jobs_history_limit),
     )
     for phase, limit in limits:
-        stock.history += _surplus((job for job in jobs if job.status.state.phase == phase), limit)
-    return stock
+        summary.history += _surplus((job for job in jobs if job.status.state.phase == phase), limit)
+    return summary
 
 
 def _why_inactive(cron: CronJob, reference: ObjectReference, job: Job | None) -> Post | None:
-    """What to tell of a job that is active no more, or None if it is."""
+    """The Event about a job that is no longer active, or None if it is."""
     name, uid = reference.name, reference.uid
     if job is None:
         return warning(CRON_JOB, cron, EVENT_STALE_REFERENCE, f'Active job "{name}" no longer exists (UID: {uid})')

@@ -1,0 +1,42 @@
+"""Records Events about a job: each is posted with the plan that caused it, and none is repeated."""
+
+from scheduler.api import batch
+from scheduler.api.kinds import VCJOB
+from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
+from scheduler.controllers.effects import Plan, Post, event, normal
+from scheduler.controllers.job.state import ReconcileState
+
+
+class EventRecorder:
+    """Collects the Events of one reconciliation."""
+
+    def __init__(self, job: batch.Job, state: ReconcileState) -> None:
+        self._job = job
+        self._state = state
+
+    def record(self, reason: str, message: str) -> None:
+        """Records a Normal Event."""
+        self._state.pending_events.append(event(VCJOB, self._job, EVENT_NORMAL, reason, message))
+
+    def warn(self, topic: str, reason: str, message: str) -> None:
+        """Records a Warning when a condition begins and when its message changes; "" when the condition has ended."""
+        if not message:
+            self._state.reported.pop(topic, None)
+        elif self._state.reported.get(topic) != message:
+            self._state.reported[topic] = message
+            self._state.pending_events.append(event(VCJOB, self._job, EVENT_WARNING, reason, message))
+
+    def malformed(self, field: str, problem: str) -> None:
+        """Records a Warning that a field of the job is ignored."""
+        self.warn(field, EVENT_MALFORMED, f"{field}: {problem}; ignored")
+
+    def post(self, reason: str, message: str) -> Post:
+        """An Event as an effect, for a later stage of the plan."""
+        return normal(VCJOB, self._job, reason, message)
+
+    def add_to(self, plan: Plan) -> Plan:
+        """Adds a first stage with all recorded Events to the plan, and returns it."""
+        pending_events, self._state.pending_events = self._state.pending_events, []
+        if pending_events:
+            plan.stages.insert(0, [Post(recorded) for recorded in pending_events])
+        return plan

@@ -1,0 +1,81 @@
+"""What the controller remembers of a job between two reconciliations. All of it may be lost: the objects determine what
+to do, and this state only avoids repeated Events and writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.api import batch
+from scheduler.api.batch import Action
+from scheduler.api.decisions import EventPost
+from scheduler.controllers.effects import Json
+from scheduler.controllers.job.delays import Delays, scope
+from scheduler.controllers.job.events import Request
+from scheduler.controllers.job.parsed_spec import ParsedSpec
+from scheduler.controllers.job.plugins.contract import JobPlugin
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """An action to carry out, and the request that caused it."""
+
+    action: Action
+    request: Request | None = None
+
+    @property
+    def has_no_target(self) -> bool:
+        """Whether a partition is to be restarted for a Pod that is in none: nothing is done, as in Volcano."""
+        return self.action is Action.RESTART_PARTITION and (self.request is None or not self.request.partition)
+
+
+@dataclass(slots=True)
+class ReconcileState:
+    """The state of one job."""
+
+    job_uid: str
+    requests: list[Request] = field(default_factory=list)
+    """What happened since the last reconciliation, in order."""
+    pending_actions: list[PendingAction] = field(default_factory=list)
+    """Actions that policies demand, in order."""
+    current: PendingAction | None = None
+    """The action that the last reconciliation began to carry out."""
+    delays: Delays = field(default_factory=Delays)
+    parsed_spec: ParsedSpec | None = None
+    plugins: Mapping[str, JobPlugin] | None = None
+    """For this version of the spec; None: not made yet."""
+    group_spec: Json = field(default_factory=dict)
+    """The PodGroup's, for this version of the spec."""
+    refreshed: bool = False
+    """The plugins' objects are up to date for this version of the spec."""
+    written: float = float("-inf")
+    """When the status was last written, in seconds since the epoch."""
+    stale: float | None = None
+    """Since when the counts in the status are out of date."""
+    failures: int = 0
+    """Reconciliations in a row in which some write failed."""
+    action: Action = Action.SYNC_JOB
+    """The action of the last reconciliation."""
+    pending_events: list[EventPost] = field(default_factory=list)
+    """Events to post with the next plan."""
+    reported: dict[str, str] = field(default_factory=dict)
+    """Topic -> the message last posted."""
+
+    def add(self, pending: PendingAction) -> None:
+        """Adds an action, unless the same action for the same target is pending."""
+        wanted = (pending.action, scope(pending.action, pending.request))
+        if all((other.action, scope(other.action, other.request)) != wanted for other in self.pending_actions):
+            self.pending_actions.append(pending)
+
+    def finish_current(self) -> None:
+        """The status contains the current action: everything else follows from the status."""
+        self.pending_actions = [pending for pending in self.pending_actions if pending is not self.current]
+        self.current = None
+
+    def refresh_spec(self, job: batch.Job) -> tuple[ParsedSpec, bool]:
+        """Returns the parsed spec of the job, and whether it is new."""
+        known = self.parsed_spec
+        if known is not None and (known.spec is job.spec or known.spec == job.spec):
+            known.spec = job.spec  # so that the next comparison is one of two references
+            return known, False
+        self.parsed_spec = ParsedSpec(job)
+        self.plugins, self.refreshed = None, False
+        return self.parsed_spec, True
