@@ -18,6 +18,7 @@ from scheduler.cli.garbage import collect_after, without_garbage_collection
 from scheduler.cli.node_usage import ask_usage
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.simulate_table import print_report
+from scheduler.cli.simulate_templates import check_templates
 from scheduler.cli.text import console, echo, echo_document
 from scheduler.cli.what_if import difference_lines
 from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
@@ -34,6 +35,9 @@ BAD_INPUT = 2
 @click.option("--what-if", "changes", multiple=True, metavar="FILE", help="Manifests of a change (repeatable).")
 @click.option("--scheduler-conf", "conf", help="Scheduler configuration, as volcano-scheduler.conf.")
 @click.option("--scheduler-name", "names", multiple=True, help="schedulerName to answer to (repeatable).")
+@click.option(
+    "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Have its API server validate templates."
+)
 @click.option("--cycles", type=click.IntRange(min=1), help="Exactly so many cycles (default: until nothing changes).")
 @feature_gates
 @with_plugins
@@ -45,6 +49,7 @@ def simulate_command(
     changes: tuple[str, ...],
     conf: str | None,
     names: tuple[str, ...],
+    kubeconfig: str,
     cycles: int | None,
     features: frozenset[str],
     kubelet: str,
@@ -52,12 +57,14 @@ def simulate_command(
 ) -> None:
     """Run the scheduler over a cluster in memory that is read from manifests.
 
-    With --what-if, go on from there with changes, and print what they make different.
+    With --what-if, go on from there with changes, and print what they make different. Pod templates of vcjobs are
+    validated by the API server of --kubeconfig; without it they are not validated.
     """
     try:
         text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)
         configuration = replace(parse_configuration(text, source), features=features)
-        manifests = read_manifests(paths)
+        manifests, changed = read_manifests(paths), read_manifests(changes)
+        check_templates([*manifests, *changed], kubeconfig)
         for manifest in manifests:
             if manifest.kind is None:
                 echo(f"warning: {manifest.where}: unknown kind {manifest.raw['kind']} is carried through", err=True)
@@ -72,7 +79,7 @@ def simulate_command(
             difference = None
             if changes:
                 before = picture(simulation)
-                simulation.change(read_manifests(changes))
+                simulation.change(changed)
                 report = simulation.run(cycles, progress=collect_after)
                 difference = compare(before, picture(simulation))
     except (ManifestError, ConfigurationError) as error:

@@ -14,7 +14,8 @@ class AdmissionMetrics(RoleMetrics):
         super().__init__()
         self.requests = Counter(
             "volcano_py_admission_requests_total",
-            "Reviews by result: allowed, denied, error (a bug), malformed, busy, failed (worker process), cancelled",
+            "Reviews by result: allowed, denied, error (a bug), malformed, busy, failed (worker process), cancelled, "
+            "unvalidated (Pod templates)",
             ["path", "result"],
             registry=self.registry,
         )

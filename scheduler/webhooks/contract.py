@@ -1,8 +1,8 @@
 """What an admission function is given and gives back.
 
-A mutator returns the object as it should be stored; a validator returns why it is refused, or "". Both are functions of
-the request, the settings, and what is known of the cluster, and neither changes what it is given. Each is asked about
-the operations of its route alone.
+A mutator returns the object as it should be stored; a validator returns why it is refused, or "", and a Verdict where
+Pod templates are left to the API server. Both are functions of the request, the settings, and what is known of the
+cluster, and neither changes what it is given. Each is asked about the operations of its route alone.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from scheduler.api import objects, scheduling
 from scheduler.api.kinds import Kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.webhooks.verdict import Verdict
 
 Json = dict[str, Any]
 
@@ -84,4 +85,4 @@ class Settings:
 
 
 Mutator = Callable[[Request, ClusterView, Settings], Json]
-Validator = Callable[[Request, ClusterView, Settings], str]
+Validator = Callable[[Request, ClusterView, Settings], str | Verdict]

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.webhooks.contract import ClusterView, Json, Request, Settings, Validator
+from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
+Check = Callable[[Request, ClusterView, Settings], str]
 _PLACE: Final = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 
 
@@ -38,10 +39,10 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def validator(struct: type[T]) -> Callable[[Callable[[T, Request, ClusterView, Settings], str]], Validator]:
+def validator(struct: type[T]) -> Callable[[Callable[[T, Request, ClusterView, Settings], str]], Check]:
     """Make a validator of a function that wants the new object decoded; what cannot be decoded is refused."""
 
-    def decorate(function: Callable[[T, Request, ClusterView, Settings], str]) -> Validator:
+    def decorate(function: Callable[[T, Request, ClusterView, Settings], str]) -> Check:
         def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
             try:
                 obj = read(request.object, struct)

@@ -9,8 +9,9 @@ from functools import cache
 from typing import Final
 
 from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.webhooks import cronjob, hypernode, jobflow, pod, podgroup, queue
+from scheduler.webhooks import cronjob, hypernode, job, jobflow, pod, podgroup, queue
 from scheduler.webhooks.contract import ClusterView, Json, Mutator, Operation, Request, Settings, Validator
+from scheduler.webhooks.verdict import Verdict
 
 _CREATE: Final = (Operation.CREATE,)
 _WRITE: Final = (Operation.CREATE, Operation.UPDATE)
@@ -48,8 +49,6 @@ CHART_DEFAULT: Final = (
 @cache
 def routes() -> dict[str, Route]:
     """All there are, by path."""
-    from scheduler.webhooks import job  # has the checks of a whole Pod template: not for those who only want names
-
     table = (
         Route("/jobs/mutate", VCJOB, _WRITE, mutate=job.mutate),
         Route("/jobs/validate", VCJOB, _WRITE, validate=job.validate),
@@ -79,7 +78,7 @@ class Decision:
 
 def admit(request: Request, cluster: ClusterView, settings: Settings, enabled: Collection[str]) -> Decision:
     """Ask the webhooks of the request's kind whose paths are enabled, as an API server does: those that mutate first,
-    then those that validate, until one refuses."""
+    then those that validate, until one refuses. Pod templates are not validated."""
     asked = [
         route
         for route in routes().values()
@@ -89,7 +88,8 @@ def admit(request: Request, cluster: ClusterView, settings: Settings, enabled: C
         if route.mutate:
             request = replace(request, object=route.mutate(request, cluster, settings))
     for route in asked:
-        refusal = route.validate(request, cluster, settings) if route.validate else ""
+        found = route.validate(request, cluster, settings) if route.validate else ""
+        refusal = found.text() if isinstance(found, Verdict) else found
         if refusal:
             return Decision(request.object, refusal, route.webhook)
     return Decision(request.object)

@@ -66,7 +66,10 @@ class Process:
         self._grant(
             "Role",
             f"{RBAC}/namespaces/{self.namespace}",
-            [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get", "patch"]}],
+            [
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get", "patch"]},
+                {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["create"]},
+            ],
         )
         self.make_secret()
         return self.plane.kubeconfig_for(self._user)
@@ -254,6 +257,67 @@ def test_a_vcjob_that_says_everything_is_stored_as_it_is(server: Process, api: C
     name = {"metadata": {"name": f"{server.namespace}-whole"}}
     stored = api.create("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs", {**manifest, **name})
     assert stored["spec"] == spec
+
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+HOOK = 'admission webhook "validatejob.volcano.sh" denied the request: '
+
+
+def job_of(*images: str, **spec: Any) -> dict[str, Any]:
+    """A vcjob with a task for each image; "": the image is left out."""
+    containers = [{"name": "c", **({"image": image} if image else {})} for image in images]
+    tasks = [{"replicas": 1, "template": {"spec": {"containers": [each]}}} for each in containers]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"generateName": "j-"},
+        "spec": {"queue": "default", "tasks": tasks, **spec},
+    }
+
+
+def test_a_vcjob_is_refused_with_what_the_api_server_says_of_its_pod_templates(server: Process, api: Client) -> None:
+    _tried(lambda: api.create(QUEUES, queue("default")))  # there may be one already
+    missing = "template.spec.containers[0].image: Required value."
+    assert refusal(lambda: api.create(JOBS, job_of("", "x", ""))) == (
+        400,
+        f"{HOOK}spec.task[0].{missing} spec.task[2].{missing}",
+    )
+    status, message = refusal(lambda: api.create(JOBS, job_of("", minAvailable=5)))
+    assert (status, message) == (
+        400,
+        f"{HOOK}spec.task[0].{missing}  job 'minAvailable' should not be greater than total replicas in tasks;",
+    )
+    assert api.get(f"/api/v1/namespaces/{server.namespace}/podtemplates")["items"] == []
+
+
+def test_where_templates_cannot_be_validated_the_failure_policy_decides(server: Process, api: Client) -> None:
+    route = routes()["/jobs/validate"]
+    path = f"{collection_of(route)}/{name_of(route)}"
+    binding = f"{RBAC}/namespaces/{server.namespace}/rolebindings/{server.namespace}"
+    stored = api.get(binding)
+    api.delete(binding)
+    try:
+        why = (
+            "1 of 1 Pod templates could not be validated, the first that of spec.task[0]: PodTemplates may not be "
+            f"created in namespace {server.namespace}, not even in a dry run (403)"
+        )
+        server.wait(lambda: "could not be validated" in _tried(lambda: api.create(JOBS, job_of(uuid4().hex))))
+        status, message = refusal(lambda: api.create(JOBS, job_of(uuid4().hex)))
+        assert status == 500
+        assert 'failed calling webhook "validatejob.volcano.sh"' in message
+        assert why in message
+        status, message = refusal(lambda: api.create(JOBS, job_of(uuid4().hex, queue="nowhere")))
+        no_queue = 'unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found;'
+        assert (status, message) == (400, f"{HOOK}{no_queue} {why}")
+        api.patch(path, [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}], "json")
+        server.wait(lambda: not _tried(lambda: api.create(JOBS, job_of(uuid4().hex))))
+    finally:
+        api.patch(path, [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}], "json")
+        del stored["metadata"]["resourceVersion"], stored["metadata"]["uid"]
+        api.create(binding.rpartition("/")[0], stored)
+    server.wait(lambda: not _tried(lambda: api.create(JOBS, job_of(uuid4().hex))))
+    server.wait(lambda: "Required value" in _tried(lambda: api.create(JOBS, job_of(""))))
+    assert 'path="/jobs/validate",result="unvalidated"' in server.page("/metrics")
 
 
 def test_a_pod_group_is_refused_by_a_queue_that_is_not_there_or_has_children(server: Process, api: Client) -> None:

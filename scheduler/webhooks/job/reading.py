@@ -6,7 +6,6 @@ from typing import Final
 from scheduler.api import batch
 from scheduler.webhooks.contract import Json
 from scheduler.webhooks.fields import invalid
-from scheduler.webhooks.job.podtemplate import PodTemplate
 from scheduler.webhooks.reading import UnreadableError, read
 
 _INT32: Final = range(-(2**31), 2**31)
@@ -29,21 +28,6 @@ def _with_arguments(raw: Json) -> Json:
         return raw
     given = {name: [] if arguments is None else arguments for name, arguments in plugins.items()}
     return {**raw, "spec": {**spec, "plugins": given}}
-
-
-def read_templates(tasks: list[batch.TaskSpec]) -> list[PodTemplate]:
-    """Tasks with equal templates get the same object. Raises UnreadableError."""
-    templates, known = [], dict[str, PodTemplate]()
-    for index, task in enumerate(tasks):
-        content = repr(task.template)
-        template = known.get(content)
-        if template is None:
-            try:
-                template = known[content] = read(task.template, PodTemplate)
-            except UnreadableError as error:
-                raise UnreadableError(f"spec.tasks[{index}].template.{error}") from None
-        templates.append(template)
-    return templates
 
 
 def number_problems(spec: batch.JobSpec) -> Iterator[str]:

@@ -1,62 +1,70 @@
 """The tasks of a vcjob: numbers, names of Pods, partitions, NUMA topology and the order in which they start."""
 
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from scheduler.api.amount import Amount, parse_amount
+from scheduler.api.amount import parse_amount
 from scheduler.api.batch import TaskSpec
 from scheduler.api.names import CPU
-from scheduler.webhooks.fields import LONGEST_ANSWER, join
-from scheduler.webhooks.job.podtemplate import PodTemplate, check_template
+from scheduler.api.objects import Quantity
+from scheduler.api.quantity import QuantityError
+from scheduler.webhooks.fields import Problems, invalid, join, required
 from scheduler.webhooks.job.policies import policy_problems
+from scheduler.webhooks.job.templates import PodTemplate, Templates
 from scheduler.webhooks.names import dns_subdomain, qualified_name
+from scheduler.webhooks.quantities import UNIT
 from scheduler.webhooks.topology import topology_problem
+from scheduler.webhooks.verdict import TemplateCheck
 
-_UNIT = 10**9
 
-
-def tasks_problems(tasks: list[TaskSpec], templates: list[PodTemplate], job: str) -> str:
-    """Of all tasks, one after the other; ``job``: the name of the job."""
-    text, seen, sound = "", set(), set[int]()
-    for index, (task, template) in enumerate(zip(tasks, templates, strict=True)):
+def tasks_problems(tasks: list[TaskSpec], templates: Templates, job: str) -> Iterator[str | TemplateCheck]:
+    """Of all tasks, one after the other, and where the problems of their templates belong; ``job``: the name of the
+    job."""
+    seen: set[str] = set()
+    for index, task in enumerate(tasks):
         if task.min_available is not None and task.min_available > task.replicas:
-            text += f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job};"
+            yield f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job};"
         if task.name in seen:
-            text += f" duplicated task name {task.name};"
+            yield f" duplicated task name {task.name};"
             continue
         seen.add(task.name)
-        text += policy_problems(task.policies or [], "spec.tasks.policies")
+        if task.policies:
+            yield policy_problems(task.policies, "spec.tasks.policies")
         pod = f"{job}-{task.name}-{index}"
         wrong = qualified_name(pod)
         if wrong:
-            text += f"create pod with name {pod} validate failed [{' '.join(wrong)}];"
-        text += _template_problems(task, template, index, sound)
-        text += partition_problems(task, job)
-        if len(text) > LONGEST_ANSWER:
-            break
-    return text
+            yield f"create pod with name {pod} validate failed [{' '.join(wrong)}];"
+        yield TemplateCheck(templates.of_task[index], index, join(_name_problems(task.name), ". "))
+        if task.topology_policy not in ("", "none"):
+            yield _numa_problem(templates[index], index)
+        if task.partition_policy is not None:
+            yield partition_problems(task, job)
 
 
-def _template_problems(task: TaskSpec, template: PodTemplate, index: int, sound: set[int]) -> str:
-    """``sound``: ids of templates in which nothing is wrong, so that those of many tasks are looked at once."""
-    if id(template) not in sound or not task.name or dns_subdomain(task.name):
-        problems = join(check_template(template, task.name), ". ")
-        if problems:
-            return f"spec.task[{index}].{problems}"
-        sound.add(id(template))
-    return _numa_problems(task, template, index)
+def _name_problems(name: str) -> Problems:
+    """Volcano validates a PodTemplate that has the name of the task."""
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+    else:
+        for wrong in dns_subdomain(name):
+            yield invalid("metadata.name", name, wrong)
 
 
-def _numa_problems(task: TaskSpec, template: PodTemplate, index: int) -> str:
+def _numa_problem(template: PodTemplate, index: int) -> str:
     """A container can be pinned to one NUMA node only if it has whole cpus of its own."""
-    if task.topology_policy in ("", "none"):
-        return ""
     for number, container in enumerate([*template.spec.containers, *template.spec.init_containers]):
         resources = container.resources
-        cpu = (resources.requests or resources.limits).get(CPU)
-        amount = Amount(0) if cpu is None else parse_amount(cpu)
-        if amount.nano <= 0 or amount.nano % _UNIT:
+        if not _is_whole((resources.requests or resources.limits).get(CPU, 0)):
             return f"the cpu request isn't an integer in spec.task[{index}] container[{number}]."
     return ""
+
+
+def _is_whole(cpus: Quantity) -> bool:
+    try:
+        amount = parse_amount(cpus)
+    except QuantityError:
+        return False
+    return amount.nano > 0 and not amount.nano % UNIT
 
 
 def partition_problems(task: TaskSpec, job: str) -> str:

@@ -14,6 +14,7 @@ from scheduler.cluster.kube.admission.view import CompletedView
 from scheduler.webhooks.contract import Json, Request, Settings
 from scheduler.webhooks.fields import shortened
 from scheduler.webhooks.routes import Route
+from scheduler.webhooks.verdict import Verdict
 
 
 class Result(StrEnum):
@@ -27,6 +28,8 @@ class Result(StrEnum):
     BUSY = "busy"
     FAILED = "failed"
     """The worker process died, or took too long."""
+    UNVALIDATED = "unvalidated"
+    """The API server did not say whether Pod templates are valid."""
     CANCELLED = "cancelled"
     """The client went away."""
 
@@ -42,6 +45,9 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     answer: bytes = b""
     """The AdmissionReview to send; empty unless the write is allowed."""
     refusal: str = ""
+    """As far as it is known before Pod templates are validated."""
+    verdict: Verdict = Verdict()
+    """With the Pod templates that are still to be validated."""
     missed: list[str] = []
     """Queues that the decision looked up and that are not known."""
     traceback: str = ""
@@ -51,9 +57,10 @@ def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -
     """Decode the review, ask the function of the path, and encode the patch. Raises ReviewError, and MemoryError."""
     asked = read_review(body, route)
     request = asked.request
-    result, answer, refusal, trace = Result.ALLOWED, b"", "", ""
+    result, answer, refusal, verdict, trace = Result.ALLOWED, b"", "", Verdict(), ""
     try:
-        new, refusal = _ask(route, request, view, settings)
+        new, verdict = _ask(route, request, view, settings)
+        refusal = verdict.text()
         if refusal:
             result = Result.DENIED
         else:
@@ -72,13 +79,15 @@ def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -
         result,
         answer,
         shortened(refusal),
+        verdict,
         sorted(view.missed),
         shortened(trace),
     )
 
 
-def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, str]:
+def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, Verdict]:
     """The object as it is to be stored, and why it is refused."""
     if route.mutate:
-        return route.mutate(request, view, settings), ""
-    return request.object, route.validate(request, view, settings) if route.validate else ""
+        return route.mutate(request, view, settings), Verdict()
+    found = route.validate(request, view, settings) if route.validate else ""
+    return request.object, found if isinstance(found, Verdict) else Verdict([found])

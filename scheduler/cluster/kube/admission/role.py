@@ -18,6 +18,7 @@ from scheduler.cluster.kube.admission.keeper import CertificateKeeper
 from scheduler.cluster.kube.admission.offload import Offload
 from scheduler.cluster.kube.admission.reader import Reader
 from scheduler.cluster.kube.admission.server import AdmissionServer
+from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.cluster.kube.process.life import alive
@@ -67,7 +68,7 @@ class RoleSettings:
     routes: Sequence[Route]
     certificates: CertificateFiles | CertificateSecret
     namespace: str
-    """Where the program runs."""
+    """Where the program runs, and where Pod templates are validated."""
     url: str = ""
     """Under which API servers reach it; "" if through a Service."""
     host: str = ""
@@ -100,7 +101,8 @@ class Admission:
         self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
         self._watching = Watching(self._informers)
         self._offload = Offload(view)
-        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics, self._offload)
+        templates = TemplateValidator(client, settings.namespace)
+        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics, self._offload, templates)
         self._tls = ServingContext()
         self._server = AdmissionServer(
             desk, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown

@@ -5,6 +5,7 @@ everything else as a review.
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -12,9 +13,10 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.desk import Desk
+from scheduler.cluster.kube.admission.desk import SECONDS, Desk
 from scheduler.cluster.kube.admission.offload import BusyError
 from scheduler.cluster.kube.admission.review import ReviewError
+from scheduler.cluster.kube.admission.templates import NotValidatedError
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.connections import BODY, Connections, Limits
 from scheduler.webhooks.routes import Route
@@ -25,6 +27,7 @@ LIMITS: Final = Limits(largest=LARGEST)
 JSON: Final = "application/json"
 PIECE: Final = 64 * 1024
 """Bytes of an answer that are encrypted at a time."""
+_TIMEOUT: Final = re.compile(r"([1-9][0-9]?)s")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger(__name__)
 
@@ -76,20 +79,26 @@ class AdmissionServer:
                 log.warning("not JSON", path=route.path, content_type=request.headers.get("Content-Type", "")[:64])
                 return web.Response()
             try:
-                answer = await self._desk.answer(route, request[BODY])
+                answer = await self._desk.answer(route, request[BODY], _seconds(request))
             except ReviewError as error:
                 log.warning("not a review", path=route.path, error=str(error))
                 return web.Response(status=400, text=str(error))
             except BusyError as error:
                 log.warning("too busy for a review", path=route.path, size=len(request[BODY]), why=str(error))
                 return web.Response(status=503, text=str(error))
-            except WorkerError as error:
+            except (WorkerError, NotValidatedError) as error:  # with this status the client is given the text
                 return web.Response(status=500, text=str(error))
             if len(answer) <= PIECE:
                 return web.Response(body=answer, content_type=JSON)
             return await _in_pieces(request, answer)
 
         return handle
+
+
+def _seconds(request: web.Request) -> float:
+    """How long the API server waits: ``timeoutSeconds`` of the webhook configuration, which it sends along."""
+    found = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
+    return float(found[1]) if found else SECONDS
 
 
 async def _in_pieces(request: web.Request, answer: bytes) -> web.StreamResponse:

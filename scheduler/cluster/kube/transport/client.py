@@ -5,7 +5,7 @@ Bodies are bytes; callers encode and decode them. Callers also retry, because on
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Final, Protocol
@@ -33,10 +33,19 @@ _RELOAD_SECONDS: Final = 5.0
 log = structlog.get_logger(__name__)
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """What is wrong with one field of an object that was sent."""
+
+    field: str = ""
+    message: str = ""
+
+
 class ApiError(Exception):
     """The API server refused a request."""
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after: float | None = None, causes: Sequence[Cause] = ()
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
@@ -44,6 +53,8 @@ class ApiError(Exception):
         self.message = message
         self.retry_after = retry_after
         """Seconds the server wants us to wait, or None."""
+        self.causes = causes
+        """What the message is made of, where it is about fields."""
 
     @property
     def transient(self) -> bool:
@@ -73,9 +84,14 @@ class CredentialSource(Protocol):
     def authorization(self) -> str: ...
 
 
+class _Details(msgspec.Struct):
+    causes: list[Cause] | None = None
+
+
 class _Status(msgspec.Struct):
     reason: str = ""
     message: str = ""
+    details: _Details | None = None
 
 
 class ApiClient:
@@ -294,7 +310,8 @@ def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:
         answer = msgspec.json.decode(body, type=_Status)
     except UNREADABLE:
         answer = _Status("", body[:300].decode("utf-8", "replace").strip())
-    return ApiError(status, answer.reason, answer.message, _seconds(retry_after))
+    causes = (answer.details.causes if answer.details else None) or ()
+    return ApiError(status, answer.reason, answer.message, _seconds(retry_after), causes)
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -74,7 +74,7 @@ def answers(job: Any, old: Any) -> list[str]:
     made = [(each, Request(each, VCJOB, "default", "j", job, old)) for each in Operation]
     asked = [request for _, request in made]
     asked += [Request(each, VCJOB, "default", "j", mutate(request, CLUSTER, SETTINGS), old) for each, request in made]
-    return [validate(request, CLUSTER, SETTINGS) for request in asked]
+    return [validate(request, CLUSTER, SETTINGS).text() for request in asked]
 
 
 @settings(max_examples=150, deadline=None)
@@ -111,14 +111,6 @@ def test_the_full_job_itself_is_admitted() -> None:
         (vcjob(task(policies={})), "spec.tasks[0].policies: expected `array | null`, got `object`"),
         (vcjob(plugins=["svc"]), "spec.plugins: expected `object | null`, got `array`"),
         (
-            with_container(env=[{"name": "A", "value": 1}]),
-            "spec.tasks[0].template.spec.containers[0].env[0].value: expected `str`, got `int`",
-        ),
-        (
-            with_container(ports=[{"containerPort": 2**40}]),
-            "spec.tasks[0].template.spec.containers[0].ports[0].containerPort: expected `int` <= 2147483647",
-        ),
-        (
             with_container(resources={"requests": {"cpu": True}}),
             "spec.tasks[0].template.spec.containers[0].resources.requests[...]: expected `int | float | str`, "
             "got `bool`",
@@ -141,7 +133,7 @@ def test_a_bottomless_object_is_refused() -> None:
         deep = [deep]
     job = {"metadata": {"name": "j"}, "spec": {"tasks": [{"template": {"x": deep}}]}}
     request = Request(Operation.CREATE, VCJOB, "default", "j", job)
-    assert validate(request, CLUSTER, SETTINGS) == "the object is nested too deeply"
+    assert validate(request, CLUSTER, SETTINGS).text() == "the object is nested too deeply"
 
 
 def test_an_endless_answer_is_cut() -> None:

@@ -115,16 +115,6 @@ REFUSED = [
         with_volumes("claim-name", {"mountPath": "/a", "volumeClaimName": "A_b"}),
         f"invalid VolumeClaimName A_b : [{SUBDOMAIN}]",
     ),
-    (with_template("no-container", containers=[]), "spec.task[0].template.spec.containers: Required value."),
-    (
-        with_template("bad-restart", **pod_spec(restartPolicy="Sometimes")),
-        'spec.task[0].template.spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
-        '"OnFailure", "Never".',
-    ),
-    (
-        with_template("no-image", containers=[{"name": "c"}]),
-        "spec.task[0].template.spec.containers[0].image: Required value.",
-    ),
     (
         vcjob(
             task(
@@ -170,6 +160,27 @@ REFUSED = [
     ),
     (vcjob(task(replicas=0), name="zero"), ""),
 ]
+
+REFUSED_FOR_A_TEMPLATE = [
+    (
+        with_template("no-container", containers=[]),
+        "template.spec.containers: Required value. ",
+        "spec.task[0].template.spec.containers: Required value.",
+    ),
+    (
+        with_template("bad-restart", **pod_spec(restartPolicy="Sometimes")),
+        'template.spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", '
+        '"Never". ',
+        'spec.task[0].template.spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
+        '"OnFailure", "Never".',
+    ),
+    (
+        with_template("no-image", containers=[{"name": "c"}]),
+        "template.spec.containers[0].image: Required value. ",
+        "spec.task[0].template.spec.containers[0].image: Required value.",
+    ),
+]
+"""With what the API server says of the template."""
 
 REFUSED_BY_THE_SCHEMA_FIRST = [
     (vcjob(name="no-tasks") | {"spec": {"tasks": []}}, "No task specified in job spec"),
@@ -217,6 +228,11 @@ def _name(case: object) -> str | None:
 @pytest.mark.parametrize(("job", "message"), REFUSED, ids=_name)
 def test_a_job_gets_the_answer_that_volcano_gives(job: Json, message: str) -> None:
     assert refusal(job) == message
+
+
+@pytest.mark.parametrize(("job", "problems", "message"), REFUSED_FOR_A_TEMPLATE, ids=_name)
+def test_what_the_api_server_says_of_a_template_is_in_the_answer(job: Json, problems: str, message: str) -> None:
+    assert refusal(job, templates=[problems]) == message
 
 
 @pytest.mark.parametrize(("job", "message"), REFUSED_BY_THE_SCHEMA_FIRST, ids=_name)

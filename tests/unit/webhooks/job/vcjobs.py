@@ -1,6 +1,6 @@
 """vcjobs in a few words, and what admission answers about them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -8,6 +8,7 @@ from scheduler.api import objects, scheduling
 from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.contract import Json, Operation, Request, Settings
 from scheduler.webhooks.job import mutate, validate
+from scheduler.webhooks.verdict import Verdict
 
 SETTINGS = Settings(
     scheduler_names=("volcano", "second"),
@@ -72,25 +73,29 @@ def stored(job: Json) -> Json:
     return result
 
 
-def refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
-    """Of a job that is created, defaults filled in."""
-    return raw_refusal(stored(job), cluster)
+def refusal(job: Json, cluster: Cluster = CLUSTER, templates: Sequence[str] = ()) -> str:
+    """Of a job that is created, defaults filled in. ``templates``: what the API server says of each distinct one."""
+    return verdict(stored(job), cluster).text(templates)
 
 
 def raw_refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
     """Of a job that is created as it is."""
+    return verdict(job, cluster).text()
+
+
+def verdict(job: Json, cluster: Cluster = CLUSTER) -> Verdict:
     before = deepcopy(job)
     metadata = job.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
     request = Request(Operation.CREATE, VCJOB, "default", name if isinstance(name, str) else "", job)
-    answer = validate(request, cluster, SETTINGS)
+    found = validate(request, cluster, SETTINGS)
     assert job == before
-    return answer
+    return found
 
 
 def update_refusal(old: Json, new: Json) -> str:
     before = deepcopy((old, new))
-    answer = validate(Request(Operation.UPDATE, VCJOB, "default", "j", new, old), CLUSTER, SETTINGS)
+    answer = validate(Request(Operation.UPDATE, VCJOB, "default", "j", new, old), CLUSTER, SETTINGS).text()
     assert (old, new) == before
     return answer
 

@@ -25,6 +25,7 @@ from scheduler.cluster.kube.admission.desk import Desk
 from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload
 from scheduler.cluster.kube.admission.reader import Reader
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
+from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
 from scheduler.cluster.kube.admission.view import CompletedView, WatchedView
 from scheduler.cluster.kube.admission.worker_process import BATCH
@@ -58,7 +59,14 @@ class World:
         self.trusted = made()
         self.tls.use(served(self.trusted))
         self.offload = Offload(self.view)
-        desk = Desk(self.view, Reader(client, self.metrics), lambda: Settings(("volcano",)), self.metrics, self.offload)
+        desk = Desk(
+            self.view,
+            Reader(client, self.metrics),
+            lambda: Settings(("volcano",)),
+            self.metrics,
+            self.offload,
+            TemplateValidator(client, "ours"),
+        )
         self.server = AdmissionServer(desk, known, "127.0.0.1", 0, patience=5.0)
 
     def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
@@ -369,6 +377,114 @@ def test_a_view_forgets_what_is_deleted() -> None:
     view.delete(QUEUE.name, "", "q")
     assert view.queue("q") is None
     assert bound() == 0
+
+
+# --- Pod templates ---
+TEMPLATES = "/api/v1/namespaces/ours/podtemplates"
+
+
+def job_of(*images: str, padding: int = 0, **spec: Any) -> Json:
+    """A vcjob with a task for each image."""
+    tasks = [
+        {
+            "name": f"t{index}",
+            "replicas": 1,
+            "template": {"spec": {"containers": [{"name": "c", "image": image}], "x": "x" * padding}},
+        }
+        for index, image in enumerate(images)
+    ]
+    return {"metadata": {"name": "j"}, "spec": {"tasks": tasks, "minAvailable": 1, "queue": "q", **spec}}
+
+
+def validating(api: FakeApi) -> None:
+    """Have a template without an image refused, as Kubernetes refuses it."""
+
+    async def validate(call: Call, request: web.Request) -> Answer:
+        if call.body["template"]["spec"]["containers"][0]["image"]:
+            return {}
+        cause = {"field": "template.spec.containers[0].image", "message": "Required value"}
+        return web.json_response({"message": "is invalid", "details": {"causes": [cause]}}, status=422)
+
+    api.on("POST", TEMPLATES, validate)
+
+
+@pytest.mark.parametrize("padding", [0, SMALL])
+def test_the_distinct_pod_templates_of_a_job_are_validated_whoever_decides_on_it(padding: int) -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.queue("q")
+            validating(world.api)
+            assert (await world.ask("/jobs/validate", job_of(*"aab", padding=padding)))["allowed"]
+            assert len(world.api.calls) == 2
+            response = await world.ask("/jobs/validate", job_of("", "a", "", padding=padding))
+            missing = "template.spec.containers[0].image: Required value."
+            text = f"spec.task[0].{missing} spec.task[2].{missing}"
+            assert response["status"] == {"code": 400, "message": text}
+            assert (world.offload.worker is not None) == bool(padding)
+            assert world.answered("/jobs/validate", "denied") == 1
+
+    run(scenario)
+
+
+def test_a_job_that_is_wrong_otherwise_is_refused_with_what_is_wrong_with_its_templates() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.queue("q")
+            validating(world.api)
+            response = await world.ask("/jobs/validate", job_of("", minAvailable=5))
+            assert response["status"]["message"] == (
+                "spec.task[0].template.spec.containers[0].image: Required value.  job 'minAvailable' should not be "
+                "greater than total replicas in tasks;"
+            )
+
+    run(scenario)
+
+
+def test_a_job_whose_templates_cannot_be_validated_is_left_to_the_failure_policy() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.queue("q")
+            world.api.answer("POST", TEMPLATES, {"message": "secret"}, status=403)
+            why = (
+                "2 of 2 Pod templates could not be validated, the first that of spec.task[0]: PodTemplates may not be "
+                "created in namespace ours, not even in a dry run (403)"
+            )
+            body = review("/jobs/validate", job_of("a", "b"))
+            assert await world.post("/jobs/validate", body) == (500, why.encode())
+            assert world.answered("/jobs/validate", "unvalidated") == 1
+            response = await world.ask("/jobs/validate", job_of("a", "b", minAvailable=5))
+            wrong = "job 'minAvailable' should not be greater than total replicas in tasks;"
+            assert response["status"] == {"code": 400, "message": f"{wrong} {why}"}
+
+    run(scenario)
+
+
+def test_templates_are_validated_in_the_time_that_the_api_server_waits() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            world.queue("q")
+
+            async def silent(call: Call, request: web.Request) -> Answer:
+                await asyncio.sleep(30)
+                return None
+
+            world.api.on("POST", TEMPLATES, silent)
+            body = review("/jobs/validate", job_of("a"))
+            status, text = await world.post("/jobs/validate?timeout=1s", body)
+            assert status == 500
+            assert text.startswith(b"1 of 1 Pod templates could not be validated, the first that of spec.task[0]: the")
+
+    run(scenario)
+
+
+def test_a_change_of_a_job_needs_no_api_server() -> None:
+    async def scenario() -> None:
+        async with running() as world:
+            old, new = job_of("a", "b"), job_of("a", "b", minAvailable=2)
+            assert (await world.ask("/jobs/validate", new, "UPDATE", oldObject=old))["allowed"]
+            assert world.api.calls == []
+
+    run(scenario)
 
 
 # --- large reviews ---

@@ -1,0 +1,59 @@
+"""Pod templates of the vcjobs that ``simulate`` reads. Only an API server can validate them, so without one they are
+not validated."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from scheduler.api.kinds import VCJOB
+from scheduler.api.names import WHAT_IF
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.failure import Failed
+from scheduler.cli.text import echo
+from scheduler.cluster.manifests import Manifest, ManifestError
+from scheduler.webhooks.contract import Json, Settings
+from scheduler.webhooks.job import template_verdict
+
+if TYPE_CHECKING:
+    from scheduler.cluster.kube.admission.templates import TemplateValidator
+
+SECONDS: Final = 60.0
+"""For the templates of one job."""
+_NOTE: Final = "note: Pod templates of vcjobs are not validated; with --kubeconfig FILE an API server validates them"
+
+
+def check_templates(manifests: Sequence[Manifest], kubeconfig: str) -> None:
+    """Have the templates of new vcjobs validated, or print that they are not. Raises ManifestError and Failed."""
+    jobs = [each for each in manifests if each.kind is VCJOB and _is_new(each.raw["metadata"])]
+    if not jobs:
+        return
+    if not kubeconfig:
+        echo(_NOTE, err=True)
+        return
+
+    async def work(cluster: Cluster) -> None:
+        from scheduler.cluster.kube.admission.templates import TemplateValidator
+
+        validator = TemplateValidator(cluster.client, cluster.namespace)
+        for job in jobs:
+            await _check(job, validator)
+
+    Connection(kubeconfig=kubeconfig).run(work)
+
+
+def _is_new(metadata: Json) -> bool:
+    """Whether it is to be created as it is: neither a copy from a cluster nor a part of a change."""
+    annotations = metadata.get("annotations")
+    return not metadata.get("uid") and not (isinstance(annotations, dict) and WHAT_IF in annotations)
+
+
+async def _check(job: Manifest, validator: "TemplateValidator") -> None:
+    verdict = template_verdict(job.raw, Settings())
+    findings = await validator.validate(verdict.templates, SECONDS)
+    metadata = job.raw["metadata"]
+    where = f"{job.where}: Job {metadata.get('namespace') or 'default'}/{metadata['name']}"
+    refusal = verdict.text(findings.problems)
+    if refusal:
+        raise ManifestError(f"{where}: {refusal}")
+    gap = findings.gap(verdict)
+    if gap:
+        raise Failed(f"{where}: {gap}" + (f" ({findings.answer})" if findings.answer else ""))

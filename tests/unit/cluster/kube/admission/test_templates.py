@@ -1,0 +1,270 @@
+"""Pod templates before an API server: what is sent, what comes of the answers, and what if there is none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from scheduler.cluster.kube.admission import templates as module
+from scheduler.cluster.kube.admission.templates import (
+    AT_ONCE_FOR_ONE,
+    ATTEMPTS,
+    KEPT_SECONDS,
+    Findings,
+    TemplateValidator,
+)
+from scheduler.webhooks.verdict import TemplateCheck, Verdict
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
+
+PATH = "/api/v1/namespaces/ours/podtemplates"
+GOOD = b'{"spec":{"good":1}}'
+BAD = b'{"spec":{"bad":1}}'
+Scenario = Callable[[FakeApi, TemplateValidator], Awaitable[None]]
+
+
+def run(scenario: Scenario) -> None:
+    async def whole() -> None:
+        async with serving() as (api, client):
+            await scenario(api, TemplateValidator(client, "ours"))
+
+    asyncio.run(whole())
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+
+
+def status(code: int, message: str, *causes: dict[str, str]) -> web.Response:
+    return web.json_response({"message": message, "reason": "R", "details": {"causes": list(causes)}}, status=code)
+
+
+def refusing(answer: Callable[[], web.Response]) -> Callable[[Call, web.Request], Awaitable[Answer]]:
+    """A handler that finds fault with bad templates alone."""
+
+    async def handler(call: Call, request: web.Request) -> Answer:
+        return answer() if "bad" in call.body["template"]["spec"] else {}
+
+    return handler
+
+
+def test_a_template_is_sent_as_a_dry_run_that_creates_a_pod_template_in_our_namespace() -> None:
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.answer("POST", PATH)
+        assert await validator.validate([GOOD], 5.0) == Findings([""], [])
+        (call,) = api.calls
+        assert (call.method, call.path) == ("POST", PATH)
+        assert call.query == {"dryRun": "All", "fieldValidation": "Ignore"}
+        assert call.body == {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"generateName": "volcano-py-"},
+            "template": {"spec": {"good": 1}},
+        }
+
+    run(scenario)
+
+
+def test_causes_become_problems_in_the_words_and_the_order_of_the_api_server() -> None:
+    causes = (
+        {"reason": "FieldValueRequired", "message": "Required value", "field": "template.spec.containers[0].image"},
+        {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": must be y', "field": "template.spec.hostname"},
+        {"reason": "FieldManagerConflict"},
+    )
+
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.on("POST", PATH, refusing(lambda: status(422, "is invalid: [...]", *causes)))
+        findings = await validator.validate([GOOD, BAD], 5.0)
+        problems = (
+            'template.spec.containers[0].image: Required value. template.spec.hostname: Invalid value: "x": must be y. '
+        )
+        assert findings == Findings(["", problems], [])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "problem"),
+    [
+        (422, "podtemplates is invalid: too many crows", "template: podtemplates is invalid: too many crows. "),
+        (
+            400,
+            'PodTemplate in version "v1" cannot be handled as a PodTemplate: json: cannot unmarshal number into Go '
+            "struct field EnvVar.template.spec.containers.env.value of type string",
+            "template: json: cannot unmarshal number into Go struct field EnvVar.template.spec.containers.env.value of "
+            "type string. ",
+        ),
+        (
+            400,
+            'admission webhook "w" denied the request: no',
+            'template: admission webhook "w" denied the request: no. ',
+        ),
+    ],
+)
+def test_a_refusal_without_causes_is_passed_on(code: int, message: str, problem: str) -> None:
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.on("POST", PATH, refusing(lambda: status(code, message)))
+        assert await validator.validate([BAD], 5.0) == Findings([problem], [])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (403, "PodTemplates may not be created in namespace ours, not even in a dry run (403)"),
+        (404, "there is no namespace ours (404)"),
+        (401, "the API server answered 401 R"),
+        (500, "the API server answered 500 R"),
+        (429, "the API server answered 429 R"),
+    ],
+)
+def test_an_error_that_is_not_about_the_template_leaves_it_not_validated(code: int, reason: str) -> None:
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.on("POST", PATH, refusing(lambda: status(code, "the secrets of the namespace")))
+        findings = await validator.validate([BAD], 5.0)
+        assert findings == Findings([""], [0], reason, f"{code} R: the secrets of the namespace")
+        verdict = Verdict([TemplateCheck(0, 3)], [BAD])
+        gap = f"1 of 1 Pod templates could not be validated, the first that of spec.task[3]: {reason}"
+        assert findings.gap(verdict) == gap
+
+    run(scenario)
+
+
+def test_an_api_server_that_recovers_is_asked_again() -> None:
+    answers = [status(503, "not yet"), None, web.json_response({}, status=201)]
+
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            answer = answers.pop(0)
+            if answer is None and request.transport is not None:
+                request.transport.close()
+            return answer
+
+        api.on("POST", PATH, handler)
+        assert await validator.validate([GOOD], 5.0) == Findings([""], [])
+        assert (answers, len(api.calls)) == ([], ATTEMPTS)
+
+    run(scenario)
+
+
+def test_an_api_server_that_is_not_there_leaves_all_templates_not_validated() -> None:
+    async def whole() -> None:
+        async with serving() as (api, client):
+            validator = TemplateValidator(client, "ours")
+            api.answer("POST", PATH)
+            await validator.validate([GOOD], 5.0)
+        client_of_nothing = validator._client
+        await client_of_nothing.start()  # the server is gone, the client is started again
+        try:
+            findings = await validator.validate([GOOD, BAD, b"{}"], 5.0)
+        finally:
+            await client_of_nothing.close()
+        assert findings.problems == ["", "", ""]
+        assert findings.not_validated == [1, 2], "a template that was valid a moment ago is known"
+        assert findings.reason == "the API server does not answer"
+        assert "127.0.0.1" in findings.answer
+
+    asyncio.run(whole())
+
+
+def test_what_is_not_answered_in_time_is_not_validated_and_what_is_counts() -> None:
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        async def handler(call: Call, request: web.Request) -> Answer:
+            if "slow" in call.body["template"]:
+                await asyncio.sleep(30)
+            return {}
+
+        api.on("POST", PATH, handler)
+        findings = await validator.validate([GOOD, b'{"slow":1}', b"{}"], 1.0)
+        reason = "the API server did not answer in the 1.0 s that were left"
+        assert findings == Findings(["", "", ""], [1], reason)
+        assert (await validator.validate([GOOD], 0.0)).not_validated == []
+        assert (await validator.validate([b'{"other":1}'], -1.0)).not_validated == [0]
+
+    run(scenario)
+
+
+class Gauge:
+    """A handler that counts how many requests are in flight."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def __call__(self, call: Call, request: web.Request) -> Answer:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.002)
+        self.now -= 1
+        return {}
+
+
+def distinct(prefix: str, count: int) -> list[bytes]:
+    return [b'{"metadata":{"labels":{"%s":"%d"}}}' % (prefix.encode(), i) for i in range(count)]
+
+
+def test_requests_at_once_are_limited_for_one_job_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", AT_ONCE_FOR_ONE + 2)
+
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        gauge = Gauge()
+        api.on("POST", PATH, gauge)
+        await validator.validate(distinct("a", 50), 30.0)
+        assert (gauge.most, len(api.calls)) == (AT_ONCE_FOR_ONE, 50)
+        await asyncio.gather(*(validator.validate(distinct(prefix, 20), 30.0) for prefix in "bcd"))
+        assert (gauge.most, len(api.calls)) == (AT_ONCE_FOR_ONE + 2, 110)
+
+    run(scenario)
+
+
+def test_a_job_with_many_templates_does_not_hold_up_one_with_few() -> None:
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.on("POST", PATH, Gauge())
+        many = [asyncio.create_task(validator.validate(distinct(f"j{i}", 200), 60.0)) for i in range(8)]
+        while len(api.calls) < 100:
+            await asyncio.sleep(0.001)
+        await validator.validate([GOOD], 30.0)
+        assert not any(each.done() for each in many)
+        await asyncio.gather(*many)
+
+    run(scenario)
+
+
+def test_a_valid_template_is_asked_about_once_a_minute_and_an_invalid_one_whenever_it_comes() -> None:
+    async def whole() -> None:
+        now = 1000.0
+        async with serving() as (api, client):
+            validator = TemplateValidator(client, "ours", lambda: now)
+            api.on("POST", PATH, refusing(lambda: status(422, "no")))
+            for _ in range(3):
+                await validator.validate([GOOD, BAD], 5.0)
+            sent = [call.body["template"]["spec"] for call in api.calls]
+            assert (sent.count({"good": 1}), sent.count({"bad": 1})) == (1, 3)
+            now += KEPT_SECONDS
+            await validator.validate([GOOD], 5.0)
+            assert len(api.calls) == 5
+
+    asyncio.run(whole())
+
+
+def test_so_many_valid_templates_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT", 3)
+
+    async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
+        api.answer("POST", PATH)
+        listed = distinct("a", 5)
+        for each in listed:
+            await validator.validate([each], 5.0)
+        await validator.validate(listed[2:], 5.0)
+        assert len(api.calls) == 5
+        await validator.validate(listed[:2], 5.0)
+        assert len(api.calls) == 7
+
+    run(scenario)
+
+
+def test_findings_that_lack_nothing_have_no_gap() -> None:
+    verdict: Any = Verdict([TemplateCheck(0, 0)], [GOOD])
+    assert Findings([""], []).gap(verdict) == ""

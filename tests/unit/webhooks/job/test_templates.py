@@ -1,0 +1,116 @@
+"""Which Pod templates of a vcjob the API server is asked about, and where its answers go."""
+
+import json
+
+import pytest
+
+from scheduler.api.kinds import VCJOB
+from scheduler.webhooks.contract import Json, Operation, Request, Settings
+from scheduler.webhooks.fields import LONGEST_ANSWER
+from scheduler.webhooks.job import template_verdict, validate
+from scheduler.webhooks.job.templates import MOST_TEMPLATES
+from scheduler.webhooks.verdict import TemplateCheck, Verdict
+from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, vcjob, verdict
+
+NO_IMAGE = "template.spec.containers[0].image: Required value. "
+
+
+def with_image(image: str) -> Json:
+    return {"spec": {"containers": [{"name": "c", "image": image}]}}
+
+
+def of_images(*images: str) -> Verdict:
+    """The verdict on a job that has a task for each image."""
+    return verdict(stored(vcjob(*(task(f"t{i}", template=with_image(image)) for i, image in enumerate(images)))))
+
+
+def test_a_template_of_many_tasks_is_asked_about_once() -> None:
+    found = of_images(*["a"] * 1000)
+    (template,) = found.templates
+    assert json.loads(template) == {
+        "metadata": {},
+        "spec": {"containers": [{"name": "c", "image": "a", "resources": {}}]},
+    }
+    assert found.text([""]) == ""
+
+
+def test_templates_that_differ_in_the_order_of_their_fields_alone_are_one() -> None:
+    spec = pod_spec()
+    turned = dict(reversed(spec.items()))
+    assert len(verdict(vcjob(task("a", template={"spec": spec}), task("b", template={"spec": turned}))).templates) == 1
+
+
+def test_what_is_wrong_with_a_template_is_said_of_every_task_that_has_it() -> None:
+    text = of_images("", "x", "", "x").text([NO_IMAGE, ""])
+    assert text == f"spec.task[0].{NO_IMAGE}spec.task[2].{NO_IMAGE}".strip()
+
+
+def test_the_name_of_a_task_is_validated_with_its_template() -> None:
+    found = verdict(stored(vcjob(task("a"), task("B_"))))
+    assert found.text([""]).startswith(
+        'spec.task[1].metadata.name: Invalid value: "B_": a lowercase RFC 1123 subdomain'
+    )
+    assert f"]')*'). {NO_IMAGE}".strip() not in found.text([""])
+    assert found.text([NO_IMAGE]).endswith(f". {NO_IMAGE}".strip())
+    assert found.text([NO_IMAGE]).count("spec.task[1].") == 1
+
+
+def test_what_volcano_demands_of_a_template_is_said_beside_what_kubernetes_does() -> None:
+    job = stored(vcjob(task(template=with_image(""), topologyPolicy="restricted")))
+    assert verdict(job).text([NO_IMAGE]) == (
+        f"spec.task[0].{NO_IMAGE}the cpu request isn't an integer in spec.task[0] container[0]."
+    )
+
+
+def test_without_an_api_server_the_rest_is_validated() -> None:
+    assert of_images("").text() == ""
+    assert raw_refusal(vcjob(task("a"), task("a"), queue="default")) == "duplicated task name a;"
+
+
+def test_too_many_different_templates_are_refused_with_the_numbers_and_not_asked_about() -> None:
+    assert len(of_images(*map(str, range(MOST_TEMPLATES))).templates) == MOST_TEMPLATES
+    found = of_images(*map(str, range(MOST_TEMPLATES + 1)))
+    assert (len(found.templates), found.text()) == (
+        0,
+        "spec.tasks: the tasks have 2001 different Pod templates, of which the API server can validate 2000 in the "
+        "time that a review has: let tasks share templates, or split the job",
+    )
+
+
+def test_an_answer_that_is_full_asks_about_nothing() -> None:
+    found = verdict(vcjob(*(task("A" * 40_000 + str(i)) for i in range(100))))
+    assert found.templates == []
+    assert LONGEST_ANSWER < len(found.text()) < LONGEST_ANSWER + 20
+
+
+def test_an_answer_of_the_api_server_that_is_endless_is_cut() -> None:
+    found = of_images(*["a"] * 1000)
+    assert len(found.text(["x" * 10_000])) < LONGEST_ANSWER + 20
+
+
+def test_a_change_asks_about_no_template() -> None:
+    job = stored(vcjob())
+    changed = {**job, "spec": {**job["spec"], "minAvailable": 0}}
+    found = validate(Request(Operation.UPDATE, VCJOB, "default", "j", changed, job), CLUSTER, SETTINGS)
+    assert (found.templates, found.text()) == ([], "")
+
+
+def test_a_verdict_names_the_first_field_that_has_a_template() -> None:
+    assert of_images("a", "b", "b").field_of(1) == "spec.task[1]"
+
+
+def test_the_templates_of_a_job_alone_can_be_asked_for() -> None:
+    job = vcjob(task("a"), task("b", template=with_image("b")), task("c"), queue="nowhere")
+    found = template_verdict(job, Settings())
+    assert found.parts == [TemplateCheck(each, i) for i, each in enumerate((0, 1, 0))]
+    assert found.templates == verdict(stored(job)).templates
+
+
+@pytest.mark.parametrize("job", [{}, {"spec": {"tasks": "x"}}, vcjob(task(template={"spec": 1}))])
+def test_a_job_that_cannot_be_read_has_no_templates_to_ask_about(job: Json) -> None:
+    assert template_verdict(job, Settings()) == Verdict()
+
+
+@pytest.mark.parametrize("template", [{"spec": {"nodeSelector": {1: "a"}}}, {"spec": {"hostname": "\ud800"}}])
+def test_a_template_that_is_no_json_is_refused(template: Json) -> None:
+    assert raw_refusal(vcjob(task(template=template))).startswith("spec.tasks[0].template: ")
