@@ -210,13 +210,13 @@ class World:
 
     def session(self, configuration: Configuration) -> Session:
         """A session opened over the present state; nothing is carried out."""
-        self.cluster.cache.attune(configuration)
+        self.cluster.cache.configure(configuration)
         return Session(self.cluster.cache.snapshot(self.cluster.now), configuration)
 
     def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> "World":
         for _ in range(cycles):
             cache = self.cluster.cache
-            cache.attune(configuration)
+            cache.configure(configuration)
             self.outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
             cache.assume(self.outcome.decisions)
             self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)

@@ -207,7 +207,7 @@ class ClusterCache:
             self._version.grow()
 
     # --- what plugins want ---
-    def attune(self, configuration: Configuration) -> None:
+    def configure(self, configuration: Configuration) -> None:
         """Take things in as the plugins of a configuration want it from now on. Not while a session reads."""
         intake = intake_of(configuration, self._stores.config_maps.read())
         if intake.uncounted != self._dimensions.uncounted:

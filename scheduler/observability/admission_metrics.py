@@ -28,7 +28,7 @@ class AdmissionMetrics(RoleMetrics):
         )
         self.queue_reads = Counter(
             "volcano_py_admission_queue_reads_total",
-            "Queues asked for at the API server because the watch had not told of them",
+            "Queues read from the API server because the watch had not delivered them",
             ["result"],
             registry=self.registry,
         )

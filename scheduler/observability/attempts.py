@@ -1,5 +1,5 @@
-"""Counts of attempts that Volcano names without ``_total``, which the client library gives to every counter: so they
-are made here, of no declared type.
+"""Counts of attempts that Volcano names without ``_total``. The client library adds that suffix to every counter, so
+these are exported as untyped metrics.
 """
 
 from collections import Counter

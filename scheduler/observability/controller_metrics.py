@@ -13,11 +13,11 @@ class ControllerMetrics(RoleMetrics):
     def __init__(self) -> None:
         super().__init__()
         self.waiting = Gauge(
-            "volcano_py_worklist_depth", "Objects that controllers have yet to look at", registry=self.registry
+            "volcano_py_worklist_depth", "Objects that controllers have yet to reconcile", registry=self.registry
         )
         self.plan_seconds = Histogram(
             "volcano_py_plan_seconds",
-            "One look at one object, without its writes",
+            "Planning for one object, without its writes",
             ["controller"],
             registry=self.registry,
             buckets=_SECONDS,
@@ -29,5 +29,5 @@ class ControllerMetrics(RoleMetrics):
             registry=self.registry,
         )
         self.plan_errors = Counter(
-            "volcano_py_plan_errors_total", "Looks that raised", ["controller"], registry=self.registry
+            "volcano_py_plan_errors_total", "Plans that raised an exception", ["controller"], registry=self.registry
         )

@@ -1,4 +1,4 @@
-"""What is in use of shared GPUs, under Volcano's names: worked out of the last session when somebody asks."""
+"""The usage of shared GPUs, under Volcano's names, computed from the last session when metrics are scraped."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ _POD = [*_CARD, "podName"]
 
 
 class DeviceFigures(Collector):
-    """Gauges of every vGPU card. Swapped as a whole, so a scrape never sees half of a session."""
+    """Gauges of every vGPU card. They are replaced as a whole, so a scrape never sees half of a session."""
 
     def __init__(self) -> None:
         self._usages: Sequence[DeviceUsage] = ()

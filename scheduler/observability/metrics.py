@@ -109,30 +109,30 @@ class Metrics(RoleMetrics):
         )
         self.usage_polls = Counter(
             "volcano_py_node_usage_polls_total",
-            "Questions to the monitoring system about the load of nodes",
+            "Requests to the monitoring system for the usage of nodes",
             ["result"],
             registry=registry,
         )
         self.nodes_with_usage = Gauge(
-            "volcano_py_nodes_with_usage", "Nodes that the last answer told the load of", registry=registry
+            "volcano_py_nodes_with_usage", "Nodes whose usage the last answer contained", registry=registry
         )
 
     def answered(self, seconds: float) -> None:
-        """The request of a binding took so long."""
+        """Records the duration of a binding's request."""
         self._binding.observe(seconds * 1000)
 
     def bound(self, seconds: float) -> None:
-        """A Pod was bound, so many seconds after its creation."""
+        """Records the seconds from the creation of a Pod to its binding."""
         self._bound.observe(max(0.0, seconds) * 1000)
 
     def job_bound(self, seconds: float) -> None:
-        """Pods of a job are being bound, so many seconds after its creation."""
+        """Records the seconds from the creation of a job to a binding of its Pods."""
         self._job_latency.observe(max(0.0, seconds) * 1000)
 
     def cycle(
         self, *, seconds: float, opening: float, actions: Mapping[str, float], plugins: Mapping[str, float]
     ) -> None:
-        """A cycle took so long; ``actions`` and ``plugins`` (their opening): seconds by name."""
+        """Records the duration of a cycle; ``actions`` and ``plugins`` (their opening): seconds by name."""
         self._cycle.observe(seconds * 1000)
         self._opening.observe(opening * 1000)
         for name, spent in actions.items():

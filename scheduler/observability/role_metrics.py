@@ -1,12 +1,12 @@
-"""The metrics that every long-running role has: its calls to the API server, its watches, what it set aside."""
+"""The metrics of every long-running role: requests to the API server, watches, and malformed objects."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per counter that nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add an unused second series per counter
 
 
 class RoleMetrics:
-    """In a registry of their own; a role with more to tell registers that in the same registry."""
+    """Metrics in one registry, in which a role registers its own metrics as well."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()

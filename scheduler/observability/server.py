@@ -11,7 +11,7 @@ from scheduler.observability.connections import Connections, Limits
 from scheduler.observability.role_metrics import RoleMetrics
 
 Health = Callable[[], str]
-"""Why the process should be restarted (or not be sent requests), or "" while it is well."""
+"""Returns why the process should be restarted (or receive no requests), or "" while it is healthy."""
 LIMITS: Final = Limits(connections=64)
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class Server:
         health_address: str = "",
         limits: Limits = LIMITS,
     ) -> None:
-        """``ready``: of a role that is sent requests; it is asked for where ``health`` is."""
+        """``ready``: of a role that receives requests; served on the address of ``health``."""
         self._metrics = metrics
         self._health = health
         self._ready = ready or health
@@ -80,7 +80,7 @@ class Server:
         self._runners.clear()
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._metrics.text)  # of many jobs it takes a while
+        text = await asyncio.to_thread(self._metrics.text)  # with many jobs it takes a while
         return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _serve_health(self, request: web.Request) -> web.Response:

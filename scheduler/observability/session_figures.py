@@ -1,7 +1,7 @@
-"""What the last session leaves behind for dashboards, under Volcano's names: figures by queue and by job.
+"""The figures of the last session for dashboards, under Volcano's names, by queue and by job.
 
-What jobs come to is added up when the session ends, for the next one changes them; gauges are made of it when somebody
-asks.
+The jobs are summed up when the session ends, because the next one changes them; gauges are built when metrics are
+scraped.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class _Session:
 
 
 class SessionFigures(Collector):
-    """Swapped as a whole, so a scrape never sees half of a session."""
+    """The figures are replaced as a whole, so a scrape never sees half of a session."""
 
     def __init__(self) -> None:
         self._last: _Session | None = None
@@ -59,7 +59,7 @@ class SessionFigures(Collector):
         figures: Iterable[Figures] = (),
     ) -> None:
         """``jobs``: as the session left them; ``bound_jobs``: keys of those it bound Pods of; ``now``: its time;
-        ``figures``: what its plugins told."""
+        ``figures``: of its plugins."""
         for key in bound_jobs:
             job = jobs.get(key)
             if job is not None:
@@ -71,7 +71,7 @@ class SessionFigures(Collector):
         at = np.array([code[job.queue] for job in queued], dtype=np.intp)
         allocated = _sums([job.allocated for job in queued], at, len(code), dimensions)
         pending = _sums([job.pending for job in queued], at, len(code), dimensions)
-        told = {name: its for one in figures for name, its in one.queues.items() if name in code}
+        queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in code}
         unplaced: Counter[str] = Counter()
         for job in jobs.values():
             if job.fit_errors or job.refusals:
@@ -79,9 +79,10 @@ class SessionFigures(Collector):
         self._last = _Session(
             queues=dict(queues),
             dimensions=dimensions,
-            allocated=dict(zip(code, allocated, strict=True)) | {name: its.allocated for name, its in told.items()},
+            allocated=dict(zip(code, allocated, strict=True))
+            | {name: its.allocated for name, its in queue_figures.items()},
             requested=dict(zip(code, allocated + pending, strict=True))
-            | {name: its.request for name, its in told.items()},
+            | {name: its.request for name, its in queue_figures.items()},
             phases=Counter((job.queue, _PHASES.get(job.phase, "unknown")) for job in queued),
             unplaced=unplaced,
             scheduled=self._scheduled,

@@ -1,1 +1,2 @@
-"""Recording and replay: what the cache was told and what was decided, written down so that it can be decided again."""
+"""Recording and replay: the inputs of the cache and the decisions of each session, recorded so that they can be
+replayed."""

@@ -1,7 +1,7 @@
-"""A cache that writes down all it is told, and what was decided over it.
+"""A cache that records all its inputs, and the decisions of the sessions.
 
-What it is told is kept encoded as well, so that a new file can begin with what there is. Frames gather in memory until
-a session begins or ends.
+The latest inputs are also kept encoded, so that a new file can begin with the current state. Frames are buffered in
+memory until a session begins or ends.
 """
 
 import math
@@ -21,6 +21,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.outside import Outside
+from scheduler.record.external_calls import RecordedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
     Answered,
@@ -42,12 +43,11 @@ from scheduler.record.frames import (
     packed,
 )
 from scheduler.record.journal import Journal
-from scheduler.record.replies import Overheard
 from scheduler.record.verdict import verdict_of
 
 
 class RecordedCache(ClusterCache):
-    """A ClusterCache with a journal. ``opened`` and ``decided`` tell it of sessions."""
+    """A ClusterCache with a journal. ``opened`` and ``decided`` mark the sessions."""
 
     def __init__(
         self,
@@ -62,19 +62,19 @@ class RecordedCache(ClusterCache):
         self._begin = Begin(FORMAT, __version__, list(scheduler_names), default_queue, list(node_selector))
         self._objects: dict[tuple[str, str, str], Put] = {}
         """Kind, namespace and name -> the latest version of every object."""
-        self._shown: dict[tuple[str, str, str], Original] = {}
-        """The same of those that other programs are shown."""
-        self._heard: dict[str, NodeUsage] = {}
+        self._original_frames: dict[tuple[str, str, str], Original] = {}
+        """Kind, namespace and name -> the original of every object that other programs receive whole."""
+        self._recorded_usage: dict[str, NodeUsage] = {}
         self._since = math.inf
         self._frames: list[AnyFrame] = []
         self._answered = Answered()
-        """What was replied in the session that runs."""
+        """The replies of other programs in the current session."""
 
-    # --- what it is told ---
+    # --- inputs ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
         frame, meta = Put(kind, packed(obj)), obj.metadata
         self._objects[kind, meta.namespace, meta.name] = frame
-        self._gather(frame)
+        self._add_frame(frame)
         if kind != POD.name:
             super().upsert(kind, obj)
             return
@@ -82,92 +82,93 @@ class RecordedCache(ClusterCache):
         super().upsert(kind, obj)
         after = self.task(f"{meta.namespace}/{meta.name}")
         if after is not None and after.record is not None and (before is None or before.record != after.record):
-            self._gather(_remembered(after))
+            self._add_frame(_remembered(after))
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self._objects.pop((kind, namespace, name), None)
-        self._shown.pop((kind, namespace, name), None)
-        self._gather(Dropped(kind, namespace, name))
+        self._original_frames.pop((kind, namespace, name), None)
+        self._add_frame(Dropped(kind, namespace, name))
         super().delete(kind, namespace, name)
 
     def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
         frame = Original(kind, namespace, name, msgspec.json.encode(original))
-        self._shown[kind, namespace, name] = frame
-        self._gather(frame)
+        self._original_frames[kind, namespace, name] = frame
+        self._add_frame(frame)
         super().keep_original(kind, namespace, name, original)
 
-    def attune(self, configuration: Configuration) -> None:
-        super().attune(configuration)
+    def configure(self, configuration: Configuration) -> None:
+        super().configure(configuration)
         if not self.wants_original(POD.name):
-            self._shown.clear()
+            self._original_frames.clear()
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         data, meta = packed(obj), obj.metadata
-        self._gather(Confirmed(kind.name, data))
+        self._add_frame(Confirmed(kind.name, data))
         super().confirm(kind, obj)
-        if self.keeps(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # else the watch was faster
+        if self.keeps(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
             self._objects[kind.name, meta.namespace, meta.name] = Put(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
-        self._heard.update(usages)
-        self._gather(Usage(packed(usages)))
+        self._recorded_usage.update(usages)
+        self._add_frame(Usage(packed(usages)))
         super().take_usage(usages)
 
     def expect_records(self, since: float) -> None:
         self._since = since
-        self._gather(Since(since))
+        self._add_frame(Since(since))
         super().expect_records(since)
 
     def guard_admissions(self, admitted: Sequence[Admitted]) -> None:
-        self._gather(Guarded([*admitted]))
+        self._add_frame(Guarded([*admitted]))
         super().guard_admissions(admitted)
 
     def bind_failed(self, bind: Bind) -> None:
-        self._gather(Failed(bind.task.key, bind.task.uid, bind.node))
+        self._add_frame(Failed(bind.task.key, bind.task.uid, bind.node))
         super().bind_failed(bind)
 
     def evict_failed(self, eviction: Evict) -> None:
-        self._gather(Failed(eviction.task.key, eviction.task.uid, ""))
+        self._add_frame(Failed(eviction.task.key, eviction.task.uid, ""))
         super().evict_failed(eviction)
 
     # --- sessions ---
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None:
-        """A session begins over the snapshot that was taken last."""
-        self._tell_replies()  # of a session that failed
-        if self._journal.full and not snapshot.preparing:  # what bindings wait for is in no object
+        """A session begins with the last snapshot."""
+        self._add_replies()  # of a failed session
+        if self._journal.full and not snapshot.preparing:  # the preparations of bindings are in no object
             self._journal.begin(self._from_the_beginning())
             self._frames.clear()
-        self._gather(Opened(snapshot.now, nodes_limit, configuration))
-        self._flush()
+        self._add_frame(Opened(snapshot.now, nodes_limit, configuration))
+        self._write_frames()
 
-    def overhearing(self, outside: Outside) -> Outside:
-        """Answers the plugins of the session, and writes down what it said."""
-        return Overheard(outside, self._answered)
+    def recording(self, outside: Outside) -> Outside:
+        """Wraps ``outside`` so that the replies to the plugins are recorded."""
+        return RecordedExternalCalls(outside, self._answered)
 
     def decided(self, decisions: Decisions) -> None:
-        """The session has ended; nothing is carried out yet."""
-        self._tell_replies()
-        self._gather(Decided(verdict_of(decisions)))
+        """A session has ended; its decisions are not carried out yet."""
+        self._add_replies()
+        self._add_frame(Decided(verdict_of(decisions)))
 
     def assume(self, decisions: Decisions) -> None:
         groups = [f"{update.namespace}/{update.name}" for update in decisions.pod_groups]
-        self._gather(Assumed(groups, [pod.task.key for pod in decisions.pods]))
-        self._flush()
+        self._add_frame(Assumed(groups, [pod.task.key for pod in decisions.pods]))
+        self._write_frames()
         super().assume(decisions)
 
-    def _tell_replies(self) -> None:
+    def _add_replies(self) -> None:
         answered = self._answered
         if answered.replies:
-            self._gather(Answered([*answered.replies], [*answered.questions]))
+            self._add_frame(Answered([*answered.replies], [*answered.questions]))
             answered.replies.clear()
             answered.questions.clear()
 
-    def _gather(self, frame: AnyFrame) -> None:
-        """Have it written. Nothing gathers as long as there is no file: one begins with all there is."""
+    def _add_frame(self, frame: AnyFrame) -> None:
+        """Adds a frame to the buffer. Without an open file nothing is buffered, because a new file begins with the
+        current state."""
         if self._journal.open:
             self._frames.append(frame)
 
-    def _flush(self) -> None:
+    def _write_frames(self) -> None:
         self._journal.write(self._frames)
         self._frames.clear()
 
@@ -175,9 +176,9 @@ class RecordedCache(ClusterCache):
         yield self._begin
         yield Since(self._since)
         yield from self._objects.values()
-        yield from self._shown.values()
-        if self._heard:
-            yield Usage(packed(self._heard))
+        yield from self._original_frames.values()
+        if self._recorded_usage:
+            yield Usage(packed(self._recorded_usage))
         yield Standing(verdict_of(self.standing()))
         if (admitted := self.admissions()) is not None:
             yield Guarded(admitted)

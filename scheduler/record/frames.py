@@ -1,9 +1,9 @@
-"""What a recording is made of: frames, one after the other, of everything that the cache of a scheduler was told.
+"""The format of a recording: a sequence of frames with every input of a scheduler's cache.
 
 A recording is a file of gzip members, each a run of msgpack frames that belong together, every frame with its length
-before it; one that was cut short is good up to its last whole member. It begins with what there was and goes on with
-what changed, so it is small, and it stands alone. Objects are kept as the scheduler reads them: fields it does not use
-are not in a recording, unless other programs are shown the whole object.
+before it; a truncated one is valid up to its last whole member. It begins with the state at its start and continues
+with the changes, so it is small and self-contained. Objects are recorded as the scheduler decodes them: fields that it
+does not use are missing, unless other programs receive the whole object.
 """
 
 import zlib
@@ -25,7 +25,7 @@ class Frame(msgspec.Struct, array_like=True, tag=True):
 
 
 class Begin(Frame):
-    """The first frame: by whom."""
+    """The first frame: who made the recording."""
 
     format: int
     program: str
@@ -58,7 +58,7 @@ class Dropped(Frame):
 
 
 class Remembered(Frame):
-    """What is known of a Pod by a signature (the key is in no recording), or by what its annotations once were."""
+    """What a signature proves about a Pod (no recording contains the key), or what its annotations were before."""
 
     pod: str
     uid: str
@@ -80,13 +80,13 @@ class Guarded(Frame):
 
 
 class Usage(Frame):
-    """What was heard of the load of nodes."""
+    """The usage of nodes."""
 
     data: msgspec.Raw
 
 
 class Failed(Frame):
-    """A binding or an eviction did not come about."""
+    """A binding or an eviction failed."""
 
     pod: str
     uid: str
@@ -104,7 +104,7 @@ class Opened(Frame):
 
 
 class Original(Frame):
-    """An object as it was written, to be shown to other programs."""
+    """An object as it was written, for other programs."""
 
     kind: str
     namespace: str
@@ -113,16 +113,16 @@ class Original(Frame):
 
 
 class Answered(Frame):
-    """What other programs replied to the plugins of the session, in order."""
+    """The replies of other programs to the plugins of the session, in order."""
 
     replies: list[tuple[bytes, str, bool]] = []
-    """Body, problem, whether nobody was there."""
+    """Body, problem, and whether there was no answer at all."""
     questions: list[bytes] = []
-    """What each was a reply to, as a digest. Recordings made before there were any have none."""
+    """The digest of the request of each reply. Older recordings have none."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a session decided, in words that do not change with the program. Pods and PodGroups are
+    """The decisions of a session, in a form that is stable across versions. Pods and PodGroups are
     ``namespace/name``."""
 
     binds: dict[str, tuple[str, dict[str, str]]] = {}
@@ -140,20 +140,20 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Decided(Frame):
-    """What the session that was opened last came to."""
+    """The decisions of the session that was opened last."""
 
     verdict: Verdict
 
 
 class Assumed(Frame):
-    """The decisions were carried out, but for those that say nothing new."""
+    """The decisions were carried out, except statuses that said nothing new."""
 
     pod_groups: list[str]
     pods: list[str]
 
 
 class Standing(Frame):
-    """At the beginning: what was assumed of earlier decisions and is not yet seen."""
+    """At the beginning: assumed decisions that the watch has not confirmed yet."""
 
     verdict: Verdict
 

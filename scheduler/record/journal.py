@@ -23,7 +23,8 @@ class Journal:
 
     def __init__(self, directory: Path, limit: int, stamp: str, report: Callable[[str], None]) -> None:
         """``limit``: bytes that all files of the directory may take together; ``stamp``: what their names begin with;
-        ``report`` is told, once, why the recording has ended. Raises OSError if the directory cannot be made."""
+        ``report`` is called, once, with the reason why the recording has ended. Raises OSError if the directory cannot
+        be created."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._limit = limit

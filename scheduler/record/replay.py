@@ -1,4 +1,4 @@
-"""A recording decided again: the same cache is fed the same, and every session must come to the same."""
+"""Replays a recording: a cache gets the recorded inputs, and every session must reach the recorded decisions."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +15,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.record.external_calls import ReplayedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
     Answered,
@@ -37,7 +38,6 @@ from scheduler.record.frames import (
     Verdict,
     read_frames,
 )
-from scheduler.record.replies import Replies
 from scheduler.record.verdict import differences, verdict_of
 
 _STRUCTS = {kind.name: kind.struct for kind in SCHEDULED_FROM if kind.struct is not None}
@@ -46,7 +46,7 @@ _KINDS = {kind.name: kind for kind in SCHEDULED_FROM}
 
 @dataclass(slots=True)
 class Replayed:
-    """One session, decided again."""
+    """One replayed session."""
 
     number: int
     """From 1, within its file."""
@@ -76,23 +76,23 @@ def replay(path: Path) -> Iterator[Replayed]:
         raise RecordingError(f"{path}: does not begin as a recording does")
     if begin.format != FORMAT:
         raise RecordingError(f"{path}: format {begin.format}, of volcano-py {begin.program}; this one reads {FORMAT}")
-    player = _Player(begin)
+    replayer = _Replayer(begin)
     for frame in frames:
         try:
-            done = player.take(frame)
+            done = replayer.take(frame)
         except (msgspec.DecodeError, KeyError, RecursionError) as error:
             raise RecordingError(f"{path}: {type(frame).__name__}: {error}") from None
         if done is not None:
             yield done
             if not done.same:
                 return
-    last = player.finish(None)
+    last = replayer.finish(None)
     if last is not None and last.error:  # else the recording ends before the session did
         yield last
 
 
-class _Player:
-    """Plays frames to a cache."""
+class _Replayer:
+    """Applies frames to a cache."""
 
     def __init__(self, begin: Begin) -> None:
         self._cache = ClusterCache(
@@ -104,29 +104,29 @@ class _Player:
         self._opened: tuple[Opened, Snapshot] | None = None
         """The session whose verdict has not come yet."""
         self._answered = Answered()
-        """What its plugins were told by other programs."""
-        self._shown: dict[tuple[str, str, str], bytes] = {}
-        """What they are shown, from the next session on."""
+        """The recorded replies of other programs to its plugins."""
+        self._originals: dict[tuple[str, str, str], bytes] = {}
+        """Originals for other programs, from the next session on."""
         self._decisions = Decisions()
 
     def take(self, frame: AnyFrame) -> Replayed | None:
-        """Play one frame; a session whose verdict it was. Raises KeyError or ValidationError."""
+        """Applies one frame. Returns the session that it completes, if any. Raises KeyError or ValidationError."""
         cache = self._cache
         match frame:
             case Put(kind, data):
                 obj = msgspec.msgpack.decode(data, type=_STRUCTS[kind])
-                with suppress(Exception):  # as an informer goes on when the cache cannot take an object in
+                with suppress(Exception):  # as an informer continues when the cache cannot process an object
                     cache.upsert(kind, obj)
             case Since(moment):
                 cache.expect_records(moment)
             case Remembered(pod, uid, record, earlier):
                 cache.remember(pod, uid, None if record is None else BindingRecord(*record), earlier)
             case Original(kind, namespace, name, json):
-                self._shown[kind, namespace, name] = json
+                self._originals[kind, namespace, name] = json
             case Confirmed(kind, data):
                 cache.confirm(_KINDS[kind], msgspec.msgpack.decode(data, type=_STRUCTS[kind]))
             case Dropped(kind, namespace, name):
-                self._shown.pop((kind, namespace, name), None)
+                self._originals.pop((kind, namespace, name), None)
                 with suppress(Exception):
                     cache.delete(kind, namespace, name)
             case Usage(data):
@@ -139,8 +139,8 @@ class _Player:
                 cache.assume(self._rebuilt(verdict))
             case Opened():
                 before = self.finish(None)
-                cache.attune(frame.configuration)
-                self._show()
+                cache.configure(frame.configuration)
+                self._keep_originals()
                 self._opened = frame, cache.snapshot(frame.now)
                 return before
             case Answered():
@@ -158,7 +158,7 @@ class _Player:
         (frame, snapshot), self._opened = self._opened, None
         self._number += 1
         done = Replayed(self._number, frame.now, None, recorded=verdict)
-        limit, outside = frame.nodes_limit, Replies(self._answered)
+        limit, outside = frame.nodes_limit, ReplayedExternalCalls(self._answered)
         self._answered, self._decisions = Answered(), Decisions()
         try:
             done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, outside=outside)
@@ -169,12 +169,12 @@ class _Player:
             done.differences = list(differences(verdict, verdict_of(self._decisions)))
         return done
 
-    def _show(self) -> None:
-        """Keep the originals that the configuration wants."""
-        for (kind, namespace, name), json in self._shown.items():
+    def _keep_originals(self) -> None:
+        """Keeps the originals that the configuration needs."""
+        for (kind, namespace, name), json in self._originals.items():
             if self._cache.wants_original(kind):
                 self._cache.keep_original(kind, namespace, name, msgspec.Raw(json))
-        self._shown.clear()
+        self._originals.clear()
 
     def _assume(self, frame: Assumed) -> None:
         decisions, groups, pods = self._decisions, set(frame.pod_groups), set(frame.pods)
@@ -204,9 +204,9 @@ class _Player:
                 self._evicted[found.uid] = result.evictions[-1]
         for key, (phase, conditions, running, succeeded, failed) in verdict.pod_groups.items():
             namespace, _, name = key.partition("/")
-            told = tuple(PodGroupCondition(type=t, status=s, reason=r, message=m) for t, s, r, m in conditions)
+            rebuilt = tuple(PodGroupCondition(type=t, status=s, reason=r, message=m) for t, s, r, m in conditions)
             uid = self._cache.group_uid(key)
-            update = PodGroupStatusUpdate(namespace, name, uid, phase, told, running, succeeded, failed)
+            update = PodGroupStatusUpdate(namespace, name, uid, phase, rebuilt, running, succeeded, failed)
             result.pod_groups.append(update)
         for key, (reason, message, nominated) in verdict.pods.items():
             if (found := task(key)) is not None:

@@ -1,4 +1,4 @@
-"""Between decisions and their record: what was decided, in plain words, and what differs between two of them."""
+"""Converts decisions to their recorded form, and compares two of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,15 +36,15 @@ def differences(recorded: Verdict, now: Verdict) -> Iterator[tuple[str, str, str
         after: dict[str, Any] = getattr(now, field)
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):
-                yield field, name, _words(before.get(name)), _words(after.get(name))
+                yield field, name, _format(before.get(name)), _format(after.get(name))
 
 
-def _words(value: Any) -> str:
-    """A decision in a line."""
+def _format(value: Any) -> str:
+    """Formats a decision as one line."""
     if value is None:
         return ""
     if isinstance(value, tuple):
-        return " ".join(_words(part) for part in value if part not in ("", {}, []))
+        return " ".join(_format(part) for part in value if part not in ("", {}, []))
     if isinstance(value, dict):
         return ", ".join(f"{key}={part}" for key, part in value.items())
     if isinstance(value, list):

@@ -81,7 +81,7 @@ class Simulation:
         self._workloads = Workloads(self.cluster.server)
         self._budgets = DisruptionBudgets(self.cluster.server)
         self._kubelet = kubelet
-        self.cluster.cache.attune(configuration)
+        self.cluster.cache.configure(configuration)
         self.cluster.load(manifests, lenient=lenient)
 
     def prepare(self) -> bool:
@@ -116,7 +116,7 @@ class Simulation:
 
     def snapshot(self) -> Snapshot:
         """What a session would see now."""
-        self.cluster.cache.attune(self.configuration)
+        self.cluster.cache.configure(self.configuration)
         return self.cluster.cache.snapshot(self.cluster.now)
 
     def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:

@@ -41,7 +41,7 @@ class Scheduler:
     def start(self, now: float = LATER) -> None:
         """Another process begins to lead."""
         self.cache = ClusterCache([NAME])
-        self.cache.attune(self.plan)
+        self.cache.configure(self.plan)
         feed(self.cache, *self.objects.values())
         self.cache.guard(self.key, now)
 

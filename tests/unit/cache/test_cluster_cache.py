@@ -477,11 +477,11 @@ def test_a_minimum_below_zero_is_told_of_by_its_name(minimum: Raw, field: str) -
 
 def test_an_amount_that_plugins_leave_out_is_no_less_malformed() -> None:
     cache = small()
-    cache.attune(HAMI)
+    cache.configure(HAMI)
     assert MEMORY in cache.snapshot(0).dimensions.uncounted
     feed(cache, group("a", asks=f"{MEMORY}=-1"), pod("p0", f"{MEMORY}=lots", "a"))
     assert {m.kind for m in cache.take_malformed()} == {"PodGroup", "Pod"}
-    cache.attune(PLAIN)
+    cache.configure(PLAIN)
     assert cache.snapshot(0).jobs["default/a"].min_resources is None
 
 
@@ -496,9 +496,9 @@ def test_what_a_queue_may_have_is_counted_anew_when_plugins_leave_a_resource_out
         return float(found.capability[position]), float(found.deserved[position])
 
     assert amounts() == (3000, 2000)
-    cache.attune(HAMI)
+    cache.configure(HAMI)
     assert amounts() == (np.inf, 0)
-    cache.attune(PLAIN)
+    cache.configure(PLAIN)
     assert amounts() == (3000, 2000)
 
 

@@ -77,7 +77,7 @@ def test_whole_objects_are_kept_only_if_they_are_wanted_and_have_to_be_fed_again
     live = cache()
     feed(live, node("n1"))
     assert not live.wants_original("Node") and live.snapshot(0.0).originals == {}
-    live.attune(SHOWING)
+    live.configure(SHOWING)
     assert live.wants_original("Node") and not live.wants_original("ConfigMap")
     live.keep_original("Node", "", "n1", msgspec.Raw(b'{"a":1}'))
     live.keep_original("Queue", "", "q", {"b": 2})
@@ -87,13 +87,13 @@ def test_whole_objects_are_kept_only_if_they_are_wanted_and_have_to_be_fed_again
     assert snapshot.original("Node", "n2") is None and snapshot.original("Pod", "x/y") is None
     live.delete("Node", "", "n1")
     assert live.snapshot(0.0).original("Node", "n1") is None and snapshot.original("Node", "n1") is not None
-    live.attune(configuration(["gang"]))
+    live.configure(configuration(["gang"]))
     assert live.snapshot(0.0).originals == {}
 
 
 def test_pods_that_are_none_of_our_business_are_not_kept() -> None:
     live = cache()
-    live.attune(SHOWING)
+    live.configure(SHOWING)
     feed(live, pod("mine"), pod("theirs", scheduler="x"))
     for name in ("mine", "theirs"):
         live.keep_original("Pod", "default", name, {})

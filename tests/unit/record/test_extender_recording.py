@@ -12,9 +12,9 @@ from aiohttp import web
 
 from scheduler.cluster.outside import HttpOutside
 from scheduler.framework.outside import Reply, Request
+from scheduler.record.external_calls import RecordedExternalCalls, ReplayedExternalCalls
 from scheduler.record.frames import Answered, Original, read_frames
 from scheduler.record.replay import replay
-from scheduler.record.replies import Overheard, Replies
 from tests.builders import Raw, configuration, group, manifests, node, pods, queue
 from tests.unit.cluster.servers import serving_aside
 from tests.unit.record.test_recording import Recorded, some_cluster
@@ -91,7 +91,7 @@ def test_without_an_extender_nothing_of_it_is_kept(tmp_path: Path) -> None:
     assert not any(isinstance(frame, Original | Answered) for frame in frames)
 
 
-def ask(replies: Replies, url: str, body: bytes) -> str:
+def ask(replies: ReplayedExternalCalls, url: str, body: bytes) -> str:
     (reply,) = replies.post([Request(url, body, 1.0)])
     return reply.problem or reply.body.decode()
 
@@ -103,7 +103,7 @@ def heard(*replies: tuple[str, bytes, Reply]) -> Answered:
         def post(self, requests: Any) -> list[Reply]:
             return [reply for _, _, reply in replies]
 
-    Overheard(Outside(), answered).post([Request(url, body, 1.0) for url, body, _ in replies])
+    RecordedExternalCalls(Outside(), answered).post([Request(url, body, 1.0) for url, body, _ in replies])
     return msgspec.msgpack.decode(msgspec.msgpack.encode(answered), type=Answered)
 
 
@@ -113,7 +113,7 @@ def test_a_question_is_known_by_what_is_asked_and_where_in_whatever_order() -> N
         ("u/w", b'{"a":1}', Reply(b"second")),
         ("u/w", b'{"a":1}', Reply(problem="status 500")),
     )
-    replies = Replies(answered)
+    replies = ReplayedExternalCalls(answered)
     assert ask(replies, "u/w", b'{"a":1}') == "second"
     assert ask(replies, "u/v", b'{"b":{"d":3,"c":2},"a":1}') == "first"
     assert [ask(replies, "u/w", b'{"a":1}') for _ in range(2)] == ["status 500"] * 2
@@ -122,9 +122,9 @@ def test_a_question_is_known_by_what_is_asked_and_where_in_whatever_order() -> N
 @pytest.mark.parametrize("body", [b'{"a":2}', b"no JSON"])
 def test_what_was_not_asked_then_is_not_answered(body: bytes) -> None:
     answered = heard(("u", b'{"a":1}', Reply(b"first")))
-    assert ask(Replies(answered), "u", body) == "not asked when this was recorded"
+    assert ask(ReplayedExternalCalls(answered), "u", body) == "not asked when this was recorded"
 
 
 def test_replies_that_were_recorded_without_their_questions_are_given_in_their_order() -> None:
-    replies = Replies(Answered([(b"first", "", False), (b"second", "", False)]))
+    replies = ReplayedExternalCalls(Answered([(b"first", "", False), (b"second", "", False)]))
     assert [ask(replies, "u", b"{}") for _ in range(3)] == ["first", "second", "not asked when this was recorded"]

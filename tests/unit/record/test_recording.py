@@ -47,14 +47,14 @@ class Recorded:
         self.plan = plan
         journal = Journal(directory, limit, "test", self.complaints.append)
         self.cache = RecordedCache([NAME], journal)
-        self.cache.attune(plan)
-        self._outside = self.cache.overhearing(outside)
+        self.cache.configure(plan)
+        self._outside = self.cache.recording(outside)
         self.cluster = MemoryCluster(self.cache, [NAME])
         self.cluster.load(manifests(*objects))
 
     def run(self, cycles: int = 1, *, carried_out: bool = True) -> "Recorded":
         for _ in range(cycles):
-            self.cache.attune(self.plan)
+            self.cache.configure(self.plan)
             snapshot = self.cache.snapshot(self.cluster.now)
             self.cache.opened(snapshot, self.plan, 0)
             outcome = run_cycle(snapshot, self.plan, outside=self._outside)

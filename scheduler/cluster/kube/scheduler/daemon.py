@@ -79,7 +79,7 @@ class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None: ...
 
-    def attune(self, configuration: Configuration) -> None: ...
+    def configure(self, configuration: Configuration) -> None: ...
 
     def trust(self, key: SigningKey) -> None: ...
 
@@ -91,7 +91,7 @@ class SessionRecorder(Protocol):
 
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
 
-    def overhearing(self, outside: Outside) -> Outside: ...
+    def recording(self, outside: Outside) -> Outside: ...
 
     def decided(self, decisions: Decisions) -> None: ...
 
@@ -164,7 +164,7 @@ class Daemon:
         them may be missing."""
         self._watched_config_maps: set[tuple[str, str]] = set()
         self._http = HttpOutside()
-        self._outside: Outside = self._http if sessions is None else sessions.overhearing(self._http)
+        self._outside: Outside = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
         """Lists that are repeated because a new configuration shows whole objects to other programs."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
@@ -177,7 +177,7 @@ class Daemon:
         """Schedule until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
             try:
-                self._cache.attune(self._configuration.current)
+                self._cache.configure(self._configuration.current)
                 await patiently(self._stop, self._signing.load, self._liveness.progress)
                 self._cache.trust(self._signing.key)
                 self._watching.start()
@@ -264,7 +264,7 @@ class Daemon:
                 self._metrics.cycles_skipped.inc()
                 return
             version = self._cache.version
-            self._cache.attune(self._configuration.current)
+            self._cache.configure(self._configuration.current)
             snapshot = self._cache.snapshot(time.time())
             configuration, limit = self._configuration.current, self._nodes_limit(snapshot)
             if self._sessions is not None:
@@ -302,7 +302,7 @@ class Daemon:
         """Applies a new configuration."""
         self._usage.follow(configuration.metrics)
         kept = self._cache.wants_original(POD.name)
-        self._cache.attune(configuration)
+        self._cache.configure(configuration)
         if self._cache.wants_original(POD.name) and not kept:
             self._relisting.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
 

@@ -104,7 +104,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
         async with started(tmp_path / "scheduler.conf") as world:
             world.api.answer("POST", f"{PODS}/[^/]+/binding", status=201)
             daemon = world.daemon
-            daemon._cache.attune(daemon._configuration.current)
+            daemon._cache.configure(daemon._configuration.current)
             daemon._throttle = StatusThrottle(hold=0.0)
             daemon._fence.open_forever()
             await daemon._client.start()
@@ -221,7 +221,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
         async with started(tmp_path / "scheduler.conf") as world:
             daemon = world.daemon
             daemon._fence.open_forever()
-            daemon._cache.attune(daemon._configuration.current)
+            daemon._cache.configure(daemon._configuration.current)
             await daemon._client.start()
             for kind, obj in a_round(0):
                 tell(informers(daemon._watching), "ADDED", kind, obj)

@@ -199,7 +199,7 @@ def story(annotations: Mapping[str, str] | None = None) -> World:
 def next_tenant(world: World, chips: int = 4) -> list[int]:
     """The chips that a second tenant is given."""
     feed(world.cluster.cache, group("b"), npu_pod("b-0", chips, "b"))
-    world.cluster.cache.attune(CONFIGURATION)
+    world.cluster.cache.configure(CONFIGURATION)
     world.run(CONFIGURATION)
     return chips_of(world)["b-0"][1] if world.decisions.binds else []
 

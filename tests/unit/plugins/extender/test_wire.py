@@ -41,7 +41,7 @@ def shown(value: object) -> Any:
 def session_of(*objects: Any) -> Session:
     """A session over a cluster of which the objects are kept as they were written."""
     made = World()
-    made.cluster.cache.attune(SHOWING)
+    made.cluster.cache.configure(SHOWING)
     made.cluster.load(manifests(*objects))
     return made.session(SHOWING)
 

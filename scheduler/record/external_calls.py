@@ -1,7 +1,7 @@
-"""What other programs replied to the plugins of a session: overheard, and said again to the same question.
+"""The replies of other programs to the plugins of a session: recorded, and replayed for equal requests.
 
-Questions are known by a digest of what was asked, in which the order of fields does not count. So a session that asks
-in another order, less, or the same once more, is told the same.
+Requests are identified by a digest that ignores the order of fields. So a session that sends its requests in another
+order, fewer of them, or one of them again, receives the recorded replies.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ _DIGEST = 16
 _UNKNOWN = Reply(problem="not asked when this was recorded", silent=True)
 
 
-class Overheard:
-    """Passes requests on and keeps the replies."""
+class RecordedExternalCalls:
+    """Passes requests on and records the replies."""
 
     def __init__(self, outside: Outside, answered: Answered) -> None:
         """``answered`` is added to."""
@@ -34,8 +34,8 @@ class Overheard:
         return replies
 
 
-class Replies:
-    """Says what was said then; to what was not asked then, nothing."""
+class ReplayedExternalCalls:
+    """Replies as recorded; a request that was not recorded gets no answer."""
 
     def __init__(self, answered: Answered) -> None:
         replies = [Reply(*reply) for reply in answered.replies]
@@ -43,7 +43,7 @@ class Replies:
         for question, reply in zip(answered.questions, replies, strict=False):
             self._to.setdefault(question, deque()).append(reply)
         self._in_order = iter([] if answered.questions else replies)
-        """Of a recording that was made before questions were kept."""
+        """Of a recording made before requests were recorded."""
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
         return [self._reply(request) for request in requests]
