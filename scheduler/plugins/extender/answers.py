@@ -1,4 +1,4 @@
-"""What an extender answers. Fields are Volcano's, in small letters (see ``desk``); what lacks has its default."""
+"""What an extender answers. Fields are Volcano's, in small letters (see ``client``); what lacks has its default."""
 
 from typing import Any, Final
 

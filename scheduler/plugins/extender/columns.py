@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.extender.answers import UNSCHEDULABLE, Predicate
-from scheduler.plugins.extender.desk import NoAnswerError
+from scheduler.plugins.extender.client import NoAnswerError
 
 _UNASKED: Final = -1
 _PASSES: Final = 0

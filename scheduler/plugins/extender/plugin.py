@@ -30,8 +30,8 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.extender import answers
+from scheduler.plugins.extender.client import ExtenderClient, NoAnswerError
 from scheduler.plugins.extender.columns import ExtenderScore, OneByOne, VerdictFilter, Verdicts
-from scheduler.plugins.extender.desk import Desk, NoAnswerError
 from scheduler.plugins.extender.settings import Settings
 from scheduler.plugins.extender.wire import Wire
 
@@ -61,7 +61,7 @@ class Extender:
         """Question -> moment of the session and answer."""
         self._unranked: dict[tuple[str, int], str] = {}
         """Key of a job and class -> why its tasks may not be placed by the scores there are."""
-        self._desk = Desk(session.outside, settings, self._tell)
+        self._client = ExtenderClient(session.outside, settings, self._tell)
         self._wire = Wire(session)
         if settings.session_close:
             session.add(CLOSE, lambda: self._notify(settings.session_close, {}))
@@ -96,7 +96,7 @@ class Extender:
     def _notify(self, verb: str, message: object) -> bool:
         """Whether it was heard."""
         try:
-            self._desk.notify(verb, message)
+            self._client.notify(verb, message)
         except NoAnswerError:
             return False
         return True
@@ -126,7 +126,7 @@ class Extender:
     ) -> Sequence[answers.Predicate | NoAnswerError]:
         task = self._next(cls, job)
         questions = [{"task": task, "node": self._wire.node(row)} for row in rows]
-        return self._desk.ask_all(self._settings.predicate, questions, answers.Predicate)
+        return self._client.ask_all(self._settings.predicate, questions, answers.Predicate)
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
         if not self._settings.concerns(cls):
@@ -138,7 +138,7 @@ class Extender:
         question = {"task": self._next(cls, job), "nodes": [self._wire.node(row) for row in rows]}
         self._unranked.pop((job.key, cls.id), None)
         try:
-            answer = self._desk.ask(self._settings.prioritize, question, answers.Prioritize)
+            answer = self._client.ask(self._settings.prioritize, question, answers.Prioritize)
         except NoAnswerError as error:
             if not self._settings.ignorable:
                 self._unranked[job.key, cls.id] = str(error)
@@ -167,7 +167,7 @@ class Extender:
     def _ask_victims(self, verb: str, evictor: Task, evictees: Sequence[Task]) -> list[Task] | None:
         question = {"evictor": self._task(evictor), "evictees": [self._task(task) for task in evictees]}
         try:
-            answer = self._desk.ask(verb, question, answers.Victims)
+            answer = self._client.ask(verb, question, answers.Victims)
         except NoAnswerError:
             return None if self._settings.ignorable else []
         uids = answer.uids
@@ -183,7 +183,7 @@ class Extender:
     def _ask_overused(self, queue: Queue) -> Refusal | None:
         verb = self._settings.queue_overused
         try:
-            answer = self._desk.ask(verb, {"queue": self._wire.queue(queue)}, answers.Overused)
+            answer = self._client.ask(verb, {"queue": self._wire.queue(queue)}, answers.Overused)
         except NoAnswerError as error:
             return None if self._settings.ignorable else Refusal("Extender", f"queue {queue.name}: {error}")
         if not answer.overused:
@@ -193,7 +193,7 @@ class Extender:
     def _enqueueable(self, job: Job) -> Vote:
         try:
             question = {"job": self._wire.job(job)}
-            status = self._desk.ask(self._settings.job_enqueueable, question, answers.Vote).status
+            status = self._client.ask(self._settings.job_enqueueable, question, answers.Vote).status
         except NoAnswerError:
             status = 1 if self._settings.ignorable else -1
         return Vote.PERMIT if status > 0 else Vote.REJECT if status < 0 else Vote.ABSTAIN
@@ -208,7 +208,7 @@ class Extender:
     def _ask_missing(self, job: Job) -> int:
         try:
             question = {"job": self._wire.job(job)}
-            return int(not self._desk.ask(self._settings.job_ready, question, answers.Ready).status)
+            return int(not self._client.ask(self._settings.job_ready, question, answers.Ready).status)
         except NoAnswerError:
             return int(not self._settings.ignorable)
 
@@ -234,6 +234,6 @@ class Extender:
         if not verb or not self._settings.concerns(task.cls):
             return ""
         try:
-            return self._desk.ask(verb, {"task": self._wire.task(job, task, status)}, answers.Event).errormessage
+            return self._client.ask(verb, {"task": self._wire.task(job, task, status)}, answers.Event).errormessage
         except NoAnswerError as error:
             return "" if self._settings.ignorable else str(error)

@@ -1,7 +1,7 @@
-"""Where the extender is asked: one question after the other, and what its answers come to.
+"""The client of the extender: sends requests and decodes the answers.
 
-An extender that does not answer several questions in a row is left alone for the rest of the session, so that one that
-hangs costs a few time-outs and no more.
+An extender that leaves several requests in a row without an answer is not called again in the session, so that one that
+hangs costs only a few time-outs.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,46 +12,46 @@ import msgspec
 from scheduler.framework.outside import Outside, Reply, Request
 from scheduler.plugins.extender.settings import Settings
 
-AT_A_TIME: Final = 16
-"""Questions side by side."""
-PATIENCE: Final = 3
-"""Questions in a row that may go without an answer."""
+BATCH: Final = 16
+"""Requests sent concurrently."""
+MAX_SILENT: Final = 3
+"""Requests in a row without an answer after which the extender is not called again."""
 _GIVEN_UP: Final = "it is not asked again in this session"
 A = TypeVar("A", bound=msgspec.Struct)
 
 
 class NoAnswerError(Exception):
-    """It did not answer, or not with what was asked for; the message says why."""
+    """The extender did not answer, or its answer was invalid; the message says why."""
 
 
-class Desk:
-    """The extender, for one session."""
+class ExtenderClient:
+    """Calls the extender, for one session."""
 
-    def __init__(self, outside: Outside, settings: Settings, tell: Callable[[str], None]) -> None:
-        """``tell`` is told what goes wrong, each thing once."""
+    def __init__(self, outside: Outside, settings: Settings, report: Callable[[str], None]) -> None:
+        """``report`` is called with each problem, once."""
         self._outside = outside
         self._settings = settings
-        self._tell = tell
-        self._told: set[str] = set()
+        self._report = report
+        self._reported: set[str] = set()
         self._silences = 0
 
     def ask(self, verb: str, question: object, answer: type[A]) -> A:
-        """One question; what msgspec encodes goes out as JSON. Raises NoAnswerError."""
+        """Sends one request as JSON and returns the answer. Raises NoAnswerError."""
         (found,) = self.ask_all(verb, [question], answer)
         if isinstance(found, NoAnswerError):
             raise found
         return found
 
     def ask_all(self, verb: str, questions: Sequence[object], answer: type[A]) -> list[A | NoAnswerError]:
-        """The answer to each question, in their order."""
+        """Sends requests and returns their answers in order."""
         found: list[A | NoAnswerError] = []
-        for start in range(0, len(questions), AT_A_TIME):
-            part = [msgspec.json.encode(question) for question in questions[start : start + AT_A_TIME]]
+        for start in range(0, len(questions), BATCH):
+            part = [msgspec.json.encode(question) for question in questions[start : start + BATCH]]
             found += [self._read(verb, reply, answer) for reply in self._post(verb, part)]
         return found
 
     def notify(self, verb: str, message: object) -> None:
-        """Tell it something; the answer is nobody's concern. Raises NoAnswerError."""
+        """Sends a notification and ignores the content of the answer. Raises NoAnswerError."""
         (reply,) = self._post(verb, [msgspec.json.encode(message)])
         if reply.problem:
             raise self._failure(verb, reply.problem)
@@ -60,7 +60,7 @@ class Desk:
         url = f"{self._settings.prefix}/{verb}"
         if not self._settings.prefix:
             return [Reply(problem="extender.urlPrefix is missing")] * len(bodies)
-        if self._silences >= PATIENCE:
+        if self._silences >= MAX_SILENT:
             return [Reply(problem=_GIVEN_UP)] * len(bodies)
         replies = self._outside.post([Request(url, body, self._settings.timeout) for body in bodies])
         for reply in replies:
@@ -72,7 +72,7 @@ class Desk:
             return self._failure(verb, reply.problem)
         try:
             fields: Any = msgspec.json.decode(reply.body)
-            # Go, in which Volcano reads these, takes no notice of capitals in the names of fields.
+            # Volcano decodes these with Go, which ignores the case of field names.
             fields = {} if fields is None else fields
             lowered = {key.lower(): value for key, value in fields.items() if value is not None}
             return msgspec.convert(lowered, answer)
@@ -81,7 +81,7 @@ class Desk:
 
     def _failure(self, verb: str, problem: str) -> NoAnswerError:
         text = f"extender {self._settings.prefix}/{verb}: {problem}"
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
+        if text not in self._reported:
+            self._reported.add(text)
+            self._report(text)
         return NoAnswerError(text)
