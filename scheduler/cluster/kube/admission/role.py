@@ -21,18 +21,16 @@ from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.admission.view import WatchedView
-from scheduler.cluster.kube.process.life import alive
-from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
+from scheduler.cluster.kube.process.liveness import STOPPING, Phase
+from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ReloadedFile
-from scheduler.cluster.kube.process.waiting import unless
+from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.backoff import Backoff
-from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.admission_metrics import AdmissionMetrics
-from scheduler.observability.server import Server
 from scheduler.webhooks.contract import ResourceGroup, Settings
 from scheduler.webhooks.routes import Route
 
@@ -95,11 +93,20 @@ class Admission:
         self._groups = groups
         self._rules = replace(rules, resource_groups=groups.current)
         self._metrics = metrics = AdmissionMetrics()
-        self._client = client = ApiClient(credentials, metrics, qps=settings.qps, burst=settings.burst)
+        process = ProcessSettings(
+            qps=settings.qps,
+            burst=settings.burst,
+            metrics_address=settings.health_address,
+            health_address=settings.health_address,
+            stopping=settings.graceful_shutdown + STOPPING,
+        )
+        self.process = Process(process, credentials, metrics, self._unready)
+        self._client = client = self.process.client
+        self._stop, self._liveness = self.process.stopping, self.process.liveness
         view = WatchedView()
         kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
         self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
-        self._watching = Watching(self._informers)
+        self._informer_set = InformerSet(self._informers)
         self._offload = Offload(view)
         templates = TemplateValidator(client, settings.namespace)
         desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics, self._offload, templates)
@@ -109,15 +116,6 @@ class Admission:
         )
         bundles = BundleKeeper(client, settings.routes, settings.url, settings.namespace, metrics)
         self._keeper = CertificateKeeper(self._source(), bundles, self._tls, metrics)
-        self._stop = asyncio.Event()
-        self._liveness = Liveness(stopping=settings.graceful_shutdown + STOPPING)
-        self._health = Server(
-            metrics,
-            self._liveness.problem,
-            self._unready,
-            metrics_address=settings.health_address,
-            health_address=settings.health_address,
-        )
 
     def _source(self) -> CertificateSource:
         given = self._settings.certificates
@@ -141,19 +139,14 @@ class Admission:
         return "" if self._server.port else "not listening yet"
 
     # --- running ------------------------------------------------------------------------------------------------------
-    def stop(self) -> None:
-        """Begin to stop: say so, go on for a little while, let requests in flight finish."""
-        self._liveness.enter(Phase.STOPPING)
-        self._stop.set()
-
     async def run(self) -> int:
         """Answer until stopped. The exit code: 0. Raises CredentialsError, and OSError when it cannot listen."""
-        async with alive(self._client, self._health, self.stop):
+        async with self.process.running():
             keeping: asyncio.Task[None] | None = None
             try:
-                self._watching.start()
-                synced = await self._watching.synced(self._stop, self._liveness.progress)
-                if synced and await unless(self._stop, self._certified()):
+                self._informer_set.start()
+                synced = await self._informer_set.synced(self._stop, self._liveness.progress)
+                if synced and await unless_stopped(self._stop, self._certified()):
                     await self._server.start(self._tls.tls)
                     self._liveness.enter(Phase.SERVING)
                     keeping = asyncio.create_task(self._keep())
@@ -166,7 +159,7 @@ class Admission:
                     await asyncio.gather(keeping, return_exceptions=True)
                 await self._server.stop()
                 await self._offload.close()
-                await self._watching.close()
+                await self._informer_set.close()
         return 0
 
     async def _certified(self) -> bool:

@@ -12,11 +12,11 @@ from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
-from scheduler.cluster.kube.process.waiting import patiently
+from scheduler.cluster.kube.process.waiting import wait_with_progress
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.controllers.catalogue import CONFIGURATION
@@ -72,7 +72,7 @@ class Operator:
         )
         wanted = sorted({kind for controller in controllers for kind in controller.kinds}, key=_first_others)
         self._busy_kinds = [kind for kind in wanted if kind not in BY_HAND]
-        self._watching = Watching(
+        self._informers = InformerSet(
             [
                 Informer(
                     self._client, self._source(kind), KindSink(self._intake, kind), recorder.malformed, self._metrics
@@ -94,7 +94,7 @@ class Operator:
     async def run(self) -> int:
         """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(controllers=self._names):
-            self._watching.start()
+            self._informers.start()
             handling = asyncio.create_task(self._handlers.run())
             try:
                 if not await self._synced():
@@ -104,19 +104,19 @@ class Operator:
                 handling.cancel()
                 await asyncio.gather(handling, return_exceptions=True)
                 await self._reconcile_loop.close()
-                await self._watching.close()
+                await self._informers.close()
                 await self._lanes.close()
 
     async def _synced(self) -> bool:
         progress = self._liveness.progress
-        if not await self._watching.synced(self._stop, progress):
+        if not await self._informers.synced(self._stop, progress):
             return False
-        return await patiently(self._stop, self._handlers.synced.wait, progress) is not None
+        return await wait_with_progress(self._stop, self._handlers.synced.wait, progress) is not None
 
     async def _control(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         """Reconciles as the leader. ``waited``: another process led before, and its last writes may not have
         arrived."""
-        if waited and not await self._watching.catch_up(self._busy_kinds, self._stop):
+        if waited and not await self._informers.catch_up(self._busy_kinds, self._stop):
             return
         self._intake.lead()
         reconciling, stopping = asyncio.create_task(self._reconcile_loop.run()), asyncio.create_task(self._stop.wait())

@@ -15,7 +15,7 @@ import structlog
 
 from scheduler.cluster.kube.process.lease import LeaderElector, LeaseSettings, new_identity
 from scheduler.cluster.kube.process.liveness import STOPPING, Liveness, Phase
-from scheduler.cluster.kube.process.waiting import unless
+from scheduler.cluster.kube.process.waiting import unless_stopped
 from scheduler.cluster.kube.transport.client import ApiClient, CredentialSource
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.observability.role_metrics import RoleMetrics
@@ -112,7 +112,7 @@ class Process:
             on_change=self._leadership_changed,
             on_attempt=self.liveness.progress,
         )
-        waited = await unless(self.stopping, elector.acquire())
+        waited = await unless_stopped(self.stopping, elector.acquire())
         if waited is None:
             return 0
         lost = asyncio.create_task(elector.hold())

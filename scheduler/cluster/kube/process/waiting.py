@@ -5,13 +5,13 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-PATIENCE = 10.0
-"""Seconds of waiting after which progress is reported."""
+PROGRESS_SECONDS = 10.0
+"""Seconds between two reports of progress during a wait."""
 T = TypeVar("T")
 
 
-async def unless(stop: asyncio.Event, awaitable: Awaitable[T], timeout: float | None = None) -> T | None:
-    """The result, or None if ``stop`` is set before. Raises TimeoutError."""
+async def unless_stopped(stop: asyncio.Event, awaitable: Awaitable[T], timeout: float | None = None) -> T | None:
+    """Returns the result of ``awaitable``, or None if ``stop`` is set before. Raises TimeoutError."""
     work = asyncio.ensure_future(awaitable)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -27,10 +27,12 @@ async def unless(stop: asyncio.Event, awaitable: Awaitable[T], timeout: float | 
         await asyncio.gather(work, stopping, return_exceptions=True)
 
 
-async def patiently(stop: asyncio.Event, wait: Callable[[], Awaitable[T]], progress: Callable[[], None]) -> T | None:
-    """The result of ``wait``, or None if ``stop`` is set before. ``progress`` is called every ``PATIENCE`` seconds, and
-    the wait begins again after that."""
+async def wait_with_progress(
+    stop: asyncio.Event, wait: Callable[[], Awaitable[T]], progress: Callable[[], None]
+) -> T | None:
+    """Returns the result of ``wait``, or None if ``stop`` is set before. Calls ``progress`` every ``PROGRESS_SECONDS``
+    seconds, and starts the wait again after that."""
     while True:
         with contextlib.suppress(TimeoutError):
-            return await unless(stop, wait(), timeout=PATIENCE)
+            return await unless_stopped(stop, wait(), timeout=PROGRESS_SECONDS)
         progress()

@@ -25,7 +25,7 @@ from scheduler.api.usage import NodeUsage
 from scheduler.cluster.kube.process.liveness import Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
-from scheduler.cluster.kube.process.waiting import patiently, unless
+from scheduler.cluster.kube.process.waiting import unless_stopped, wait_with_progress
 from scheduler.cluster.kube.scheduler.bootstrap import ensure_queues
 from scheduler.cluster.kube.scheduler.custom_metrics import getter
 from scheduler.cluster.kube.scheduler.cycle_timer import CycleTimer
@@ -35,7 +35,7 @@ from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.client import CredentialSource
 from scheduler.cluster.kube.transport.sources import Source, sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore, Sink
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.placements import Cache as WriterCache
@@ -153,13 +153,13 @@ class Daemon:
         self._writer = Writer(
             self._client, cache, self._lanes, self._recorder, self._metrics, self._fence, name, self._signing
         )
-        self._watching = Watching(
+        self._informers = InformerSet(
             [
                 Informer(self._client, source, cache, self._recorder.malformed, self._metrics, originals=cache)
                 for source in sources(csi_storage=settings.csi_storage)
             ]
         )
-        self._plugin_config_maps = Watching([])
+        self._plugin_config_maps = InformerSet([])
         """Informers of the ConfigMaps that plugins want. The wait for their first lists is short: the right to read
         them may be missing."""
         self._watched_config_maps: set[tuple[str, str]] = set()
@@ -178,10 +178,10 @@ class Daemon:
         async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
             try:
                 self._cache.configure(self._configuration.current)
-                await patiently(self._stop, self._signing.load, self._liveness.progress)
+                await wait_with_progress(self._stop, self._signing.load, self._liveness.progress)
                 self._cache.trust(self._signing.key)
-                self._watching.start()
-                if not await self._watching.synced(self._stop, self._liveness.progress):
+                self._informers.start()
+                if not await self._informers.synced(self._stop, self._liveness.progress):
                     return 0
                 return await self._lead()
             finally:
@@ -190,7 +190,7 @@ class Daemon:
                 await asyncio.gather(*self._relisting, return_exceptions=True)
                 await self._usage.close()
                 await asyncio.to_thread(self._http.close)
-                await self._watching.close()
+                await self._informers.close()
                 await self._plugin_config_maps.close()
                 await self._writer.close()
                 await self._lanes.close()
@@ -219,7 +219,7 @@ class Daemon:
             asyncio.create_task(self._sign()),
         )
         try:
-            if waited and not await self._watching.catch_up((POD, POD_GROUP), self._stop):
+            if waited and not await self._informers.catch_up((POD, POD_GROUP), self._stop):
                 return
             await asyncio.wait(preparations, timeout=PREPARATION)
             await self._watch_plugin_config_maps()
@@ -296,7 +296,7 @@ class Daemon:
             )
         if wanted:
             with contextlib.suppress(TimeoutError):
-                await unless(self._stop, self._plugin_config_maps.listed(), timeout=PREPARATION)
+                await unless_stopped(self._stop, self._plugin_config_maps.listed(), timeout=PREPARATION)
 
     def _apply_configuration(self, configuration: Configuration) -> None:
         """Applies a new configuration."""
@@ -304,7 +304,7 @@ class Daemon:
         kept = self._cache.wants_original(POD.name)
         self._cache.configure(configuration)
         if self._cache.wants_original(POD.name) and not kept:
-            self._relisting.append(asyncio.create_task(self._watching.list_again(SHOWN, self._stop)))
+            self._relisting.append(asyncio.create_task(self._informers.list_again(SHOWN, self._stop)))
 
     def _nothing_changed(self) -> bool:
         """Whether the last cycle decided nothing and nothing has changed since it began."""

@@ -21,7 +21,7 @@ from scheduler.cluster.kube.operator.role import Settings as OperatorSettings
 from scheduler.cluster.kube.scheduler.status_throttle import StatusThrottle
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.effects import Create, Patch
@@ -58,7 +58,7 @@ def a_round(number: int) -> Iterator[tuple[str, Raw]]:
         yield "Pod", {"metadata": metadata(f"{name}-bad", 1), "spec": 7}
 
 
-def informers(watching: Watching) -> dict[str, Informer]:
+def informers(watching: InformerSet) -> dict[str, Informer]:
     return {informer.source.kind.name: informer for informer in watching._informers}
 
 
@@ -70,7 +70,7 @@ def tell(watchers: dict[str, Informer], type_: str, kind: str, obj: Raw) -> None
 async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]:
     """What the scheduler's tables hold after objects have come and gone."""
     daemon = world.daemon
-    watchers = informers(daemon._watching)
+    watchers = informers(daemon._informers)
     objects = list(a_round(number))
     for kind, obj in objects:
         tell(watchers, "ADDED", kind, obj)
@@ -111,7 +111,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
             for i in range(2):
                 amounts = {"cpu": "100", "memory": "1Ti", "pods": "1000"}
                 node = {"metadata": {"name": f"n{i}", "uid": f"n{i}"}, "status": {"allocatable": amounts}}
-                tell(informers(daemon._watching), "ADDED", "Node", node)
+                tell(informers(daemon._informers), "ADDED", "Node", node)
             await churned(world, 0, leading=leading)
             before = await churned(world, 1, leading=leading)
             after = await churned(world, 2, leading=leading)
@@ -178,7 +178,7 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
                 lambda store: make_controllers(store, ["volcano-py"]),
                 cast("Credentials", StaticCredentials(api.url)),
             )
-            watchers, handlers = informers(operator._watching), operator._handlers
+            watchers, handlers = informers(operator._informers), operator._handlers
             operator._fence.open_forever()
             await operator._client.start()
             if leading:
@@ -224,7 +224,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
             daemon._cache.configure(daemon._configuration.current)
             await daemon._client.start()
             for kind, obj in a_round(0):
-                tell(informers(daemon._watching), "ADDED", kind, obj)
+                tell(informers(daemon._informers), "ADDED", kind, obj)
             for _ in range(3):
                 await another_turn(world)
             gc.collect()

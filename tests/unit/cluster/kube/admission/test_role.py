@@ -38,11 +38,11 @@ def test_health_fails_when_certificates_are_no_longer_looked_after(monkeypatch: 
             monkeypatch.setattr(role._keeper, "load", loads_once_and_hangs)
             running = asyncio.create_task(role.run())
             await until(hung.is_set)
-            assert await healthz(role._health) == (200, "ok")
+            assert await healthz(role.process.server) == (200, "ok")
             monkeypatch.setattr(liveness, "STUCK", 0.0)
-            status, text = await healthz(role._health)
+            status, text = await healthz(role.process.server)
             assert status == 503 and text.startswith("starting: no progress for ")
-            role.stop()
+            role.process.stop()
             assert await running == 0
 
     asyncio.run(story())

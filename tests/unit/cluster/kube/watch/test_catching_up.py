@@ -14,7 +14,7 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch import informer as informers
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving, until
 
@@ -77,11 +77,11 @@ class World:
         self.groups = Groups(api, {"a": "3", "b": "4"})
         self.sink = Sink()
         informer = Informer(client, Source(POD_GROUP), self.sink, lambda malformed, about: None, Metrics())
-        self.watching = Watching([informer])
+        self.informers = InformerSet([informer])
         self.stop = asyncio.Event()
 
     async def catch_up(self) -> bool:
-        return await self.watching.catch_up((POD_GROUP,), self.stop)
+        return await self.informers.catch_up((POD_GROUP,), self.stop)
 
 
 @pytest.fixture(autouse=True)
@@ -95,13 +95,13 @@ async def watched() -> AsyncIterator[World]:
     """An informer that has listed two PodGroups and watches."""
     async with serving() as (api, client):
         world = World(api, client)
-        world.watching.start()
+        world.informers.start()
         await world.groups.opened.wait()
         world.groups.lists.clear()
         try:
             yield world
         finally:
-            await world.watching.close()
+            await world.informers.close()
 
 
 def test_where_nothing_has_changed_nothing_is_listed_again() -> None:

@@ -8,7 +8,7 @@ from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.watching import Watching
+from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, WatchFeed, serving
 
@@ -31,7 +31,7 @@ def test_an_informer_that_is_added_lists_and_watches_its_object() -> None:
 
         async with serving() as (api, client):
             api.on("GET", "/api/v1/namespaces/devices/configmaps", handler)
-            watching = Watching([])
+            watching = InformerSet([])
             source = Source(CONFIG_MAP, "devices", name="mine")
             watching.add(Informer(client, source, cache, lambda malformed, about: None, Metrics()))
             async with asyncio.timeout(30):
@@ -53,7 +53,7 @@ def test_an_informer_that_is_listed_again_by_two_at_a_time_runs_once() -> None:
         async with serving() as (api, client):
             api.on("GET", "/api/v1/configmaps", handler)
             informer = Informer(client, Source(CONFIG_MAP), ClusterCache(["s"]), lambda *_: None, Metrics())
-            watching, stop = Watching([informer]), asyncio.Event()
+            watching, stop = InformerSet([informer]), asyncio.Event()
             watching.start()
             async with asyncio.timeout(30):
                 assert await watching.synced(stop)
