@@ -11,7 +11,7 @@ from scheduler.explain.explanation import Gate, Held
 from scheduler.explain.nodes import passing
 from scheduler.explain.witness import Witness
 from scheduler.plugins.predicates.plugin import Predicates
-from scheduler.plugins.predicates.volumes.claims import capacity, class_of, is_bound, is_free, wanted_by
+from scheduler.plugins.predicates.volumes.claims import capacity, class_of, is_available, is_bound, request_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import Attachments
 
@@ -29,9 +29,9 @@ def volumes(session: Witness, task: Task) -> Iterator[Gate]:
         yield Gate(
             Held.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
         )
-    situation = predicates.volumes.situation(task.cls)
-    if situation.fresh and left < nodes:
-        yield from _places(session, task, situation.fresh)
+    state = predicates.volumes.claim_state(task.cls)
+    if state.unattached and left < nodes:
+        yield from _places(session, task, state.unattached)
 
 
 def _places(session: Witness, task: Task, fresh: Iterable[tuple[str, int]]) -> Iterator[Gate]:
@@ -51,7 +51,7 @@ def _told(session: Witness, claim: PersistentVolumeClaim) -> str:
         return f"is bound to volume {claim.spec.volume_name}"
     name = class_of(claim)
     try:
-        size = quantity(MEMORY, wanted_by(claim).size)
+        size = quantity(MEMORY, request_of(claim).size)
     except QuantityError:
         return "asks for no amount"
     of_class = f"of class {name}" if name else "without a class"
@@ -61,7 +61,7 @@ def _told(session: Witness, claim: PersistentVolumeClaim) -> str:
 def _free(session: Witness, storage_class: str) -> str:
     sizes = []
     for volume in session.snapshot.volumes.values():
-        if is_free(volume) and class_of(volume) == storage_class:
+        if is_available(volume) and class_of(volume) == storage_class:
             try:
                 sizes.append(capacity(volume))
             except QuantityError:

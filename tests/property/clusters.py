@@ -15,7 +15,7 @@ from scheduler.api.names import (
 from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import Raw, group, node, pods, queue
 from tests.device_builders import device_class, gpus, request, resource_slice, template, templated
-from tests.unit.plugins.predicates.volumes.stock import DRIVER, STORAGE, claim, csi_node, storage_class, volume
+from tests.unit.plugins.predicates.volumes.claims import DRIVER, STORAGE, claim, csi_node, storage_class, volume
 
 CONFIGURATIONS = {
     "built in": parse_configuration(DEFAULT_CONFIGURATION),

@@ -26,11 +26,11 @@ from scheduler.plugins.predicates.volumes.claims import (
     capacity,
     class_of,
     fits,
+    is_available,
     is_bound,
-    is_free,
-    is_reserved,
+    is_prebound,
+    request_of,
     selected_node,
-    wanted_by,
 )
 
 BOUND, PENDING, RELEASED = "Bound", "Pending", "Released"
@@ -79,7 +79,7 @@ class _Shelf:
             held = volume.spec.claim_ref
             if held is not None:
                 self._kept.setdefault((held.namespace, held.name), []).append(volume)
-            elif is_free(volume):
+            elif is_available(volume):
                 try:
                     size = capacity(volume)
                 except QuantityError:
@@ -92,15 +92,15 @@ class _Shelf:
         """The volume that a claim is to be bound to, which is nobody else's from then on; None: there is none."""
         if claim.spec.volume_name:
             named = self._server.decoded(VOLUME, "", claim.spec.volume_name)
-            free = isinstance(named, PersistentVolume) and (named.spec.claim_ref is None or is_reserved(named, claim))
+            free = isinstance(named, PersistentVolume) and (named.spec.claim_ref is None or is_prebound(named, claim))
             return named if isinstance(named, PersistentVolume) and free else None
         for volume in self._kept.get((claim.metadata.namespace, claim.metadata.name), ()):
-            if is_reserved(volume, claim):
+            if is_prebound(volume, claim):
                 return volume
         if _waits(self._server, claim):
             return None
         try:
-            wanted = wanted_by(claim)
+            wanted = request_of(claim)
         except QuantityError:
             return None
         entries = self._free.get(wanted.storage_class, [])

@@ -18,7 +18,7 @@ from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, 
 from scheduler.explain.nodes import passing, room
 from scheduler.explain.volumes import largest
 from scheduler.plugins.predicates.plugin import Predicates
-from scheduler.plugins.predicates.volumes.claims import Wanted, claim_key, is_bound, wanted_by
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, request_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
 
@@ -40,7 +40,7 @@ def more_volumes(evidence: Evidence) -> Iterator[Plan]:
         for key in keys
         if key not in evidence.session.snapshot.claims
     ]
-    sorts: dict[Wanted, list[PersistentVolumeClaim]] = {}
+    sorts: dict[ClaimRequest, list[PersistentVolumeClaim]] = {}
     for claim, wanted in _unbound(evidence, keys):
         if claim.spec.volume_name not in evidence.session.snapshot.volumes:
             sorts.setdefault(wanted, []).append(claim)
@@ -65,13 +65,13 @@ def _everywhere(evidence: Evidence, predicates: Predicates, task: Task) -> bool:
     return bool(passing(evidence.session, predicates.volumes.filters(task.cls)).all())
 
 
-def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, Wanted]]:
+def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, ClaimRequest]]:
     """The claims that are there and not bound, and what they ask for."""
     for key in keys:
         claim = evidence.session.snapshot.claims.get(key)
         if claim is not None and not is_bound(claim):
             try:
-                yield claim, wanted_by(claim, claim.spec.volume_name)
+                yield claim, request_of(claim, claim.spec.volume_name)
             except QuantityError:
                 continue  # the predicate tells of it
 
@@ -90,7 +90,9 @@ def _with_claim(evidence: Evidence, key: str) -> Step:
     return Step(f"create PersistentVolumeClaim {key}, and a volume for it", edits)
 
 
-def _with_volumes(evidence: Evidence, wanted: Wanted, claims: Sequence[PersistentVolumeClaim], degree: int) -> Step:
+def _with_volumes(
+    evidence: Evidence, wanted: ClaimRequest, claims: Sequence[PersistentVolumeClaim], degree: int
+) -> Step:
     size = quantity(MEMORY, float(wanted.size))
     spec: Raw = {
         "capacity": {STORAGE: size},
@@ -105,7 +107,7 @@ def _with_volumes(evidence: Evidence, wanted: Wanted, claims: Sequence[Persisten
     def made(blank: Raw) -> Raw:
         return {**blank, "metadata": {**blank["metadata"], "labels": labels}, "spec": spec}
 
-    names = [wanted.reserved or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
+    names = [wanted.prebound or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
     sort = f" of class {wanted.storage_class}" if wanted.storage_class else " without a class"
     text = f"{degree} volume{'s' * (degree > 1)} more of {size}{sort}, {', '.join(spec['accessModes'])}"
     text += f" (for claim{'s' * (degree > 1)} {listed(chosen)})"
@@ -151,8 +153,8 @@ def more_attachments(evidence: Evidence) -> Iterator[Plan]:
     predicates, session = evidence.session.plugin(Predicates), evidence.session
     with evidence.crowded() as left:
         asking = [task for task in left if task.cls.claims]
-        situation = predicates.volumes.situation(asking[0].cls) if predicates is not None and asking else None
-        if situation is None or not (situation.fresh or situation.known):
+        state = predicates.volumes.claim_state(asking[0].cls) if predicates is not None and asking else None
+        if state is None or not (state.unattached or state.attached):
             return
         others = [f for f in session.filters(asking[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
         open_rows = np.intersect1d(np.flatnonzero(passing(session, others)), evidence.rows)
@@ -164,8 +166,8 @@ def more_attachments(evidence: Evidence) -> Iterator[Plan]:
         Attachments(session.snapshot, session.nodes, Disks(session.snapshot)),
         min(rooms[row], len(asking)),
     )
-    new = dict(situation.fresh)
-    for disk in situation.known:
+    new = dict(state.unattached)
+    for disk in state.attached:
         new[disk.driver] = new.get(disk.driver, 0) + (row not in attached.rows.get(disk, ()))
     levers = []
     for driver, each in new.items():

@@ -18,7 +18,7 @@ from scheduler.plugins.predicates.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.predicates.node_conditions import node_affinity, pod_count, taints, unschedulable
 from scheduler.plugins.predicates.ports import HostPorts
 from scheduler.plugins.predicates.topology_spread import topology_spread
-from scheduler.plugins.predicates.volumes import Switches, Volumes, worth_of
+from scheduler.plugins.predicates.volumes import EnabledFilters, Volumes, read_utilization_scores
 from scheduler.plugins.support.field_reporter import field_reporter
 from scheduler.plugins.support.pod_counts import PodCounts
 
@@ -43,9 +43,9 @@ class Predicates:
 
         self._node_affinity, self._ports, self._taints = on("NodeAffinity"), on("NodePorts"), on("TaintToleration")
         self._pod_affinity, self._spread = on("PodAffinity"), on("PodTopologySpread")
-        self._volume_switches = Switches(on("VolumeZone"), on("VolumeBinding"), on("NodeVolumeLimits"))
+        self._volume_filters = EnabledFilters(on("VolumeZone"), on("VolumeBinding"), on("NodeVolumeLimits"))
         self._bind_timeout = arguments.integer("volumebinding.bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT, least=0)
-        self._worth = worth_of(arguments)
+        self._utilization_scores = read_utilization_scores(arguments)
         self._filter_timeout = arguments.integer(
             "dynamicresources.filterTimeoutSeconds", DEFAULT_FILTER_TIMEOUT, least=0
         )
@@ -55,12 +55,12 @@ class Predicates:
         self._session = session
         self._counts = session.once(PodCounts)
         self._host_ports = HostPorts(session, self._counts)
-        self.volumes = volumes = Volumes(session, self._volume_switches, self._bind_timeout, self._worth)
+        self.volumes = volumes = Volumes(session, self._volume_filters, self._bind_timeout, self._utilization_scores)
         self.devices = DynamicResources(session, self._filter_timeout)
         session.add(PREDICATE, self._filters)
-        session.add_situation(volumes.situation)
+        session.add_situation(volumes.claim_state)
         session.add_handlers(volumes.allocated, volumes.deallocated)
-        if self._volume_switches.binding:
+        if self._volume_filters.binding:
             session.add(PREPARATIONS, volumes.preparations)
         session.add(NODE_ORDER, self._scores)
 

@@ -3,7 +3,7 @@
 from scheduler.explain.explanation import Held
 from tests.builders import Raw, group, node, pod
 from tests.unit.explain.worlds import LARGE, changes, explained
-from tests.unit.plugins.predicates.volumes.stock import (
+from tests.unit.plugins.predicates.volumes.claims import (
     DRIVER,
     STORAGE,
     claim,

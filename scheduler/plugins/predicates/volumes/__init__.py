@@ -1,11 +1,13 @@
-"""Volumes: a Pod runs where its claims' volumes are, can be bound, or can be made.
+"""The filters and scores for volumes: a Pod runs where its claims' volumes are accessible, can be bound, or can be
+provisioned.
 
-``situations`` says what the claims of a class come to, ``plan`` which volumes they would get on each node, ``promises``
-what is promised already, ``preparations`` what has to be written for it, ``limits`` how many disks a node takes.
+``claim_states`` computes the state of the claims of a class, ``plan`` the volumes that the claims would get on each
+node, ``reservations`` the volumes that are reserved, ``preparations`` the writes before a binding, and ``limits`` the
+number of volumes that a node can attach.
 """
 
+from scheduler.plugins.predicates.volumes.claim_states import EnabledFilters
 from scheduler.plugins.predicates.volumes.predicate import Volumes
-from scheduler.plugins.predicates.volumes.scoring import worth_of
-from scheduler.plugins.predicates.volumes.situations import Switches
+from scheduler.plugins.predicates.volumes.scoring import read_utilization_scores
 
-__all__ = ["Switches", "Volumes", "worth_of"]
+__all__ = ["EnabledFilters", "Volumes", "read_utilization_scores"]

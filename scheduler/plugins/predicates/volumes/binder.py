@@ -1,6 +1,7 @@
-"""Promises volumes to the claims of Pods as these get their nodes, and says what has to be done for it.
+"""Reserves volumes for the claims of Pods when the Pods get their nodes, and returns the preparations of their
+bindings.
 
-Nothing is written here: the promises of a session end with it, and live on as preparations of its bindings.
+Nothing is written here. The reservations of a session end with it; the preparations of its bindings preserve them.
 """
 
 from collections.abc import Iterable
@@ -13,95 +14,95 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.api.task import TaskClass
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.predicates.volumes.claims import Wanted, claim_key, is_bound, selected_node
-from scheduler.plugins.predicates.volumes.complaints import Complaints
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, selected_node
 from scheduler.plugins.predicates.volumes.plan import Plan
-from scheduler.plugins.predicates.volumes.pool import Pool
-from scheduler.plugins.predicates.volumes.preparations import by_provisioning, by_volume
-from scheduler.plugins.predicates.volumes.promises import Promises
+from scheduler.plugins.predicates.volumes.pool import VolumePool
+from scheduler.plugins.predicates.volumes.preparations import bind_preparations, provision_preparations
 from scheduler.plugins.predicates.volumes.provisioning import REASONS, Provisioning
-from scheduler.plugins.predicates.volumes.reach import Reach, Topology
+from scheduler.plugins.predicates.volumes.reservations import Reservations
+from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
+from scheduler.plugins.support.field_reporter import ObjectReporters
 
 
 class Binder:
-    """For one session."""
+    """The plans, reservations and preparations of one session."""
 
-    def __init__(self, snapshot: Snapshot, topology: Topology, timeout: float, complaints: Complaints) -> None:
-        """``timeout``: seconds in which claims have to be bound once their Pod has its node."""
-        self.promises = Promises(snapshot.preparing)
+    def __init__(self, snapshot: Snapshot, topology: Topology, timeout: float, reporters: ObjectReporters) -> None:
+        """``timeout``: the seconds in which claims must be bound once their Pod has a node."""
+        self.reservations = Reservations(snapshot.preparing)
         self._snapshot = snapshot
         self._topology = topology
         self._timeout = timeout
-        self._complaints = complaints
-        self._plans: dict[tuple[Wanted, ...], tuple[int, Plan]] = {}
+        self._reporters = reporters
+        self._plans: dict[tuple[ClaimRequest, ...], tuple[int, Plan]] = {}
         self._prepared: dict[tuple[str, int], tuple[Preparation, ...]] = {}
 
     @cached_property
-    def pool(self) -> Pool:
-        """The volumes that are there to be bound."""
-        pool = Pool(self._snapshot.volumes, self._snapshot.claims, self._complaints)
-        self.promises.note_in(pool)
+    def pool(self) -> VolumePool:
+        """The volumes that can be bound."""
+        pool = VolumePool(self._snapshot.volumes, self._snapshot.claims, self._reporters)
+        self.reservations.track(pool)
         return pool
 
     @cached_property
     def provisioning(self) -> Provisioning:
-        """Where volumes can be made."""
-        return Provisioning(self._snapshot, self._topology, self._complaints)
+        """The nodes for which volumes can be provisioned."""
+        return Provisioning(self._snapshot, self._topology, self._reporters)
 
-    def reach_of(self, volume: PersistentVolume) -> Reach:
-        """The nodes from which a volume can be reached."""
-        return self._topology.of_volume(volume, self._complaints.about(VOLUME, volume, "spec.nodeAffinity: "))
+    def nodes_of(self, volume: PersistentVolume) -> NodeSet:
+        """The nodes from which a volume is accessible."""
+        return self._topology.of_volume(volume, self._reporters.reporter(VOLUME, volume, "spec.nodeAffinity: "))
 
-    def plan(self, wanted: tuple[Wanted, ...]) -> Plan:
-        """What claims that ask for this would get at this moment."""
-        version, plan = self._plans.get(wanted, (-1, None))
+    def plan(self, requests: tuple[ClaimRequest, ...]) -> Plan:
+        """The current plan for claims with these requests."""
+        version, plan = self._plans.get(requests, (-1, None))
         if plan is None:
-            plan = Plan(self.pool, wanted, self.reach_of, self.provisioning.codes, len(self._topology.facts))
-        elif version != self.promises.version:
+            plan = Plan(self.pool, requests, self.nodes_of, self.provisioning.codes, len(self._topology.facts))
+        elif version != self.reservations.version:
             plan.recompute()
-        self._plans[wanted] = self.promises.version, plan
+        self._plans[requests] = self.reservations.version, plan
         return plan
 
     def unbound(self, cls: TaskClass) -> list[PersistentVolumeClaim]:
-        """The claims of a class that are still to be bound."""
+        """The claims of a class that are not bound."""
         found = (self._snapshot.claims.get(f"{cls.namespace}/{mounted.name}") for mounted in cls.claims)
         return [claim for claim in found if claim is not None and not is_bound(claim)]
 
-    def promise(
+    def reserve(
         self,
         task: str,
         row: int,
         cls: TaskClass,
-        wanted: tuple[Wanted, ...],
+        requests: tuple[ClaimRequest, ...],
         claims: Iterable[PersistentVolumeClaim],
     ) -> None:
-        """A task (its uid) gets a node: its claims, of which ``claims`` are undecided and ask for ``wanted``, are
-        promised what they get there. Raises AllocationError."""
+        """Reserves what the claims of a task get on the node of a row. ``task``: its uid. ``claims``: the claims
+        without a reservation, in the order of ``requests``. Raises AllocationError."""
         node = self._topology.facts.names[row]
         for claim in self.unbound(cls):
-            self.promises.join(claim_key(claim), task)
-        if wanted:
-            plan = self.plan(wanted)
+            self.reservations.add_user(claim_key(claim), task)
+        if requests:
+            plan = self.plan(requests)
             if plan.codes[row] >= 0:
-                self.promises.leave(task)
+                self.reservations.release(task)
                 raise AllocationError(f"{REASONS[plan.codes[row]]}: {node}")
-            for claim, volume in zip(claims, plan.at(row), strict=True):
-                self.promises.make(claim_key(claim), volume, "" if volume else node, task)
+            for claim, volume in zip(claims, plan.volumes_at(row), strict=True):
+                self.reservations.add(claim_key(claim), volume, "" if volume else node, task)
 
     def preparations(self, claim: PersistentVolumeClaim, row: int) -> tuple[Preparation, ...]:
-        """What has to be done for a claim of a Pod that is to be bound to the node of a row; the same objects for Pods
-        that share it there."""
+        """The preparations for a claim of a Pod that is bound to the node of a row. Pods that share the claim on the
+        node get the same objects."""
         key = claim_key(claim)
-        promise = self.promises.get(key)
-        volume = promise.volume if promise is not None else ""
+        reservation = self.reservations.get(key)
+        volume = reservation.volume if reservation is not None else ""
         shared = (key, -1 if volume else row)
         found = self._prepared.get(shared)
         if found is None:
             facts: NodeFacts = self._topology.facts
             if volume:
-                found = by_volume(claim, volume, self._timeout)
+                found = bind_preparations(claim, volume, self._timeout)
             else:
-                selected = promise.node if promise is not None else selected_node(claim)
-                found = by_provisioning(claim, selected, facts.objects[row], self._timeout)
+                selected = reservation.node if reservation is not None else selected_node(claim)
+                found = provision_preparations(claim, selected, facts.objects[row], self._timeout)
             self._prepared[shared] = found
         return found

@@ -1,4 +1,4 @@
-"""What claims and volumes say of themselves, and whether a volume is good for a claim (as volume controllers judge)."""
+"""The properties of claims and volumes, and whether a volume fits a claim (the rules of the volume controllers)."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ FILESYSTEM = "Filesystem"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What an unbound claim asks for. Claims that ask for the same get the same answers."""
+class ClaimRequest:
+    """The request of an unbound claim. Claims with equal requests have equal plans."""
 
     storage_class: str
     size: int
@@ -24,9 +24,9 @@ class Wanted:
     volume_mode: str
     attributes_class: str
     selector: bytes
-    """A label selector, encoded; empty: none."""
-    reserved: str
-    """The volume that is kept for this very claim, or "": any."""
+    """The label selector in JSON; empty without a selector."""
+    prebound: str
+    """The volume that is prebound to this claim (``claimRef``), or "" if any volume may be bound."""
 
 
 def claim_key(claim: PersistentVolumeClaim) -> str:
@@ -40,69 +40,70 @@ def class_of(obj: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Claim and volume know of each other, for good."""
+    """Whether the binding of the claim to its volume is complete."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
 
 
 def selected_node(claim: PersistentVolumeClaim) -> str:
-    """The node for which a volume is being provisioned, or ""."""
+    """The node for which a volume is provisioned, or ""."""
     return (claim.metadata.annotations or {}).get(SELECTED_NODE, "")
 
 
-def asked(claim: PersistentVolumeClaim) -> int:
-    """Bytes asked for; 0 if nothing is said. Raises QuantityError."""
+def requested_bytes(claim: PersistentVolumeClaim) -> int:
+    """The requested size in bytes; 0 without a request. Raises QuantityError."""
     requests = (claim.spec.resources.requests if claim.spec.resources else None) or {}
     return parse_quantity(requests.get(STORAGE, 0))
 
 
 def capacity(volume: PersistentVolume) -> int:
-    """Bytes of a volume. Raises QuantityError."""
+    """The size of a volume in bytes. Raises QuantityError."""
     return parse_quantity((volume.spec.capacity or {}).get(STORAGE, 0))
 
 
-def wanted_by(claim: PersistentVolumeClaim, reserved: str = "") -> Wanted:
-    """What a claim asks for. Raises QuantityError."""
+def request_of(claim: PersistentVolumeClaim, prebound: str = "") -> ClaimRequest:
+    """The request of a claim. Raises QuantityError."""
     spec = claim.spec
-    return Wanted(
+    return ClaimRequest(
         storage_class=class_of(claim),
-        size=asked(claim),
+        size=requested_bytes(claim),
         access_modes=frozenset(spec.access_modes or ()),
         volume_mode=spec.volume_mode or FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",
         selector=b"" if spec.selector is None else msgspec.json.encode(spec.selector),
-        reserved=reserved,
+        prebound=prebound,
     )
 
 
-def is_reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is bound to a claim from its own side, or kept for it by name."""
-    held = volume.spec.claim_ref
+def is_prebound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume's ``claimRef`` names a claim, with the claim's uid or without a uid."""
+    ref = volume.spec.claim_ref
     return (
-        held is not None
-        and (held.namespace, held.name) == (claim.metadata.namespace, claim.metadata.name)
-        and held.uid in ("", claim.metadata.uid)
+        ref is not None
+        and (ref.namespace, ref.name) == (claim.metadata.namespace, claim.metadata.name)
+        and ref.uid in ("", claim.metadata.uid)
     )
 
 
-def is_free(volume: PersistentVolume) -> bool:
-    """Whether a volume is there for whoever asks."""
-    held_back = volume.spec.claim_ref is not None or volume.metadata.deletion_timestamp is not None
-    return not held_back and volume.status.phase == VOLUME_AVAILABLE
+def is_available(volume: PersistentVolume) -> bool:
+    """Whether a volume is in phase Available, has no ``claimRef`` and is not being deleted."""
+    unavailable = volume.spec.claim_ref is not None or volume.metadata.deletion_timestamp is not None
+    return not unavailable and volume.status.phase == VOLUME_AVAILABLE
 
 
-def is_alike(volume: PersistentVolume, wanted: Wanted) -> bool:
-    """Whether a volume is of the kind that is asked for; one that is kept for the claim need be no more than that."""
+def same_mode(volume: PersistentVolume, request: ClaimRequest) -> bool:
+    """Whether a volume has the requested volume mode and attributes class, and is not being deleted. A prebound volume
+    needs no more to fit."""
     spec = volume.spec
     return (
-        (spec.volume_mode or FILESYSTEM) == wanted.volume_mode
-        and (spec.volume_attributes_class_name or "") == wanted.attributes_class
+        (spec.volume_mode or FILESYSTEM) == request.volume_mode
+        and (spec.volume_attributes_class_name or "") == request.attributes_class
         and volume.metadata.deletion_timestamp is None
     )
 
 
-def fits(volume: PersistentVolume, wanted: Wanted) -> bool:
-    """Whether a free volume of the class, large enough, is what is asked for."""
-    if not is_alike(volume, wanted) or not wanted.access_modes <= set(volume.spec.access_modes or ()):
+def fits(volume: PersistentVolume, request: ClaimRequest) -> bool:
+    """Whether an available volume of the storage class that is large enough fits a request."""
+    if not same_mode(volume, request) or not request.access_modes <= set(volume.spec.access_modes or ()):
         return False
-    selector = msgspec.json.decode(wanted.selector, type=LabelSelector) if wanted.selector else None
+    selector = msgspec.json.decode(request.selector, type=LabelSelector) if request.selector else None
     return selector is None or matches(selector, volume.metadata.labels or {})

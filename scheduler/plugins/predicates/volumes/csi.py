@@ -1,7 +1,7 @@
-"""Which CSI driver serves a volume, and what it calls it.
+"""The CSI driver of a volume, and the driver's handle for it.
 
-Volumes of the plugins that were once part of Kubernetes are served by CSI drivers now: they take places on a node as
-the drivers' own do, and one disk is one disk however it is named.
+CSI drivers have replaced Kubernetes' in-tree volume plugins. Volumes of in-tree plugins count against the limits of
+these drivers, and a disk counts once even if it is named in both ways.
 """
 
 from typing import NamedTuple
@@ -19,24 +19,24 @@ DRIVERS = {
     "kubernetes.io/cinder": CINDER,
     "kubernetes.io/portworx-volume": PORTWORX,
 }
-"""In-tree provisioner -> the driver that has taken over."""
+"""In-tree provisioner -> the CSI driver that replaces it."""
 UNKNOWN = "UNSPECIFIED"
 
 
 class Disk(NamedTuple):
-    """One volume as its driver knows it. (There may be tens of thousands in a session.)"""
+    """A volume as its driver identifies it. A NamedTuple because a session may have tens of thousands."""
 
     driver: str
     handle: str
 
 
 def driver_of(provisioner: str) -> str:
-    """The driver that provisions for a storage class."""
+    """The CSI driver for the provisioner of a storage class."""
     return DRIVERS.get(provisioner, provisioner)
 
 
 def disk_of_volume(volume: PersistentVolume) -> Disk | None:
-    """What is attached for a PersistentVolume; None: nothing that a driver knows of."""
+    """The disk of a PersistentVolume; None if no CSI driver attaches it."""
     spec = volume.spec
     if spec.csi is not None:
         return Disk(spec.csi.driver, spec.csi.volume_handle)
@@ -44,11 +44,11 @@ def disk_of_volume(volume: PersistentVolume) -> Disk | None:
 
 
 def disk_of_source(source: InTreeSources, labels: dict[str, str] | None = None) -> Disk | None:
-    """What is attached for an in-tree source. ``labels``: of the PersistentVolume it is of."""
+    """The disk of an in-tree source. ``labels``: the labels of its PersistentVolume."""
     if source.aws_elastic_block_store is not None:
         return Disk(EBS, source.aws_elastic_block_store.volume_id.rpartition("/")[2])
     if source.gce_persistent_disk is not None:
-        return Disk(GCE_PD, f"projects/{UNKNOWN}/{_place(labels or {})}/disks/{source.gce_persistent_disk.pd_name}")
+        return Disk(GCE_PD, f"projects/{UNKNOWN}/{_location(labels or {})}/disks/{source.gce_persistent_disk.pd_name}")
     if source.azure_disk is not None:
         return Disk(AZURE_DISK, source.azure_disk.disk_uri)
     if source.cinder is not None:
@@ -58,8 +58,8 @@ def disk_of_source(source: InTreeSources, labels: dict[str, str] | None = None) 
     return None
 
 
-def _place(labels: dict[str, str]) -> str:
-    """Zone or region of a disk, as its driver writes it."""
+def _location(labels: dict[str, str]) -> str:
+    """The zone or region of a disk in the notation of the GCE PD driver."""
     zones = next((labels[key] for key in reversed(ZONE_LABELS) if labels.get(key)), "").split("__")
     if len(zones) == 1:
         return f"zones/{zones[0] or UNKNOWN}"

@@ -7,26 +7,27 @@ from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_source, disk_
 
 
 class Disks:
-    """For one session, in which they do not change: a claim that is not bound has a disk named after itself."""
+    """The disks of a session's classes. An unbound claim has a disk that is named after the claim, also when a volume
+    is reserved for it, so disks do not change within a session."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._known: dict[int, tuple[Disk, ...]] = {}
+        self._cached: dict[int, tuple[Disk, ...]] = {}
 
     def of(self, cls: TaskClass) -> tuple[Disk, ...]:
         """The disks of a class, each once."""
         if not cls.claims and not cls.spec.volumes:
             return ()
-        disks = self._known.get(cls.id)
+        disks = self._cached.get(cls.id)
         if disks is None:
             disks = self.of_claims(cls)
             if cls.spec.volumes:
                 disks = tuple(dict.fromkeys(disks + inline_disks(cls)))
-            self._known[cls.id] = disks
+            self._cached[cls.id] = disks
         return disks
 
     def of_claims(self, cls: TaskClass) -> tuple[Disk, ...]:
-        """Those of its claims, each once."""
+        """The disks of the claims of a class, each once."""
         found = []
         for mounted in cls.claims:
             disk = self._of_claim(f"{cls.namespace}/{mounted.name}")
@@ -47,6 +48,6 @@ class Disks:
 
 
 def inline_disks(cls: TaskClass) -> tuple[Disk, ...]:
-    """The disks that the Pods name themselves."""
+    """The disks of volumes in the Pod spec itself."""
     found = (disk_of_source(volume) for volume in cls.spec.volumes or ())
     return tuple(disk for disk in found if disk is not None)

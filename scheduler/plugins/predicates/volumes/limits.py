@@ -1,8 +1,7 @@
-"""How many volumes a driver attaches to a node (Kubernetes' NodeVolumeLimits): one disk counts once per node, however
-many Pods use it.
+"""Limits the number of volumes that a driver attaches to a node (Kubernetes' NodeVolumeLimits).
 
-A claim that is not bound yet counts as a disk of its own. What is attached without a Pod that uses it counts as well:
-it is about to be detached, and holds its place until then. Drivers that no node limits are not counted.
+A disk counts once per node, regardless of the number of Pods that use it. Each unbound claim counts as a separate disk.
+An attached volume that no Pod uses counts until it is detached. Drivers without a limit on any node are not counted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,22 +18,22 @@ TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 
 
 class Attachments:
-    """What is attached where, with what this session has placed; for drivers with limits."""
+    """The disks attached to each node, including those of tasks that this session placed; for drivers with limits."""
 
     def __init__(self, snapshot: Snapshot, nodes: Nodes, disks: Disks) -> None:
         self._snapshot = snapshot
         self._index = nodes.index
         self._disks = disks
         self._users: dict[int, dict[Disk, int]] = {}
-        """Row -> users of each disk there; an attachment without a Pod is one."""
+        """Row -> disk -> number of its users; an attachment without a Pod counts as one user."""
         self.rows: dict[Disk, set[int]] = {}
-        """Where a disk is attached."""
+        """Disk -> rows of the nodes to which it is attached."""
         self.drivers: dict[str, Mask] = {}
-        """Driver -> where it runs, shape (nodes,)."""
+        """Driver -> whether each node runs it, shape (nodes,)."""
         self.limits = self._read_drivers(len(nodes))
-        """Driver -> volumes per node, shape (nodes,); infinite where it is not limited."""
+        """Driver -> the limit of each node, shape (nodes,); infinity without a limit."""
         self.counts: dict[str, Column] = {driver: np.zeros(len(nodes)) for driver in self.limits}
-        """Driver -> disks attached, shape (nodes,)."""
+        """Driver -> the number of disks attached to each node, shape (nodes,)."""
         if self.limits:
             self._read()
 
@@ -66,41 +65,43 @@ class Attachments:
                 self.attach((disk,), row, 1)
 
     def attach(self, disks: Iterable[Disk], row: int, users: int) -> None:
-        """More users of disks on a node (negative: fewer)."""
+        """Adds ``users`` (may be negative) to the number of users of each disk on a node."""
         for disk in disks:
             counts = self.counts.get(disk.driver)
             if counts is None:
                 continue
-            there = self._users.setdefault(row, {})
-            before = there.get(disk, 0)
-            after = there[disk] = before + users
+            users_here = self._users.setdefault(row, {})
+            before = users_here.get(disk, 0)
+            after = users_here[disk] = before + users
             if not before:
                 counts[row] += 1
                 self.rows.setdefault(disk, set()).add(row)
             elif after <= 0:
                 counts[row] -= 1
                 self.rows[disk].discard(row)
-                del there[disk]
+                del users_here[disk]
 
 
 class AttachFilter:
-    """The node can have the disks that are new to it attached."""
+    """Rejects nodes to which the disks that they do not have yet cannot all be attached."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, attachments: Attachments, fresh: Sequence[tuple[str, int]], known: Sequence[Disk]) -> None:
-        """``fresh``: drivers and how many disks are new to every node; ``known``: disks that some node has."""
+    def __init__(
+        self, attachments: Attachments, unattached: Sequence[tuple[str, int]], attached: Sequence[Disk]
+    ) -> None:
+        """``unattached`` and ``attached`` as in ``ClaimState``."""
         self._attachments = attachments
-        self._fresh = dict(fresh)
-        self._known = known
+        self._unattached = dict(unattached)
+        self._attached = attached
 
     def room(self, rows: Rows) -> Counts:
         attachments = self._attachments
         passes = np.ones(len(rows), dtype=bool)
-        for driver in {*self._fresh, *(disk.driver for disk in self._known)}:
-            new = np.full(len(rows), self._fresh.get(driver, 0))
-            for disk in self._known:
+        for driver in {*self._unattached, *(disk.driver for disk in self._attached)}:
+            new = np.full(len(rows), self._unattached.get(driver, 0))
+            for disk in self._attached:
                 if disk.driver == driver:
                     new += ~np.isin(rows, list(attachments.rows.get(disk, ())))
             passes &= (new == 0) | (attachments.counts[driver][rows] + new <= attachments.limits[driver][rows])

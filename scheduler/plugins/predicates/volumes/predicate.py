@@ -1,7 +1,7 @@
-"""The predicates on volumes, for one session: what they say of nodes, and what becomes of claims as Pods are placed.
+"""The volume filters of one session, and the reservation of volumes when Pods are placed.
 
-A thousand Pods with a claim each, all alike, cost little more than a thousand Pods without: classes in one situation
-share their filters (``situations``).
+Classes with equal claim states share their filters (``claim_states``), so a thousand Pods that differ only in their
+claims cost little more than a thousand Pods without claims.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ from scheduler.framework.columns import UNBOUNDED, Counts, Filter, MaskFilter, N
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.volumes.binder import Binder
-from scheduler.plugins.predicates.volumes.claims import Wanted
-from scheduler.plugins.predicates.volumes.complaints import Complaints
+from scheduler.plugins.predicates.volumes.claim_states import ClaimState, ClaimStates, EnabledFilters
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest
 from scheduler.plugins.predicates.volumes.csi import Disk
 from scheduler.plugins.predicates.volumes.disks import Disks, inline_disks
 from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
 from scheduler.plugins.predicates.volumes.provisioning import NO_VOLUME, REASONS
-from scheduler.plugins.predicates.volumes.reach import Reach, Topology
-from scheduler.plugins.predicates.volumes.scoring import CapacityScore, Worth
-from scheduler.plugins.predicates.volumes.situations import Situation, Situations, Switches
+from scheduler.plugins.predicates.volumes.scoring import CapacityScore, UtilizationScores
+from scheduler.plugins.predicates.volumes.topology import NodeSet, Topology
+from scheduler.plugins.support.field_reporter import ObjectReporters
 
 AFFINITY_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -33,127 +33,129 @@ NOT_INSTALLED = "CSI driver is not installed on the node"
 
 
 class Volumes:
-    """NodeVolumeLimits, VolumeZone and VolumeBinding."""
+    """The filters NodeVolumeLimits, VolumeZone and VolumeBinding."""
 
-    def __init__(self, session: Session, switches: Switches, timeout: float, worth: Worth | None) -> None:
-        """``timeout``: seconds in which claims have to be bound once their Pod has its node. ``worth``: what the
-        utilization of volumes is worth (``scoring``)."""
+    def __init__(
+        self, session: Session, enabled: EnabledFilters, timeout: float, utilization_scores: UtilizationScores | None
+    ) -> None:
+        """``timeout``: the seconds in which claims must be bound once their Pod has a node. ``utilization_scores``: the
+        score of each utilization of volumes (``scoring``), or None for no score."""
         snapshot = session.snapshot
-        complaints = Complaints(session)
+        reporters = ObjectReporters(session)
         self._session = session
-        self._switches = switches
-        self._worth = worth
+        self._enabled = enabled
+        self._utilization_scores = utilization_scores
         self._topology = Topology(session.nodes.facts)
         self._disks = Disks(snapshot)
-        self._binder = Binder(snapshot, self._topology, timeout, complaints)
-        self._situations = Situations(
+        self._binder = Binder(snapshot, self._topology, timeout, reporters)
+        self._claim_states = ClaimStates(
             snapshot,
-            switches,
+            enabled,
             self._topology,
             self._binder,
             self._disks,
             lambda: self._attachments,
-            complaints,
+            reporters,
         )
 
     @cached_property
     def _attachments(self) -> Attachments:
         return Attachments(self._session.snapshot, self._session.nodes, self._disks)
 
-    def situation(self, cls: TaskClass) -> Situation:
-        """What matters of the claims of a class at this moment."""
-        return self._situations.of(cls)[0]
+    def claim_state(self, cls: TaskClass) -> ClaimState:
+        """The current state of the claims of a class."""
+        return self._claim_states.of(cls)[0]
 
     def filters(self, cls: TaskClass) -> list[Filter]:
-        """The filters that apply to a class; none for most."""
+        """Returns the filters of a class; most classes have none."""
         if not cls.claims and not cls.spec.volumes:
             return []
-        situation = self.situation(cls)
-        if situation.refusal:
-            return [Nowhere(situation.refusal)]
+        state = self.claim_state(cls)
+        if state.refusal:
+            return [Nowhere(state.refusal)]
         filters: list[Filter] = []
-        disks = (*situation.known, *self._limited_inline(cls))
+        disks = (*state.attached, *self._limited_inline(cls))
         filters += [
-            MaskFilter(self._attachments.drivers[driver], f"{driver} {NOT_INSTALLED}") for driver in situation.drivers
+            MaskFilter(self._attachments.drivers[driver], f"{driver} {NOT_INSTALLED}") for driver in state.drivers
         ]
-        if situation.fresh or disks:
-            filters.append(AttachFilter(self._attachments, situation.fresh, disks))
-        if situation.zones:
-            masks = [self._topology.in_zones(zones) for zones in situation.zones]
+        if state.unattached or disks:
+            filters.append(AttachFilter(self._attachments, state.unattached, disks))
+        if state.zones:
+            masks = [self._topology.in_zones(zones) for zones in state.zones]
             filters.append(MaskFilter(np.logical_and.reduce(masks), NO_ZONE))
-        if situation.reaches:
-            filters.append(MaskFilter(self._within(situation.reaches), AFFINITY_CONFLICT))
-        if situation.decided:
-            filters.append(MaskFilter(self._within(situation.decided), NO_VOLUME))
-        if situation.wanted:
-            filters.append(BindFilter(self._binder, situation.wanted))
+        if state.volume_nodes:
+            filters.append(MaskFilter(self._within(state.volume_nodes), AFFINITY_CONFLICT))
+        if state.reserved_nodes:
+            filters.append(MaskFilter(self._within(state.reserved_nodes), NO_VOLUME))
+        if state.requests:
+            filters.append(BindFilter(self._binder, state.requests))
         return filters
 
     def scores(self, cls: TaskClass) -> list[Score]:
-        """The scores that apply to a class; none for most."""
-        wanted = self.situation(cls).wanted if self._worth is not None and cls.claims else ()
-        if self._worth is None or not wanted:
+        """Returns the scores of a class; most classes have none."""
+        requests = self.claim_state(cls).requests if self._utilization_scores is not None and cls.claims else ()
+        if self._utilization_scores is None or not requests:
             return []
-        plan = partial(self._binder.plan, wanted)
-        return [CapacityScore(plan, wanted, self._binder.provisioning.left, self._worth)]
+        plan = partial(self._binder.plan, requests)
+        return [CapacityScore(plan, requests, self._binder.provisioning.free_capacity, self._utilization_scores)]
 
     def _limited_inline(self, cls: TaskClass) -> list[Disk]:
-        """Disks that the Pods name themselves and that count against limits."""
-        disks = inline_disks(cls) if self._switches.limits else ()
+        """The disks in the Pod spec itself that count against a limit."""
+        disks = inline_disks(cls) if self._enabled.limits else ()
         return [disk for disk in disks if disk.driver in self._attachments.limits]
 
-    def _within(self, reaches: Iterable[Reach]) -> Mask:
-        mask: Mask = np.logical_and.reduce([self._topology.mask(reach) for reach in reaches])
+    def _within(self, node_sets: Iterable[NodeSet]) -> Mask:
+        mask: Mask = np.logical_and.reduce([self._topology.mask(nodes) for nodes in node_sets])
         return mask
 
     def preparations(self, task: Task, row: int) -> Iterable[Preparation]:
-        """What has to be done before a task may be bound to the node of a row."""
+        """The preparations that must be done before a task is bound to the node of a row."""
         if not task.cls.claims:
             return ()
         return [p for claim in self._binder.unbound(task.cls) for p in self._binder.preparations(claim, row)]
 
-    # --- told by statements ---
+    # --- called by statements ---
     def allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Tasks of one class took their nodes: their claims are promised volumes. Raises AllocationError."""
+        """Reserves volumes for the claims of tasks of one class that were placed. Raises AllocationError."""
         cls = tasks[0].cls
         if not cls.claims and not cls.spec.volumes:
             return
         for position, (task, row) in enumerate(zip(tasks, rows, strict=True)):
-            if cls.claims and self._switches.binding and not task.node:
-                situation, claims = self._situations.of(cls)
+            if cls.claims and self._enabled.binding and not task.node:
+                state, claims = self._claim_states.of(cls)
                 try:
-                    self._binder.promise(task.uid, row, cls, situation.wanted, claims)
+                    self._binder.reserve(task.uid, row, cls, state.requests, claims)
                 except AllocationError:
                     self.deallocated(job, tasks[:position], rows[:position])
                     raise
-            self._moved(cls, row, 1)
+            self._update(cls, row, 1)
 
     def deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one class lost their nodes."""
+        """Releases the reservations of tasks of one class that were removed from their nodes."""
         for task, row in zip(tasks, rows, strict=True):
             if task.cls.claims or task.cls.spec.volumes:
-                self._binder.promises.leave(task.uid)
-                self._moved(task.cls, row, -1)
+                self._binder.reservations.release(task.uid)
+                self._update(task.cls, row, -1)
 
-    def _moved(self, cls: TaskClass, row: int, users: int) -> None:
-        if self._switches.limits:
+    def _update(self, cls: TaskClass, row: int, users: int) -> None:
+        if self._enabled.limits:
             self._attachments.attach(self._disks.of(cls), row, users)
-        self._situations.forget(cls)
+        self._claim_states.invalidate(cls)
 
 
 class BindFilter:
-    """Each unbound claim gets a volume that the node reaches, or one is made."""
+    """Rejects nodes for which a claim has neither an accessible volume nor a provisioned one."""
 
     scope = Scope.CLUSTER
     unresolvable = True
 
-    def __init__(self, binder: Binder, wanted: tuple[Wanted, ...]) -> None:
+    def __init__(self, binder: Binder, requests: tuple[ClaimRequest, ...]) -> None:
         self._binder = binder
-        self._wanted = wanted
+        self._requests = requests
 
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._binder.plan(self._wanted).codes[rows] < 0, UNBOUNDED, 0)
+        return np.where(self._binder.plan(self._requests).codes[rows] < 0, UNBOUNDED, 0)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        numbers = np.bincount(self._binder.plan(self._wanted).codes[rows], minlength=len(REASONS)).tolist()
+        numbers = np.bincount(self._binder.plan(self._requests).codes[rows], minlength=len(REASONS)).tolist()
         return [(reason, number) for reason, number in zip(REASONS, numbers, strict=True) if number]

@@ -1,8 +1,9 @@
-"""What has to be written, and to come about, before a Pod with unbound claims may be bound.
+"""The preparations of a binding whose Pod has unbound claims: what is written, and what the scheduler waits for.
 
-A volume is promised by naming the claim in it; the volume controller does the rest. A volume is asked for by naming the
-node on the claim; its provisioner makes it, and takes the node off again if it cannot. What was written stays if the
-Pod is not bound after all: claim and volume have found each other, and only those who own them may part them.
+To bind an existing volume, the scheduler sets the volume's ``claimRef``, and the volume controller completes the
+binding. To provision a volume, the scheduler sets the selected-node annotation on the claim; the provisioner creates
+the volume, or removes the annotation if it cannot. These writes are not undone if the Pod is not bound: the volume
+controller and the provisioner may have acted on them.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromiseVolume(Preparation):
-    """A volume names the claim that it is for."""
+class BindVolume(Preparation):
+    """Sets the ``claimRef`` of a volume."""
 
     claim_namespace: str
     claim: str
@@ -28,11 +29,11 @@ class PromiseVolume(Preparation):
     def step(self, found: KubeObject | None, now: float) -> Step:
         if not isinstance(found, PersistentVolume):
             return Fails(f'persistentvolume "{self.name}" not found')
-        held = found.spec.claim_ref
-        if held is not None and held.uid == self.claim_uid:
+        ref = found.spec.claim_ref
+        if ref is not None and ref.uid == self.claim_uid:
             return None
-        if held is not None and (held.uid or (held.namespace, held.name) != (self.claim_namespace, self.claim)):
-            return Fails(f'persistentvolume "{self.name}" is bound to claim {held.namespace}/{held.name} by now')
+        if ref is not None and (ref.uid or (ref.namespace, ref.name) != (self.claim_namespace, self.claim)):
+            return Fails(f'persistentvolume "{self.name}" is bound to claim {ref.namespace}/{ref.name} by now')
         if found.metadata.deletion_timestamp is not None:
             return Fails(f'persistentvolume "{self.name}" is being deleted')
         reference = {
@@ -43,7 +44,7 @@ class PromiseVolume(Preparation):
             "uid": self.claim_uid,
         }
         body: dict[str, object] = {"spec": {"claimRef": reference}}
-        if held is None:  # else a person has kept it for the claim, and it stays so if they part
+        if ref is None:  # else a user has prebound the volume, and the claimRef must outlive the claim
             body["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
         return Patch(body)
 
@@ -53,13 +54,13 @@ class PromiseVolume(Preparation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Claimed(Preparation):
-    """A claim is bound in the end."""
+class _AwaitClaim(Preparation):
+    """Waits until a claim is bound."""
 
     uid: str
 
-    def _standing(self, found: KubeObject | None) -> PersistentVolumeClaim | Fails:
-        """The claim, if it is still the one that was decided for."""
+    def _current(self, found: KubeObject | None) -> PersistentVolumeClaim | Fails:
+        """The claim, or why it can no longer be bound."""
         if not isinstance(found, PersistentVolumeClaim) or found.metadata.uid != self.uid:
             return Fails(f'persistentvolumeclaim "{self.name}" not found')
         if found.metadata.deletion_timestamp is not None:
@@ -73,13 +74,13 @@ class _Claimed(Preparation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitVolume(_Claimed):
-    """A claim is bound to the volume that was promised to it."""
+class AwaitBinding(_AwaitClaim):
+    """Waits until a claim is bound to the volume that is reserved for it."""
 
     volume: str
 
     def step(self, found: KubeObject | None, now: float) -> Step:
-        claim = self._standing(found)
+        claim = self._current(found)
         if isinstance(claim, Fails):
             return claim
         if claim.spec.volume_name not in ("", self.volume):
@@ -88,21 +89,21 @@ class AwaitVolume(_Claimed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProvisionVolume(_Claimed):
-    """A volume is made for a claim, where the chosen node reaches it, and the Pod's node does."""
+class ProvisionVolume(_AwaitClaim):
+    """Selects a node for provisioning, waits for the volume, and checks that the Pod's node can access it."""
 
     selected: str
-    """The node that the volume is made for."""
+    """The node for which the volume is provisioned."""
     node: Node
-    """The node that the Pod is bound to: most often the same."""
+    """The Pod's node; usually the same node."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
-        claim = self._standing(found)
+        claim = self._current(found)
         if isinstance(claim, Fails):
             return claim
         if is_bound(claim):
             volume = claim.spec.volume_name
-            return ReachVolume(kind=VOLUME, namespace="", name=volume, timeout=self.timeout, node=self.node)
+            return CheckNodeAffinity(kind=VOLUME, namespace="", name=volume, timeout=self.timeout, node=self.node)
         selected = selected_node(claim)
         if not selected and not claim.spec.volume_name:
             return Patch({"metadata": {"annotations": {SELECTED_NODE: self.selected}}})
@@ -117,8 +118,8 @@ class ProvisionVolume(_Claimed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReachVolume(Preparation):
-    """A volume that was made can be reached from the Pod's node."""
+class CheckNodeAffinity(Preparation):
+    """Checks that a provisioned volume is accessible from the Pod's node."""
 
     node: Node
 
@@ -131,11 +132,11 @@ class ReachVolume(Preparation):
         return Fails(f'pv "{self.name}" node affinity doesn\'t match node "{self.node.metadata.name}"')
 
 
-def by_volume(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tuple[Preparation, ...]:
-    """A claim gets a volume that is there."""
+def bind_preparations(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tuple[Preparation, ...]:
+    """The preparations for a claim that gets an existing volume."""
     meta = claim.metadata
     return (
-        PromiseVolume(
+        BindVolume(
             kind=VOLUME,
             namespace="",
             name=volume,
@@ -144,12 +145,16 @@ def by_volume(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tupl
             claim=meta.name,
             claim_uid=meta.uid,
         ),
-        AwaitVolume(kind=CLAIM, namespace=meta.namespace, name=meta.name, timeout=timeout, uid=meta.uid, volume=volume),
+        AwaitBinding(
+            kind=CLAIM, namespace=meta.namespace, name=meta.name, timeout=timeout, uid=meta.uid, volume=volume
+        ),
     )
 
 
-def by_provisioning(claim: PersistentVolumeClaim, selected: str, node: Node, timeout: float) -> tuple[Preparation, ...]:
-    """A claim gets a volume that is made for it."""
+def provision_preparations(
+    claim: PersistentVolumeClaim, selected: str, node: Node, timeout: float
+) -> tuple[Preparation, ...]:
+    """The preparations for a claim that gets a provisioned volume."""
     meta = claim.metadata
     return (
         ProvisionVolume(

@@ -1,4 +1,5 @@
-"""Where volumes can be made: the topologies that a storage class allows, and what its driver says is left there."""
+"""The nodes for which a volume can be provisioned: by the allowed topologies of the storage class, and by the storage
+capacity that its driver publishes."""
 
 import numpy as np
 
@@ -8,77 +9,78 @@ from scheduler.api.node import Codes, Column
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.storage import CsiStorageCapacity
-from scheduler.plugins.predicates.volumes.claims import Wanted
-from scheduler.plugins.predicates.volumes.complaints import Complaints
-from scheduler.plugins.predicates.volumes.reach import Topology
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest
+from scheduler.plugins.predicates.volumes.topology import Topology
+from scheduler.plugins.support.field_reporter import ObjectReporters
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NOT_ENOUGH_STORAGE = "node(s) did not have enough free storage"
 REASONS = (NO_VOLUME, NOT_ENOUGH_STORAGE)
-"""By code."""
+"""Indexed by code."""
 
 
 class Provisioning:
-    """Where a volume could be made for a claim; for one session."""
+    """The nodes for which volumes can be provisioned, in one session."""
 
-    def __init__(self, snapshot: Snapshot, topology: Topology, complaints: Complaints) -> None:
+    def __init__(self, snapshot: Snapshot, topology: Topology, reporters: ObjectReporters) -> None:
         self._snapshot = snapshot
         self._topology = topology
-        self._complaints = complaints
+        self._reporters = reporters
         self._codes: dict[tuple[str, int, bool], Codes] = {}
-        self._left: dict[tuple[str, int], Column] = {}
+        self._free: dict[tuple[str, int], Column] = {}
         self._capacities: dict[str, list[CsiStorageCapacity]] | None = None
 
-    def codes(self, wanted: Wanted) -> Codes:
-        """Shape (nodes,): why no volume can be made for a node, as a place in REASONS, or -1."""
-        key = (wanted.storage_class, wanted.size, bool(wanted.reserved))
+    def codes(self, request: ClaimRequest) -> Codes:
+        """Shape (nodes,): why no volume can be provisioned for a node (index in REASONS), or -1."""
+        key = (request.storage_class, request.size, bool(request.prebound))
         codes = self._codes.get(key)
         if codes is None:
-            codes = self._codes[key] = self._find(wanted)
+            codes = self._codes[key] = self._find(request)
         return codes
 
-    def _find(self, wanted: Wanted) -> Codes:
+    def _find(self, request: ClaimRequest) -> Codes:
         nodes = len(self._topology.facts)
-        storage = self._snapshot.storage_classes.get(wanted.storage_class)
-        if storage is None or wanted.reserved or storage.provisioner in ("", NO_PROVISIONER):
+        storage = self._snapshot.storage_classes.get(request.storage_class)
+        if storage is None or request.prebound or storage.provisioner in ("", NO_PROVISIONER):
             return np.zeros(nodes, dtype=np.int32)
         codes: Codes = np.full(nodes, -1, dtype=np.int32)
-        left = self.left(wanted)
-        if left is not None:
-            codes[left == 0] = REASONS.index(NOT_ENOUGH_STORAGE)
+        free = self.free_capacity(request)
+        if free is not None:
+            codes[free == 0] = REASONS.index(NOT_ENOUGH_STORAGE)
         allowed = self._topology.of_topologies(storage.allowed_topologies)
         if allowed is not None:
             codes[~allowed] = REASONS.index(NO_VOLUME)
         return codes
 
-    def left(self, wanted: Wanted) -> Column | None:
-        """Shape (nodes,): bytes of which such a volume could be made, 0 where it could not; None: nobody says."""
-        storage = self._snapshot.storage_classes.get(wanted.storage_class)
+    def free_capacity(self, request: ClaimRequest) -> Column | None:
+        """Shape (nodes,): the bytes from which the volume could be provisioned for each node; 0 if they are too few.
+        None if the driver publishes no capacity."""
+        storage = self._snapshot.storage_classes.get(request.storage_class)
         driver = self._snapshot.csi_drivers.get(storage.provisioner) if storage is not None else None
-        if not wanted.size or driver is None or not driver.spec.storage_capacity:
+        if not request.size or driver is None or not driver.spec.storage_capacity:
             return None
-        key = (wanted.storage_class, wanted.size)
-        left = self._left.get(key)
-        if left is None:
-            left = self._left[key] = self._add_up(wanted)
-        return left
+        key = (request.storage_class, request.size)
+        free = self._free.get(key)
+        if free is None:
+            free = self._free[key] = self._read_capacities(request)
+        return free
 
-    def _add_up(self, wanted: Wanted) -> Column:
-        """The first capacity by name that is enough, for each node."""
+    def _read_capacities(self, request: ClaimRequest) -> Column:
+        """For each node, the amount of the first CSIStorageCapacity, by name, that is large enough."""
         if self._capacities is None:
             self._capacities = {}
             for _, capacity in sorted(self._snapshot.storage_capacities.items(), reverse=True):
                 self._capacities.setdefault(capacity.storage_class_name, []).append(capacity)
-        left: Column = np.zeros(len(self._topology.facts))
-        for capacity in self._capacities.get(wanted.storage_class, ()):
+        free: Column = np.zeros(len(self._topology.facts))
+        for capacity in self._capacities.get(request.storage_class, ()):
             largest = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
             try:
-                enough = largest is not None and parse_quantity(largest) >= wanted.size
+                enough = largest is not None and parse_quantity(largest) >= request.size
                 amount = max(parse_quantity(capacity.capacity or 0), 1)
             except QuantityError as error:
-                self._complaints.about(STORAGE_CAPACITY, capacity)("capacity", str(error))
+                self._reporters.reporter(STORAGE_CAPACITY, capacity)("capacity", str(error))
                 continue
             if enough:
-                report = self._complaints.about(STORAGE_CAPACITY, capacity, "nodeTopology: ")
-                left[self._topology.of_labels(capacity.node_topology, report)] = amount
-        return left
+                report = self._reporters.reporter(STORAGE_CAPACITY, capacity, "nodeTopology: ")
+                free[self._topology.of_labels(capacity.node_topology, report)] = amount
+        return free

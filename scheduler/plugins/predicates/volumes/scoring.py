@@ -1,8 +1,8 @@
-"""How good a node is for the unbound claims of a Pod, by how full its volumes would be.
+"""Scores nodes by the utilization of the volumes that the unbound claims of a Pod would get there.
 
-Of each storage class, what the claims ask for is compared with the volumes that they would get on the node, or, where
-none is there, with what is left to make them of. ``volumebinding.shape`` says what a share is worth; without it, nodes
-are not told apart (in Kubernetes a feature gate, off by default, has to be on as well).
+For each storage class, the utilization is the requested bytes of its claims divided by the bytes of their volumes, or,
+if no volume exists, by the free storage capacity. ``volumebinding.shape`` maps utilizations to scores; without it there
+is no such score. (Kubernetes also requires a feature gate, which is off by default.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,43 +15,43 @@ from numpy.typing import NDArray
 from scheduler.api.node import Column, Rows
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope
-from scheduler.plugins.predicates.volumes.claims import Wanted
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest
 from scheduler.plugins.predicates.volumes.plan import Plan
 
 SHAPE, WEIGHT = "volumebinding.shape", "volumebinding.weight"
 FULL = 100
-"""Utilization is told in per cent."""
+"""Utilization is in percent."""
 SCALE = 10
-"""Scores of a shape are from 0 to 10, those of nodes from 0 to 100."""
-Worth = NDArray[np.float64]
-"""Shape (101,): the score of a utilization, weighed."""
+"""The shape has scores from 0 to 10; node scores are from 0 to 100."""
+UtilizationScores = NDArray[np.float64]
+"""Shape (101,): the weighted score of each utilization in percent."""
 
 
-def worth_of(arguments: Arguments) -> Worth | None:
-    """What each utilization is worth; None: nothing is said of it."""
+def read_utilization_scores(arguments: Arguments) -> UtilizationScores | None:
+    """Reads the arguments SHAPE and WEIGHT. None if there is no valid shape."""
     weight = arguments.integer(WEIGHT, 1)
     given = arguments.get(SHAPE)
-    points = None if given is None else _points(given)
+    points = None if given is None else _parse_shape(given)
     if points is None:
         return None if given is None else arguments.aside(SHAPE, given, "no shape of rising utilizations", None)
     at, scores = zip(*points, strict=True)
-    return np.array([_between(percent, at, scores) * weight for percent in range(FULL + 1)], dtype=np.float64)
+    return np.array([_interpolate(percent, at, scores) * weight for percent in range(FULL + 1)], dtype=np.float64)
 
 
-def _points(given: Any) -> list[tuple[int, int]] | None:
-    """(utilization, score), or None if it is no shape."""
+def _parse_shape(given: Any) -> list[tuple[int, int]] | None:
+    """Returns (utilization, score) pairs, or None if the shape is invalid."""
     if not isinstance(given, Sequence) or not given or not all(isinstance(point, Mapping) for point in given):
         return None
     points = [(point.get("utilization", 0), point.get("score", 0)) for point in given]
-    sound = all(
+    valid = all(
         type(at) is int and type(score) is int and 0 <= at <= FULL and 0 <= score <= SCALE for at, score in points
     )
     rising = all(left[0] < right[0] for left, right in pairwise(points))
-    return [(at, score * SCALE) for at, score in points] if sound and rising else None
+    return [(at, score * SCALE) for at, score in points] if valid and rising else None
 
 
-def _between(percent: int, at: Sequence[int], scores: Sequence[int]) -> int:
-    """The score on the line between two points, in whole numbers as Kubernetes computes it."""
+def _interpolate(percent: int, at: Sequence[int], scores: Sequence[int]) -> int:
+    """The score of a utilization by linear interpolation, in integer arithmetic as in Kubernetes."""
     for i, known in enumerate(at):
         if percent <= known:
             if not i:
@@ -62,44 +62,44 @@ def _between(percent: int, at: Sequence[int], scores: Sequence[int]) -> int:
 
 
 class CapacityScore:
-    """The score of nodes for Pods whose claims ask for the same."""
+    """The score for Pods whose claims have the same requests."""
 
     scope = Scope.CLUSTER
 
     def __init__(
         self,
         plan: Callable[[], Plan],
-        wanted: Sequence[Wanted],
-        left: Callable[[Wanted], Column | None],
-        worth: Worth,
+        requests: Sequence[ClaimRequest],
+        free_capacity: Callable[[ClaimRequest], Column | None],
+        utilization_scores: UtilizationScores,
     ) -> None:
-        """``left``: bytes that a volume could be made of, per node (0: nobody says); None: nobody says anywhere."""
+        """``free_capacity``: the bytes from which a volume could be provisioned for each node (``Provisioning``)."""
         self._plan = plan
-        self._wanted = wanted
-        self._left = left
-        self._worth = worth
+        self._requests = requests
+        self._free_capacity = free_capacity
+        self._utilization_scores = utilization_scores
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         plan = self._plan()
-        there, sizes = plan.sizes(rows)
-        any_there = there.any(axis=0)
+        exists, sizes = plan.sizes(rows)
+        any_exists = exists.any(axis=0)
         total: Column = np.zeros(len(rows))
         classes = np.zeros(len(rows))
-        for name in dict.fromkeys(wanted.storage_class for wanted in self._wanted):
-            asked, capacity = np.zeros(len(rows)), np.zeros(len(rows))
-            for number, wanted in enumerate(self._wanted):
-                if wanted.storage_class != name:
+        for name in dict.fromkeys(request.storage_class for request in self._requests):
+            requested, capacity = np.zeros(len(rows)), np.zeros(len(rows))
+            for number, request in enumerate(self._requests):
+                if request.storage_class != name:
                     continue
-                asked += np.where(there[number], wanted.size, 0)
-                capacity += np.where(there[number], sizes[number], 0)
-                left = self._left(wanted)
-                if left is not None:
-                    made = ~any_there & (left[rows] > 0)
-                    asked += np.where(made, wanted.size, 0)
-                    capacity = np.where(made, left[rows], capacity)
+                requested += np.where(exists[number], request.size, 0)
+                capacity += np.where(exists[number], sizes[number], 0)
+                free = self._free_capacity(request)
+                if free is not None:
+                    provisioned = ~any_exists & (free[rows] > 0)
+                    requested += np.where(provisioned, request.size, 0)
+                    capacity = np.where(provisioned, free[rows], capacity)
             counted = capacity > 0
-            share = np.where(counted & (asked <= capacity), asked * FULL // np.maximum(capacity, 1), FULL)
-            total += np.where(counted, self._worth[share.astype(np.intp)], 0)
+            utilization = np.where(counted & (requested <= capacity), requested * FULL // np.maximum(capacity, 1), FULL)
+            total += np.where(counted, self._utilization_scores[utilization.astype(np.intp)], 0)
             classes += counted
         score: Column = np.floor(total / np.maximum(classes, 1) + 0.5)
         return score

@@ -1,4 +1,4 @@
-"""On which nodes a Pod may run: each predicate on small clusters, and several against a plain reading of the rules."""
+"""Filters: each on small clusters, and several together against a direct reading of the rules."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_required_node_affinity(term: Raw, expected: set[str]) -> None:
     assert set(world.bound.values()) == expected
 
 
-def test_an_operator_nobody_knows_is_told_and_matches_nothing() -> None:
+def test_an_unknown_operator_is_reported_and_matches_nothing() -> None:
     world = place(
         node("n1", "1c", {"zone": "a"}),
         group("g"),
@@ -77,7 +77,7 @@ def test_an_operator_nobody_knows_is_told_and_matches_nothing() -> None:
         ([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], "free"),
     ],
 )
-def test_a_tainted_node_takes_only_pods_that_tolerate_it(tolerations: list[Raw], expected: str) -> None:
+def test_a_tainted_node_accepts_only_pods_that_tolerate_the_taint(tolerations: list[Raw], expected: str) -> None:
     tainted = node("a", "9c", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
 
     world = place(tainted, node("b", "1c"), group("g"), pod("p", "1c", "g", tolerations=tolerations))
@@ -85,7 +85,7 @@ def test_a_tainted_node_takes_only_pods_that_tolerate_it(tolerations: list[Raw],
     assert world.bound == {"p": {"tainted": "a", "free": "b"}[expected]}
 
 
-def test_a_cordoned_node_is_for_those_who_tolerate_it() -> None:
+def test_a_cordoned_node_accepts_only_pods_that_tolerate_the_unschedulable_taint() -> None:
     cordoned = node("a", "4c", unschedulable=True)
     toleration = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}]
 
@@ -95,7 +95,7 @@ def test_a_cordoned_node_is_for_those_who_tolerate_it() -> None:
     assert "node(s) were unschedulable" in message(world, "p")
 
 
-def test_a_node_runs_no_more_pods_than_it_can() -> None:
+def test_a_node_runs_at_most_its_allocatable_number_of_pods() -> None:
     world = place(node("a", "9c+2p"), group("g", minimum=0), pods("p", 3, "", "g"))
 
     assert len(world.bound) == 2
@@ -105,7 +105,7 @@ def container(port: int, **rest: Any) -> list[Raw]:
     return [{"name": "main", "ports": [{"containerPort": 80, "hostPort": port, **rest}]}]
 
 
-def test_host_ports_are_given_once_per_node_and_address() -> None:
+def test_a_host_port_is_used_once_per_node_and_address() -> None:
     world = place(
         node("a", "9c"),
         node("b", "9c"),
@@ -134,7 +134,7 @@ ZONES = [
 ]
 
 
-def test_affinity_leads_into_the_zone_of_the_company() -> None:
+def test_pod_affinity_selects_the_zone_of_the_matching_pod() -> None:
     world = place(
         ZONES,
         group("g"),
@@ -145,7 +145,7 @@ def test_affinity_leads_into_the_zone_of_the_company() -> None:
     assert world.bound == {"p": "b1"}
 
 
-def test_affinity_to_nobody_is_met_only_by_the_first_of_a_kind_itself() -> None:
+def test_affinity_without_matching_pods_admits_only_a_pod_that_matches_its_own_term() -> None:
     own, other = with_pods({"app": "x"}, "podAffinity"), with_pods({"app": "y"}, "podAffinity")
 
     world = place(
@@ -160,7 +160,7 @@ def test_affinity_to_nobody_is_met_only_by_the_first_of_a_kind_itself() -> None:
     assert "didn't match pod affinity rules" in message(world, "lonely")
 
 
-def test_anti_affinity_keeps_equal_pods_apart_and_holds_for_those_already_there() -> None:
+def test_anti_affinity_separates_equal_pods_and_applies_to_existing_pods() -> None:
     apart = with_pods({"app": "db"}, "podAntiAffinity", "kubernetes.io/hostname")
 
     world = place(
@@ -180,14 +180,14 @@ def test_anti_affinity_keeps_equal_pods_apart_and_holds_for_those_already_there(
     assert set(newcomer.bound.values()) <= {"b1", "x"}
 
 
-def test_a_pod_placed_a_moment_ago_keeps_away_those_it_does_not_want_near() -> None:
+def test_the_anti_affinity_of_a_pod_placed_in_this_session_rejects_later_pods() -> None:
     proud = with_pods({"app": "web"}, "podAntiAffinity", "kubernetes.io/hostname")
     first = [group("first"), pod("cache", "1c", "first", labels={"app": "cache"}, affinity=proud)]
     then = [group("then"), pod("web", "1c", "then", labels={"app": "web"})]
     assert place(node("n1", "9c"), first, then).bound == {"cache": "n1"}
 
 
-def test_a_node_that_several_terms_keep_out_is_counted_once_for_the_first() -> None:
+def test_a_node_that_several_terms_reject_is_counted_once_for_the_first_term() -> None:
     apart = with_pods({"app": "db"}, "podAntiAffinity", "kubernetes.io/hostname")
     terms = apart["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms += with_pods({"app": "db"}, "podAntiAffinity", "zone")["podAntiAffinity"][
@@ -205,7 +205,7 @@ def test_a_node_that_several_terms_keep_out_is_counted_once_for_the_first() -> N
     assert "existing pods" not in message(world, "p")
 
 
-def test_terms_speak_of_the_pods_own_namespace_unless_they_say_otherwise() -> None:
+def test_terms_select_pods_of_the_own_namespace_unless_they_name_others() -> None:
     far = pod("web", on="b1", labels={"app": "web"})
     far["metadata"]["namespace"] = "other"
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "t"}}}]
@@ -222,7 +222,7 @@ def spread(skew: int, key: str = "zone", when: str = "DoNotSchedule", **rest: An
     return [{"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector, **rest}]
 
 
-def test_spreading_keeps_zones_within_the_skew_and_leaves_out_nodes_without_a_zone() -> None:
+def test_spreading_keeps_zones_within_max_skew_and_rejects_nodes_without_a_zone() -> None:
     world = place(
         ZONES,
         group("g", minimum=0),
@@ -235,7 +235,7 @@ def test_spreading_keeps_zones_within_the_skew_and_leaves_out_nodes_without_a_zo
     assert "x" not in zones
 
 
-def test_a_node_that_two_constraints_keep_out_is_counted_once() -> None:
+def test_a_node_that_two_constraints_reject_is_counted_once() -> None:
     both = spread(1) + spread(1, key="kubernetes.io/hostname")
     there = pod("there", on="a1", labels={"app": "s"})
 
@@ -248,8 +248,8 @@ def test_a_node_that_two_constraints_keep_out_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize(("policy", "placed"), [("Honor", False), ("Ignore", False)])
-def test_a_cordoned_node_is_a_domain_for_those_who_tolerate_it(policy: str, placed: bool) -> None:
-    """The emptiest zone is that of a full node, so the zone with a Pod takes no other."""
+def test_a_cordoned_node_counts_as_a_domain_for_pods_that_tolerate_the_taint(policy: str, placed: bool) -> None:
+    """The zone with the fewest Pods has only a full node, so the zone with a Pod gets no second one."""
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     cordoned = node("b1", "0c", labels={"zone": "b"}, unschedulable=True, taints=[taint])
     there = pod("there", on="a1", labels={"app": "s"})
@@ -265,7 +265,7 @@ def test_a_cordoned_node_is_a_domain_for_those_who_tolerate_it(policy: str, plac
     assert ("p" in world.bound) is placed
 
 
-def test_too_few_domains_count_as_an_empty_one() -> None:
+def test_with_fewer_domains_than_min_domains_the_smallest_count_is_zero() -> None:
     constraint = spread(1, minDomains=3)
 
     world = place(
@@ -346,14 +346,16 @@ USES = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
         ),
     ],
 )
-def test_a_pod_goes_where_its_volumes_can_be_reached(objects: list[Raw], expected: str | None, reason: str) -> None:
+def test_a_pod_is_scheduled_where_its_volumes_are_accessible(
+    objects: list[Raw], expected: str | None, reason: str
+) -> None:
     world = place(ZONES, objects, group("g"), pod("p", "1c", "g", volumes=USES))
 
     assert world.bound.get("p") == expected
     assert not reason or reason in message(world, "p")
 
 
-def test_parts_can_be_switched_off() -> None:
+def test_single_filters_can_be_disabled() -> None:
     conf = configuration(
         ["gang"],
         ["predicates"],
@@ -400,7 +402,7 @@ def shaped(name: str, shape: dict[str, Any], **rest: Any) -> Raw:
 
 
 def admitted(shape: dict[str, Any], placed: list[tuple[dict[str, Any], str]], zones: dict[str, str]) -> set[str]:
-    """The nodes that take a Pod of the shape, by the rules word for word."""
+    """The nodes that pass all filters for a Pod of the shape, computed directly from the rules."""
 
     def domain(name: str, key: str) -> str | None:
         return zones[name] or None if key == "zone" else name
@@ -410,9 +412,9 @@ def admitted(shape: dict[str, Any], placed: list[tuple[dict[str, Any], str]], zo
         ok = True
         if shape["with"]:
             app, key = shape["with"]["app"], shape["with"]["key"]
-            company = [domain(n, key) for s, n in placed if s["app"] == app]
-            first = not any(company) and shape["app"] == app
-            ok &= domain(name, key) is not None and (first or domain(name, key) in company)
+            matching = [domain(n, key) for s, n in placed if s["app"] == app]
+            first = not any(matching) and shape["app"] == app
+            ok &= domain(name, key) is not None and (first or domain(name, key) in matching)
         if shape["away"]:
             app, key = shape["away"]["app"], shape["away"]["key"]
             ok &= domain(name, key) is None or all(
@@ -439,7 +441,7 @@ def admitted(shape: dict[str, Any], placed: list[tuple[dict[str, Any], str]], zo
     st.lists(st.tuples(SHAPE, st.integers(0, 3)), max_size=5),
     SHAPE,
 )
-def test_company_and_spreading_are_what_the_rules_say(
+def test_pod_affinity_and_spreading_agree_with_a_direct_reading_of_the_rules(
     zone_list: list[str], there: list[tuple[dict[str, Any], int]], shape: dict[str, Any]
 ) -> None:
     zones = {f"n{i}": zone for i, zone in enumerate(zone_list)}

@@ -1,4 +1,4 @@
-"""Which driver serves a volume and what it calls it, in-tree sources included."""
+"""The CSI driver and handle of volumes, including in-tree sources."""
 
 from typing import Any
 
@@ -36,12 +36,14 @@ from scheduler.plugins.predicates.volumes.csi import Disk, disk_of_volume, drive
         ({"hostPath": {"path": "/x"}}, {}, None),
     ],
 )
-def test_a_volume_is_one_disk_of_its_driver(source: Any, labels: dict[str, str], disk: Disk | None) -> None:
+def test_a_volume_has_one_disk_with_its_driver_and_handle(
+    source: Any, labels: dict[str, str], disk: Disk | None
+) -> None:
     volume = msgspec.convert({"metadata": {"name": "v", "labels": labels}, "spec": source}, PersistentVolume)
 
     assert disk_of_volume(volume) == disk
 
 
-def test_an_in_tree_provisioner_is_its_driver() -> None:
+def test_an_in_tree_provisioner_maps_to_its_csi_driver() -> None:
     assert driver_of("kubernetes.io/gce-pd") == "pd.csi.storage.gke.io"
     assert driver_of("csi.example.com") == "csi.example.com"

@@ -1,9 +1,9 @@
-"""How many disks of a driver a node takes: each counted once, whoever uses it."""
+"""Limits of attached disks per driver and node: each disk counts once, regardless of its users."""
 
 from typing import Any
 
 from tests.builders import Raw, World, group, node, pod
-from tests.unit.plugins.predicates.volumes.stock import (
+from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     DRIVER,
     MANY,
@@ -30,7 +30,7 @@ def bound(world: World) -> list[str]:
     return [name for name in pods if node_of(world, name)]
 
 
-def test_a_node_takes_as_many_disks_as_its_driver_says() -> None:
+def test_a_node_attaches_at_most_as_many_disks_as_its_driver_allows() -> None:
     disks = [o for i in range(3) for o in disk(f"d{i}")]
 
     world = place(node("n1"), csi_node("n1", 2), disks, [user(f"p{i}", f"d{i}") for i in range(3)])
@@ -39,7 +39,7 @@ def test_a_node_takes_as_many_disks_as_its_driver_says() -> None:
     assert FULL in reason_of(world, "p2")
 
 
-def test_what_running_pods_have_attached_counts() -> None:
+def test_the_disks_of_running_pods_count() -> None:
     world = place(
         node("n1"), csi_node("n1", 1), disk("d0"), disk("d1"), user("old", "d0", group="", on="n1"), user("p", "d1")
     )
@@ -53,7 +53,7 @@ def test_a_disk_that_several_pods_use_counts_once() -> None:
     assert len(bound(world)) == 3
 
 
-def test_a_disk_that_is_attached_to_a_full_node_is_no_more_there() -> None:
+def test_a_disk_that_a_full_node_has_attached_already_can_be_used_there() -> None:
     world = place(
         [node("n1"), node("n2")],
         [csi_node("n1", 1), csi_node("n2", 0)],
@@ -65,7 +65,7 @@ def test_a_disk_that_is_attached_to_a_full_node_is_no_more_there() -> None:
     assert node_of(world, "p") == "n1"
 
 
-def test_two_volumes_with_one_handle_are_one_disk() -> None:
+def test_two_volumes_with_the_same_handle_count_as_one_disk() -> None:
     twins = [*disk("d0"), *disk("d1")]
     for twin in twins:
         if twin["kind"] == "PersistentVolume":
@@ -76,7 +76,7 @@ def test_two_volumes_with_one_handle_are_one_disk() -> None:
     assert len(bound(world)) == 2
 
 
-def test_claims_that_are_still_to_be_bound_count_by_their_class() -> None:
+def test_unbound_claims_count_for_the_driver_of_their_storage_class() -> None:
     world = place(
         node("n1"),
         csi_node("n1", 1),
@@ -90,7 +90,7 @@ def test_claims_that_are_still_to_be_bound_count_by_their_class() -> None:
     assert FULL in reason_of(world, "p1")
 
 
-def test_a_disk_that_is_still_being_detached_holds_its_place() -> None:
+def test_a_disk_counts_until_it_is_detached() -> None:
     attachment = {
         "apiVersion": STORAGE,
         "kind": "VolumeAttachment",
@@ -103,7 +103,7 @@ def test_a_disk_that_is_still_being_detached_holds_its_place() -> None:
     assert FULL in reason_of(world, "p")
 
 
-def test_disks_of_plugins_that_a_driver_has_taken_over_count() -> None:
+def test_disks_of_in_tree_plugins_count_for_the_csi_driver() -> None:
     drive = {"name": "v", "awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
     twin = {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}
     other = {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-2"}}
@@ -117,7 +117,7 @@ def test_disks_of_plugins_that_a_driver_has_taken_over_count() -> None:
     assert bound(world) == ["a", "b"]
 
 
-def test_a_gang_that_failed_gives_its_disks_places_back() -> None:
+def test_a_discarded_gang_releases_its_attachments() -> None:
     disks = [o for i in range(3) for o in disk(f"d{i}")]
     big = [group("big", minimum=2), *(user(f"b{i}", f"d{i}", group="big") for i in range(2))]
 
@@ -126,23 +126,23 @@ def test_a_gang_that_failed_gives_its_disks_places_back() -> None:
     assert bound(world) == ["p"]
 
 
-def test_nodes_without_the_driver_are_left_out_where_others_have_it() -> None:
+def test_nodes_without_the_driver_are_rejected_if_other_nodes_have_it() -> None:
     world = place([node("n1"), node("n2")], csi_node("n2"), disk("d"), user("p", "d"))
 
     assert node_of(world, "p") == "n2"
 
 
-def test_a_pod_says_which_driver_a_node_lacks() -> None:
+def test_the_reason_names_the_driver_that_is_not_installed() -> None:
     world = place([node("n1"), node("n2", "0.5c")], csi_node("n2"), disk("d"), user("p", "d"))
 
     assert f"1 {DRIVER} CSI driver is not installed on the node" in reason_of(world, "p")
 
 
-def test_a_driver_that_no_node_tells_of_keeps_no_pod_away() -> None:
+def test_a_driver_that_no_node_reports_rejects_no_node() -> None:
     assert node_of(place(node("n1"), disk("d"), user("p", "d")), "p") == "n1"
 
 
-def test_without_volume_limits_nothing_is_counted() -> None:
+def test_without_node_volume_limits_no_node_is_rejected() -> None:
     conf = limited(**{"predicate.NodeVolumeLimitsEnable": False})
 
     world = place(node("n1"), csi_node("n1", 0), disk("d"), user("p", "d"), conf=conf)

@@ -1,4 +1,4 @@
-"""Which volume each claim of a Pod gets on each node, against a plain reading of the rule, node by node."""
+"""Plans of volumes for claims, compared with a direct reading of the rule for each node."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scheduler.api.node import Codes, NodeFacts
 from scheduler.api.objects import Node, ObjectMeta
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.plugins.predicates.volumes.claims import Wanted, wanted_by
+from scheduler.plugins.predicates.volumes.claim_states import ClaimState
+from scheduler.plugins.predicates.volumes.claims import ClaimRequest, request_of
 from scheduler.plugins.predicates.volumes.plan import Plan
-from scheduler.plugins.predicates.volumes.pool import Pool
-from scheduler.plugins.predicates.volumes.reach import Topology
-from scheduler.plugins.predicates.volumes.situations import Situation
+from scheduler.plugins.predicates.volumes.pool import VolumePool
+from scheduler.plugins.predicates.volumes.topology import Topology
 from tests.builders import World, group, node
-from tests.unit.plugins.predicates.volumes.stock import CONF, ZONE, claim, storage_class, user, volume
+from tests.unit.plugins.predicates.volumes.claims import CONF, ZONE, claim, storage_class, user, volume
 
 NODES = 12
 
@@ -25,10 +25,10 @@ def report(*_: object) -> Any:
     return report
 
 
-class Silent:
-    """Nobody listens."""
+class NoReporters:
+    """Discards all reports."""
 
-    about = staticmethod(report)
+    reporter = staticmethod(report)
 
 
 def facts() -> NodeFacts:
@@ -40,55 +40,57 @@ def decoded(struct: Any, raw: dict[str, Any]) -> Any:
     return msgspec.convert(raw, struct)
 
 
-wide = st.builds(lambda size, zone: (size, (), zone), st.integers(1, 5), st.sampled_from(["a", "b", ""]))
-narrow = st.builds(lambda size, on: (size, (f"n{on:02}",), ""), st.integers(1, 5), st.integers(0, NODES))
+zonal = st.builds(lambda size, zone: (size, (), zone), st.integers(1, 5), st.sampled_from(["a", "b", ""]))
+local = st.builds(lambda size, on: (size, (f"n{on:02}",), ""), st.integers(1, 5), st.integers(0, NODES))
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    stock=st.lists(st.one_of(wide, narrow), max_size=8),
+    stock=st.lists(st.one_of(zonal, local), max_size=8),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
-    taken=st.sets(st.integers(0, 7)),
-    made=st.booleans(),
+    reserved=st.sets(st.integers(0, 7)),
+    provisioned=st.booleans(),
 )
-def test_the_smallest_volume_that_is_left_node_by_node(
-    stock: list[tuple[int, tuple[str, ...], str]], sizes: list[int], taken: set[int], made: bool
+def test_a_plan_gives_each_claim_the_smallest_volume_left_on_each_node(
+    stock: list[tuple[int, tuple[str, ...], str]], sizes: list[int], reserved: set[int], provisioned: bool
 ) -> None:
     raw = [{**volume(f"v{i}", f"{size}Gi", on=on, zone=zone)} for i, (size, on, zone) in enumerate(stock)]
     for one in raw:
         one["status"] = {"phase": "Available"}
     volumes = {one["metadata"]["name"]: decoded(PersistentVolume, one) for one in raw}
-    wanted = [wanted_by(decoded(PersistentVolumeClaim, claim("c", f"{size}Gi"))) for size in sorted(sizes)]
+    requests = [request_of(decoded(PersistentVolumeClaim, claim("c", f"{size}Gi"))) for size in sorted(sizes)]
     nodes = facts()
-    pool = Pool(volumes, {}, Silent())  # type: ignore[arg-type]
+    pool = VolumePool(volumes, {}, NoReporters())  # type: ignore[arg-type]
     topology = Topology(nodes)
 
-    def reach_of(one: PersistentVolume) -> Any:
+    def nodes_of(one: PersistentVolume) -> Any:
         return topology.of_volume(one, report)
 
-    def provision(_: Wanted) -> Codes:
-        return np.full(NODES, -1 if made else 0, dtype=np.int32)
+    def provision(_: ClaimRequest) -> Codes:
+        return np.full(NODES, -1 if provisioned else 0, dtype=np.int32)
 
-    plan = Plan(pool, wanted, reach_of, provision, NODES)
-    for rank in taken & set(range(len(pool.volumes))):
-        pool.taken[rank] = True
+    plan = Plan(pool, requests, nodes_of, provision, NODES)
+    for rank in reserved & set(range(len(pool.volumes))):
+        pool.reserved[rank] = True
     plan.recompute()
 
     for row in range(NODES):
         left = [
-            one for rank, one in enumerate(pool.volumes) if not pool.taken[rank] and row in reach_of(one).rows.tolist()
+            one
+            for rank, one in enumerate(pool.volumes)
+            if not pool.reserved[rank] and row in nodes_of(one).rows.tolist()
         ]
         expected = []
         for size in sorted(sizes):
             good = [one for one in left if int(str(one.spec.capacity["storage"])[:-2]) >= size]  # type: ignore[index]
             expected.append(good[0].metadata.name if good else "")
             left = left if not good else [one for one in left if one is not good[0]]
-        assert plan.at(row) == expected
-        assert (plan.codes[row] < 0) == (made or "" not in expected)
+        assert plan.volumes_at(row) == expected
+        assert (plan.codes[row] < 0) == (provisioned or "" not in expected)
 
 
-def test_pods_with_claims_of_their_own_that_are_alike_are_looked_at_as_one() -> None:
-    """Otherwise a thousand Pods of a StatefulSet would cost a thousand times all nodes."""
+def test_pods_that_differ_only_in_their_claims_share_one_class_view() -> None:
+    """Otherwise each of the thousand Pods of a StatefulSet would need a view of all nodes."""
     claims = [claim(f"c{i}") for i in range(20)]
     world = World(
         node("n1", "100c"),
@@ -105,7 +107,7 @@ def test_pods_with_claims_of_their_own_that_are_alike_are_looked_at_as_one() -> 
     assert len(session._views) == 1
 
 
-def test_bound_claims_of_one_zone_are_one_situation() -> None:
+def test_bound_claims_of_one_zone_have_equal_states() -> None:
     nodes = [node("n1", "100c", {ZONE: "a"}), node("n2", "100c", {ZONE: "b"})]
     held = [
         [
@@ -126,6 +128,6 @@ def test_bound_claims_of_one_zone_are_one_situation() -> None:
     assert len(world.outcome.session._views) == 2  # type: ignore[union-attr]
 
 
-def test_situations_are_equal_by_what_they_hold() -> None:
-    assert Situation(drivers=("a",)) == Situation(drivers=("a",))
-    assert len({Situation(drivers=("a",)), Situation(drivers=("a",)), Situation()}) == 2
+def test_claim_states_are_compared_by_value() -> None:
+    assert ClaimState(drivers=("a",)) == ClaimState(drivers=("a",))
+    assert len({ClaimState(drivers=("a",)), ClaimState(drivers=("a",)), ClaimState()}) == 2

@@ -1,4 +1,4 @@
-"""What is written before a Pod with unbound claims is bound, step by step, whatever else happens to the objects."""
+"""Preparations of Pods with unbound claims: each step, while others change the objects."""
 
 from typing import Any
 
@@ -8,9 +8,13 @@ import pytest
 from scheduler.api.objects import Node, ObjectMeta
 from scheduler.api.preparation import Fails, Patch, Preparation, Waits
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from scheduler.plugins.predicates.volumes.preparations import ReachVolume, by_provisioning, by_volume
+from scheduler.plugins.predicates.volumes.preparations import (
+    CheckNodeAffinity,
+    bind_preparations,
+    provision_preparations,
+)
 from tests.builders import Raw
-from tests.unit.plugins.predicates.volumes.stock import ZONE, claim, volume
+from tests.unit.plugins.predicates.volumes.claims import ZONE, claim, volume
 
 NOW = 0.0
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -24,8 +28,8 @@ def a_claim(annotations: dict[str, str] | None = None, *, uid: str = "u1", phase
     )
 
 
-def a_volume(held: Raw | None = None, **rest: Any) -> Any:
-    return msgspec.convert(volume("v", claimRef=held, **rest), PersistentVolume)
+def a_volume(claim_ref: Raw | None = None, **rest: Any) -> Any:
+    return msgspec.convert(volume("v", claimRef=claim_ref, **rest), PersistentVolume)
 
 
 def gone(obj: Any) -> Any:
@@ -37,38 +41,38 @@ def a_node(zone: str = "a") -> Node:
     return Node(metadata=ObjectMeta(name="n1", labels={ZONE: zone}))
 
 
-def promise() -> Preparation:
-    return by_volume(a_claim(), "v", 600)[0]
+def bind() -> Preparation:
+    return bind_preparations(a_claim(), "v", 600)[0]
 
 
 def wait() -> Preparation:
-    return by_volume(a_claim(), "v", 600)[1]
+    return bind_preparations(a_claim(), "v", 600)[1]
 
 
 def provision() -> Preparation:
-    return by_provisioning(a_claim(), "n1", a_node(), 600)[0]
+    return provision_preparations(a_claim(), "n1", a_node(), 600)[0]
 
 
 OURS = {"namespace": "default", "name": "c", "uid": "u1"}
 
 
-# --- a volume that is there ---
-def test_a_free_volume_names_the_claim_and_who_did_it() -> None:
-    step = promise().step(a_volume(), NOW)
+# --- existing volumes ---
+def test_binding_an_available_volume_sets_its_claim_ref_and_the_controller_annotation() -> None:
+    step = bind().step(a_volume(), NOW)
 
     assert isinstance(step, Patch)
     assert step.body["spec"]["claimRef"].items() >= OURS.items()
     assert step.body["metadata"] == {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
 
 
-def test_a_volume_that_a_person_kept_for_the_claim_stays_theirs() -> None:
-    step = promise().step(a_volume({"namespace": "default", "name": "c"}), NOW)
+def test_binding_a_prebound_volume_sets_no_controller_annotation() -> None:
+    step = bind().step(a_volume({"namespace": "default", "name": "c"}), NOW)
 
     assert isinstance(step, Patch) and "metadata" not in step.body
 
 
-def test_a_volume_that_names_the_claim_is_as_it_must_be() -> None:
-    assert promise().step(a_volume(OURS), NOW) is None
+def test_a_volume_whose_claim_ref_names_the_claim_needs_no_write() -> None:
+    assert bind().step(a_volume(OURS), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -80,18 +84,18 @@ def test_a_volume_that_names_the_claim_is_as_it_must_be() -> None:
         (gone(a_volume()), "is being deleted"),
     ],
 )
-def test_a_volume_that_is_another_claims_or_gone_ends_it(found: Any, why: str) -> None:
-    step = promise().step(found, NOW)
+def test_a_volume_that_is_bound_to_another_claim_or_deleted_fails_the_preparation(found: Any, why: str) -> None:
+    step = bind().step(found, NOW)
 
     assert isinstance(step, Fails) and why in step.message
 
 
-def test_a_volume_that_was_taken_from_the_claim_again_is_not_fought_for() -> None:
-    assert promise().follow_up(a_volume(), NOW) == Fails('ClaimRef got reset for pv "v"')
-    assert promise().follow_up(a_volume(OURS), NOW) is None
+def test_a_claim_ref_that_was_reset_is_not_written_again() -> None:
+    assert bind().follow_up(a_volume(), NOW) == Fails('ClaimRef got reset for pv "v"')
+    assert bind().follow_up(a_volume(OURS), NOW) is None
 
 
-def test_the_claim_is_waited_for_until_it_is_bound_to_that_volume() -> None:
+def test_the_preparation_waits_until_the_claim_is_bound_to_the_volume() -> None:
     assert wait().step(a_claim(), NOW) == Waits("persistentvolumeclaim default/c to be bound")
     assert isinstance(wait().step(a_claim(volumeName="v"), NOW), Waits)
     assert wait().step(a_claim(BOUND, volumeName="v"), NOW) is None
@@ -107,33 +111,33 @@ def test_the_claim_is_waited_for_until_it_is_bound_to_that_volume() -> None:
         (a_claim(volumeName="other"), "is bound to other, not v"),
     ],
 )
-def test_a_claim_that_cannot_be_bound_to_it_any_more_ends_it(found: Any, why: str) -> None:
+def test_a_claim_that_can_no_longer_be_bound_fails_the_preparation(found: Any, why: str) -> None:
     step = wait().step(found, NOW)
 
     assert isinstance(step, Fails) and why in step.message
 
 
-# --- a volume that is made ---
-def test_a_volume_is_asked_for_by_naming_the_node_on_the_claim() -> None:
+# --- provisioned volumes ---
+def test_provisioning_starts_with_the_selected_node_annotation_on_the_claim() -> None:
     assert provision().step(a_claim(), NOW) == Patch({"metadata": {"annotations": {SELECTED: "n1"}}})
     assert isinstance(provision().step(a_claim({SELECTED: "n1"}), NOW), Waits)
 
 
-def test_a_provisioner_that_takes_the_node_off_has_failed() -> None:
+def test_provisioning_fails_when_the_selected_node_is_removed_or_changed() -> None:
     assert provision().follow_up(a_claim(), NOW) == Fails('provisioning failed for PVC "c"')
     assert provision().step(a_claim({SELECTED: "n2"}), NOW) == Fails('provisioning failed for PVC "c"')
 
 
-def test_a_volume_that_was_made_has_to_be_reached_from_the_pods_node() -> None:
-    reach = provision().step(a_claim({**BOUND, SELECTED: "n1"}, volumeName="v"), NOW)
+def test_a_provisioned_volume_must_be_accessible_from_the_pods_node() -> None:
+    check = provision().step(a_claim({**BOUND, SELECTED: "n1"}, volumeName="v"), NOW)
 
-    assert isinstance(reach, ReachVolume) and reach.name == "v"
-    assert isinstance(reach.step(None, NOW), Waits)
-    assert reach.step(a_volume(), NOW) is None
-    assert reach.step(a_volume(zone="a"), NOW) is None
-    assert reach.step(a_volume(zone="b"), NOW) == Fails('pv "v" node affinity doesn\'t match node "n1"')
+    assert isinstance(check, CheckNodeAffinity) and check.name == "v"
+    assert isinstance(check.step(None, NOW), Waits)
+    assert check.step(a_volume(), NOW) is None
+    assert check.step(a_volume(zone="a"), NOW) is None
+    assert check.step(a_volume(zone="b"), NOW) == Fails('pv "v" node affinity doesn\'t match node "n1"')
 
 
-def test_what_was_written_stays_when_the_pod_is_not_bound() -> None:
-    assert promise().undo(a_volume(OURS), NOW) is None
+def test_the_writes_are_not_undone_when_the_pod_is_not_bound() -> None:
+    assert bind().undo(a_volume(OURS), NOW) is None
     assert provision().undo(a_claim({SELECTED: "n1"}), NOW) is None

@@ -1,9 +1,9 @@
-"""Claims that no Pod can use for now, and what the Pod is told."""
+"""Claims that no Pod can use, and the reasons in the conditions of their Pods."""
 
 import pytest
 
 from tests.builders import Raw, World, configuration, group, node, pod
-from tests.unit.plugins.predicates.volumes.stock import (
+from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     claim,
     limited,
@@ -50,26 +50,26 @@ def deleting(wanted: Raw) -> Raw:
     ],
     ids=["missing", "no volume", "lost", "deleting", "immediate", "unknown class", "no class", "volume of another"],
 )
-def test_a_pod_waits_for_its_claim_and_says_why(objects: list[Raw], reason: str) -> None:
+def test_a_pod_with_an_unusable_claim_waits_and_its_condition_gives_the_reason(objects: list[Raw], reason: str) -> None:
     world = place(objects, user("p", "c"))
 
     assert node_of(world, "p") == ""
     assert reason_of(world, "p") == f"0/1 nodes are unavailable: 1 {reason}."
 
 
-def test_a_claim_that_is_bound_at_once_is_served_when_it_is_bound() -> None:
+def test_a_pod_with_an_immediate_claim_is_scheduled_once_the_claim_is_bound() -> None:
     world = place(immediate("now"), volume("v", cls="now"), claim("c", cls="now"), user("p", "c"))
 
     assert (node_of(world, "p"), volume_of(world, "c")) == ("n1", "v")
 
 
-def test_a_class_named_by_the_old_annotation_counts() -> None:
+def test_the_deprecated_annotation_can_name_the_storage_class() -> None:
     old = claim("c", cls="nowhere", annotations={"volume.beta.kubernetes.io/storage-class": "late"})
 
     assert node_of(place(volume("v"), old, user("p", "c")), "p") == "n1"
 
 
-def test_without_volume_binding_an_unbound_claim_is_no_concern() -> None:
+def test_without_volume_binding_unbound_claims_are_ignored() -> None:
     conf = limited(**{"predicate.VolumeBindingEnable": False})
 
     world = World(node("n1"), group("g"), storage_class(), claim("c"), user("p", "c")).run(conf)
@@ -77,7 +77,7 @@ def test_without_volume_binding_an_unbound_claim_is_no_concern() -> None:
     assert node_of(world, "p") == "n1"
 
 
-def test_without_any_of_the_predicates_claims_are_no_concern_at_all() -> None:
+def test_without_volume_filters_claims_are_ignored() -> None:
     names = ("NodeVolumeLimits", "VolumeZone", "VolumeBinding")
     conf = limited(**{f"predicate.{name}Enable": False for name in names})
 
@@ -90,19 +90,19 @@ def ephemeral(name: str) -> Raw:
     return pod(name, "1c", "g", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
 
 
-def test_an_ephemeral_volume_gets_a_claim_of_its_pods_own() -> None:
+def test_an_ephemeral_volume_uses_the_claim_that_its_pod_owns() -> None:
     world = place(volume("v"), ephemeral("p"))
 
     assert (node_of(world, "p"), volume_of(world, "p-scratch")) == ("n1", "v")
 
 
-def test_a_claim_of_that_name_that_is_not_the_pods_own_is_not_used() -> None:
+def test_an_ephemeral_volume_does_not_use_a_claim_that_its_pod_does_not_own() -> None:
     world = place(volume("v"), claim("p-scratch"), ephemeral("p"))
 
     assert "PVC default/p-scratch was not created for the pod (pod is not owner)" in reason_of(world, "p")
 
 
-def test_the_claim_of_an_ephemeral_volume_is_waited_for() -> None:
+def test_a_pod_waits_until_the_claim_of_its_ephemeral_volume_exists() -> None:
     made = ephemeral("p")
     made["spec"]["volumes"][0]["ephemeral"] = {}
 
@@ -112,7 +112,7 @@ def test_the_claim_of_an_ephemeral_volume_is_waited_for() -> None:
     assert wanted in reason_of(world, "p")
 
 
-def test_without_filters_claims_are_bound_all_the_same_and_a_node_without_a_volume_does_not_do() -> None:
+def test_without_filters_claims_are_bound_and_a_pod_waits_if_its_node_has_no_volume() -> None:
     unfiltered = configuration({"gang": {}}, {"predicates": {"enablePredicate": False}})
     elsewhere = user("p", "c")
     elsewhere["spec"]["nodeSelector"] = {"disk": "ssd"}

@@ -1,13 +1,13 @@
-"""Nodes by how full the volumes of a Pod would be there."""
+"""Scores by the utilization of the volumes that a Pod would get on a node."""
 
 from typing import Any
 
 import pytest
 
 from scheduler.framework.arguments import Arguments
-from scheduler.plugins.predicates.volumes import worth_of
+from scheduler.plugins.predicates.volumes import read_utilization_scores
 from tests.builders import World, group, node
-from tests.unit.plugins.predicates.volumes.stock import (
+from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     DRIVER,
     STORAGE,
@@ -28,23 +28,23 @@ def shaped(shape: Any, weight: int = 1) -> Any:
 
 
 def placed(conf: Any) -> str:
-    """Where a claim of 4Gi goes: a volume of 16Gi on n1, one of 5Gi on n2."""
+    """The node of a Pod with a claim of 4Gi, with a volume of 16Gi on n1 and one of 5Gi on n2."""
     stock = [volume("large", "16Gi", on=["n1"]), volume("small", "5Gi", on=["n2"])]
     world = World([node("n1"), node("n2")], storage_class(), stock, claim("c", "4Gi"), group("g"), user("p", "c"))
     return node_of(world.run(conf), "p")
 
 
-def test_a_shape_prefers_volumes_that_are_filled_or_those_that_are_not() -> None:
+def test_a_shape_prefers_volumes_with_high_or_low_utilization() -> None:
     assert placed(shaped(FULLER)) == "n2"
     assert placed(shaped(EMPTIER)) == "n1"
     assert placed(shaped(EMPTIER, weight=-1)) == "n2"
 
 
-def test_without_a_shape_nodes_are_not_told_apart() -> None:
+def test_without_a_shape_nodes_have_equal_scores() -> None:
     assert placed(CONF) == "n1"
 
 
-def test_what_is_left_counts_where_a_volume_is_to_be_made() -> None:
+def test_free_storage_capacity_counts_if_a_volume_is_provisioned() -> None:
     driver = {
         "apiVersion": STORAGE,
         "kind": "CSIDriver",
@@ -77,13 +77,13 @@ def test_what_is_left_counts_where_a_volume_is_to_be_made() -> None:
     assert world.decisions.binds[0].node == "n2"
 
 
-def test_scores_lie_on_the_lines_between_the_points_in_whole_numbers() -> None:
-    worth = worth_of(
+def test_scores_are_interpolated_in_integer_arithmetic() -> None:
+    scores = read_utilization_scores(
         Arguments({"volumebinding.shape": [{"utilization": 10, "score": 1}, {"utilization": 40, "score": 10}]})
     )
 
-    assert worth is not None
-    assert [worth[i] for i in (0, 10, 11, 39, 40, 100)] == [10, 10, 13, 97, 100, 100]
+    assert scores is not None
+    assert [scores[i] for i in (0, 10, 11, 39, 40, 100)] == [10, 10, 13, 97, 100, 100]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_scores_lie_on_the_lines_between_the_points_in_whole_numbers() -> None:
         [{"utilization": True, "score": 1}],
     ],
 )
-def test_what_is_no_shape_is_told_and_left_out(shape: Any) -> None:
+def test_an_invalid_shape_is_reported_and_ignored(shape: Any) -> None:
     arguments = Arguments({"volumebinding.shape": shape})
 
-    assert worth_of(arguments) is None
+    assert read_utilization_scores(arguments) is None
     assert "volumebinding.shape" in arguments.problems[0]
 
 
-def test_a_negative_time_is_told_and_the_usual_one_holds() -> None:
+def test_a_negative_timeout_is_reported_and_the_default_applies() -> None:
     conf = limited(**{"volumebinding.bindTimeoutSeconds": -1})
     world = World(node("n1"), storage_class(), volume("v"), claim("c"), group("g"), user("p", "c")).run(conf)
 

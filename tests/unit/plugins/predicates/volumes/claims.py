@@ -1,4 +1,4 @@
-"""Claims, volumes and what is said of them, in a few words."""
+"""Builders for claims, volumes, storage classes and Pods that mount claims."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ ONE, MANY = "ReadWriteOnce", "ReadWriteMany"
 
 
 def limited(**arguments: Any) -> Any:
-    """The configuration with arguments of the predicates."""
+    """The configuration with arguments of the predicates plugin."""
     return configuration(["gang"], ["predicates"], arguments={"predicates": arguments})
 
 
@@ -25,9 +25,9 @@ def claim(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Raw:
-    wanted = {"accessModes": [mode], "resources": {"requests": {"storage": size}}, "storageClassName": cls}
+    request = {"accessModes": [mode], "resources": {"requests": {"storage": size}}, "storageClassName": cls}
     meta: Raw = {"name": name, "namespace": "default", "annotations": dict(annotations or {})}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {**wanted, **spec}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {**request, **spec}}
 
 
 def volume(
@@ -41,7 +41,7 @@ def volume(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Raw:
-    """``on``: the nodes that reach it; ``zone``: the same by zone."""
+    """``on``: the nodes from which it is accessible; ``zone``: the zone from which it is."""
     body: Raw = {"capacity": {"storage": size}, "accessModes": [mode], "storageClassName": cls, **spec}
     if on or zone:
         key, values = ("kubernetes.io/hostname", list(on)) if on else (ZONE, [zone])
@@ -52,14 +52,14 @@ def volume(
 
 
 def disk(name: str, **rest: Any) -> list[Raw]:
-    """A claim and the volume of a CSI driver that it is bound to, of one name."""
+    """A claim that is bound to the volume of a CSI driver with the same name."""
     held = {"namespace": "default", "name": name}
     csi = {"driver": DRIVER, "volumeHandle": f"handle-{name}"}
     return [claim(name, volumeName=name, **rest), volume(name, csi=csi, claimRef=held, **rest)]
 
 
 def storage_class(name: str = "late", provisioner: str = "kubernetes.io/no-provisioner", *zones: str) -> Raw:
-    """One that waits for Pods; ``zones`` are those it provisions in."""
+    """A storage class with WaitForFirstConsumer. ``zones``: its allowed topologies."""
     allowed = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}]}
     return {
         "apiVersion": STORAGE,
@@ -95,6 +95,6 @@ def volume_of(world: World, name: str) -> str:
 
 
 def reason_of(world: World, name: str) -> str:
-    """Why a Pod waits, by its condition."""
+    """The message of a Pod's condition PodScheduled."""
     conditions = world.get("Pod", name)["status"]["conditions"]
     return str(next(c for c in conditions if c["type"] == "PodScheduled").get("message") or "")

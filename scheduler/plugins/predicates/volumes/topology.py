@@ -1,7 +1,7 @@
-"""From which nodes volumes can be reached, as rows: node affinity, zone labels, topologies of classes and capacities.
+"""The nodes from which volumes are accessible: by node affinity, zone labels, and the topologies of storage classes and
+capacities.
 
-Volumes of one zone say the same, so each requirement is looked up once and its answer shared (``Reach`` is told apart
-by identity).
+Each distinct requirement is evaluated once: volumes with the same requirement share one ``NodeSet`` object.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +16,11 @@ from scheduler.api.selectors import FieldReporter, nodes_of_term, nodes_of_terms
 from scheduler.api.storage import PersistentVolume, TopologyTerm
 
 Zones = tuple[tuple[str, str], ...]
-"""(label, values joined by ``__``) of a volume, in the order in which they are looked at."""
+"""The zone and region labels of a volume: (key, values joined by ``__``), in the order of evaluation."""
 
 
-class Reach:
-    """The nodes from which a volume can be reached."""
+class NodeSet:
+    """The nodes from which a volume is accessible, as rows in ascending order. Compared by identity."""
 
     __slots__ = ("rows",)
 
@@ -29,46 +29,46 @@ class Reach:
 
 
 class Topology:
-    """The nodes of one session by what is required of them."""
+    """Evaluates requirements on the nodes of one session."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self.facts = facts
-        self.everywhere = Reach(np.arange(len(facts), dtype=np.intp))
-        self.nowhere = Reach(np.empty(0, dtype=np.intp))
-        self._known: dict[object, Reach] = {}
+        self.everywhere = NodeSet(np.arange(len(facts), dtype=np.intp))
+        self.nowhere = NodeSet(np.empty(0, dtype=np.intp))
+        self._cached: dict[object, NodeSet] = {}
 
-    def mask(self, reach: Reach) -> Mask:
-        """Shape (nodes,)."""
+    def mask(self, nodes: NodeSet) -> Mask:
+        """Converts a node set to a mask of shape (nodes,)."""
         mask = np.zeros(len(self.facts), dtype=bool)
-        mask[reach.rows] = True
+        mask[nodes.rows] = True
         return mask
 
     # --- volumes ---
-    def of_volume(self, volume: PersistentVolume, report: FieldReporter) -> Reach:
-        """The nodes that a volume's node affinity admits."""
+    def of_volume(self, volume: PersistentVolume, report: FieldReporter) -> NodeSet:
+        """The nodes that match a volume's node affinity."""
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         if required is None:
             return self.everywhere
         terms = required.node_selector_terms
-        simple = _values_of_one_label(terms)
-        if simple is not None:
-            return self._reach(simple, lambda: self._with_any(*simple))
-        return self._reach(
+        one_label = _values_of_one_label(terms)
+        if one_label is not None:
+            return self._intern(one_label, lambda: self._with_any(*one_label))
+        return self._intern(
             msgspec.json.encode(terms), lambda: np.flatnonzero(nodes_of_terms(self.facts, terms, report))
         )
 
-    def interned(self, rows: Rows) -> Reach:
-        """The Reach of some rows, ascending."""
-        return self._reach(("rows", rows.tobytes()), lambda: rows)
+    def interned(self, rows: Rows) -> NodeSet:
+        """The node set of rows in ascending order."""
+        return self._intern(("rows", rows.tobytes()), lambda: rows)
 
-    def alone(self, row: int) -> Reach:
-        return self._reach(("row", row), lambda: np.array([row], dtype=np.intp))
+    def single(self, row: int) -> NodeSet:
+        return self._intern(("row", row), lambda: np.array([row], dtype=np.intp))
 
-    def _reach(self, key: object, find: Callable[[], Rows]) -> Reach:
-        reach = self._known.get(key)
-        if reach is None:
-            reach = self._known[key] = Reach(find())
-        return reach
+    def _intern(self, key: object, find: Callable[[], Rows]) -> NodeSet:
+        nodes = self._cached.get(key)
+        if nodes is None:
+            nodes = self._cached[key] = NodeSet(find())
+        return nodes
 
     def _with_any(self, key: str, values: Sequence[str]) -> Rows:
         if len(values) == 1:
@@ -77,14 +77,14 @@ class Topology:
         return rows
 
     def in_zones(self, zones: Zones) -> Mask:
-        """Nodes in one of the zones (and regions) that a volume's labels name.
+        """The nodes in the zones and regions that a volume's labels name.
 
-        A volume may carry the labels' old names where the nodes carry only the new ones. A node with none of these
-        labels is in a cluster without zones, or knows nothing of them: it is not held to any.
+        A volume may have the deprecated labels while nodes have only the current ones. Nodes without any of these
+        labels always match.
         """
         facts = self.facts
-        placed = [facts.label_column(key)[0] >= 0 for key in (*ZONE_LABELS, *REGION_LABELS)]
-        zoneless: Mask = ~np.logical_or.reduce(placed)
+        labelled = [facts.label_column(key)[0] >= 0 for key in (*ZONE_LABELS, *REGION_LABELS)]
+        zoneless: Mask = ~np.logical_or.reduce(labelled)
         mask = np.ones(len(facts), dtype=bool)
         for key, joined in zones:
             current = next(pair[0] for pair in (ZONE_LABELS, REGION_LABELS) if key in pair)
@@ -92,15 +92,15 @@ class Topology:
         return mask | zoneless
 
     def _labelled(self, key: str, allowed: Sequence[str], fallback: str) -> Mask:
-        """Nodes whose label, or ``fallback`` where they lack it, has one of the values."""
-        here = self.mask(Reach(self._with_any(key, allowed)))
+        """The nodes whose label, or else the label ``fallback``, has one of the values."""
+        here = self.mask(NodeSet(self._with_any(key, allowed)))
         if fallback != key:
             here |= (self.facts.label_column(key)[0] < 0) & self._labelled(fallback, allowed, fallback)
         return here
 
-    # --- where volumes may be made ---
+    # --- provisioning ---
     def of_topologies(self, terms: Iterable[TopologyTerm] | None) -> Mask | None:
-        """The nodes that a class may provision for (``allowedTopologies``); None: all."""
+        """The nodes in the ``allowedTopologies`` of a storage class; None if all nodes are allowed."""
         listed = list(terms or ())
         if not listed:
             return None
@@ -108,12 +108,13 @@ class Topology:
         for term in listed:
             here = np.ones(len(self.facts), dtype=bool)
             for requirement in term.match_label_expressions or ():
-                here &= self.mask(Reach(self._with_any(requirement.key, requirement.values or [""])))
+                here &= self.mask(NodeSet(self._with_any(requirement.key, requirement.values or [""])))
             mask |= here
         return mask
 
     def of_labels(self, selector: LabelSelector | None, report: FieldReporter) -> Rows:
-        """The nodes whose labels meet a label selector; none meet no selector, all an empty one."""
+        """The rows of the nodes that match a label selector. A selector of None matches no node, an empty selector
+        all."""
         if selector is None:
             return np.empty(0, dtype=np.intp)
         labels, expressions = selector.match_labels or {}, selector.match_expressions or []
@@ -128,13 +129,14 @@ class Topology:
 
 
 def zones_of(volume: PersistentVolume) -> Zones:
-    """The zones and regions that a volume's labels name."""
+    """The zone and region labels of a volume."""
     labels = volume.metadata.labels or {}
     return tuple((key, labels[key]) for key in (*ZONE_LABELS, *REGION_LABELS) if key in labels)
 
 
 def _values_of_one_label(terms: Sequence[NodeSelectorTerm]) -> tuple[str, tuple[str, ...]] | None:
-    """What most volumes require, that one label has one of some values; None: it is something else."""
+    """The key and values of a requirement that one label has one of several values, which most volumes have; None for
+    other requirements."""
     expressions = (terms[0].match_expressions or []) if len(terms) == 1 else []
     if len(expressions) != 1 or terms[0].match_fields:
         return None

@@ -1,12 +1,12 @@
-"""Claims that wait for their Pod and get a volume that is made: where, with what is left there, and what becomes of
-Pods whose volume does not come."""
+"""Provisioned volumes for claims that wait for their Pod: for which nodes, with which storage capacity, and what
+happens to Pods whose volume is not provisioned."""
 
 from typing import Any
 
 import pytest
 
 from tests.builders import Raw, World, group, node, pod
-from tests.unit.plugins.predicates.volumes.stock import (
+from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     DRIVER,
     STORAGE,
@@ -31,18 +31,18 @@ def place(*objects: Raw | list[Raw], cycles: int = 1, kubelet: bool = True, conf
 
 
 def selected(world: World, name: str) -> str:
-    """The node that a volume is to be made for."""
+    """The selected node of a claim."""
     return str((world.get("PersistentVolumeClaim", name)["metadata"].get("annotations") or {}).get(SELECTED, ""))
 
 
-def test_a_volume_is_made_for_the_pods_node_before_the_pod_is_bound() -> None:
+def test_a_volume_is_provisioned_for_the_pods_node_before_the_pod_is_bound() -> None:
     world = place(node("n1"), storage_class("dyn", DRIVER), claim("c", cls="dyn"), group("g"), user("p", "c"))
 
     assert selected(world, "c") == node_of(world, "p") == "n1"
     assert volume_of(world, "c").startswith("pvc-")
 
 
-def test_while_nobody_makes_the_volume_the_pod_has_its_place_and_is_not_bound() -> None:
+def test_until_the_volume_is_provisioned_the_pod_holds_its_node_and_is_not_bound() -> None:
     objects = (node("n1", "1c"), storage_class("dyn", DRIVER), claim("c", cls="dyn"), [group("g"), group("h")])
 
     world = place(*objects, user("p", "c"), kubelet=False)
@@ -52,7 +52,7 @@ def test_while_nobody_makes_the_volume_the_pod_has_its_place_and_is_not_bound() 
     assert not world.run(CONF).decisions.binds
 
 
-def test_a_gang_of_which_one_waits_for_its_volume_is_bound_as_a_whole_or_not_at_all() -> None:
+def test_a_gang_with_a_pod_that_waits_for_its_volume_is_bound_as_a_whole_or_not_at_all() -> None:
     objects = (node("n1"), storage_class("dyn", DRIVER), claim("c", cls="dyn"), group("g", minimum=2))
 
     world = place(*objects, user("p1", "c"), pod("p2", "1c", "g"), kubelet=False)
@@ -62,7 +62,7 @@ def test_a_gang_of_which_one_waits_for_its_volume_is_bound_as_a_whole_or_not_at_
     assert (node_of(world, "p1"), node_of(world, "p2")) == ("n1", "n1")
 
 
-def test_a_pod_beyond_the_minimum_holds_up_nobody() -> None:
+def test_a_pod_beyond_the_minimum_does_not_delay_the_gang() -> None:
     objects = (node("n1"), storage_class("dyn", DRIVER), claim("c", cls="dyn"), group("g", minimum=1))
 
     world = place(*objects, pod("p1", "1c", "g", priority=5), user("p2", "c"), kubelet=False)
@@ -70,7 +70,7 @@ def test_a_pod_beyond_the_minimum_holds_up_nobody() -> None:
     assert (node_of(world, "p1"), node_of(world, "p2")) == ("n1", "")
 
 
-def test_a_volume_that_does_not_come_in_time_is_told_and_the_pod_is_decided_for_anew() -> None:
+def test_a_volume_that_is_not_provisioned_in_time_is_reported_and_the_pod_is_scheduled_again() -> None:
     conf = limited(**{"volumebinding.bindTimeoutSeconds": 3})
     objects = (node("n1"), storage_class("dyn", DRIVER), claim("c", cls="dyn"), group("g", minimum=2))
 
@@ -84,13 +84,13 @@ def test_a_volume_that_does_not_come_in_time_is_told_and_the_pod_is_decided_for_
     assert (node_of(world, "p1"), node_of(world, "p2")) == ("n1", "n1")
 
 
-def test_a_class_that_makes_no_volumes_needs_one_that_is_there() -> None:
+def test_a_storage_class_without_a_provisioner_needs_an_existing_volume() -> None:
     world = place(node("n1"), storage_class(), claim("c"), group("g"), user("p", "c"))
 
     assert NO_VOLUME in reason_of(world, "p")
 
 
-def test_a_volume_that_is_there_is_preferred_to_making_one() -> None:
+def test_an_existing_volume_is_preferred_to_provisioning() -> None:
     world = place(
         node("n1"),
         storage_class("dyn", DRIVER),
@@ -104,7 +104,7 @@ def test_a_volume_that_is_there_is_preferred_to_making_one() -> None:
     assert not selected(world, "c")
 
 
-def test_a_class_makes_volumes_in_the_zones_it_allows() -> None:
+def test_volumes_are_provisioned_in_the_allowed_topologies_of_the_class() -> None:
     nodes = [node("n1", labels={ZONE: "a"}), node("n2", labels={ZONE: "b"})]
 
     world = place(nodes, storage_class("dyn", DRIVER, "b"), claim("c", cls="dyn"), group("g"), user("p", "c"))
@@ -112,7 +112,7 @@ def test_a_class_makes_volumes_in_the_zones_it_allows() -> None:
     assert node_of(world, "p") == "n2"
 
 
-def test_where_no_node_is_in_an_allowed_zone_the_pod_waits() -> None:
+def test_a_pod_waits_if_no_node_is_in_the_allowed_topologies() -> None:
     world = place(
         node("n1", labels={ZONE: "a"}),
         storage_class("dyn", DRIVER, "b"),
@@ -124,7 +124,7 @@ def test_where_no_node_is_in_an_allowed_zone_the_pod_waits() -> None:
     assert f"1 {NO_VOLUME}" in reason_of(world, "p")
 
 
-def test_a_claim_that_names_a_node_already_keeps_its_pod_there() -> None:
+def test_a_claim_with_a_selected_node_restricts_its_pod_to_that_node() -> None:
     known = claim("c", cls="dyn", annotations={SELECTED: "n2"})
 
     world = place([node("n1"), node("n2")], storage_class("dyn", DRIVER), known, group("g"), user("p", "c"))
@@ -132,7 +132,7 @@ def test_a_claim_that_names_a_node_already_keeps_its_pod_there() -> None:
     assert node_of(world, "p") == "n2"
 
 
-def test_a_claim_that_names_a_node_that_is_gone_waits_for_its_provisioner() -> None:
+def test_a_pod_waits_if_the_selected_node_of_its_claim_was_deleted() -> None:
     lost = claim("c", cls="dyn", annotations={SELECTED: "gone"})
 
     world = place(node("n1"), storage_class("dyn", DRIVER), lost, group("g"), user("p", "c"), kubelet=False)
@@ -151,7 +151,7 @@ def driver(tells: bool = True) -> Raw:
 
 
 def left(name: str, on: str | None, size: str, largest: str | None = None) -> Raw:
-    """What is left of class ``dyn`` on a node (None: nobody knows where)."""
+    """A CSIStorageCapacity of the class ``dyn`` for a node (None: without a node topology)."""
     where = {} if on is None else {"nodeTopology": {"matchLabels": {"kubernetes.io/hostname": on}}}
     return {
         "apiVersion": STORAGE,
@@ -171,7 +171,7 @@ def with_storage(*objects: Raw) -> World:
     )
 
 
-def test_a_pod_goes_where_enough_storage_is_left() -> None:
+def test_a_pod_is_scheduled_to_a_node_with_enough_storage_capacity() -> None:
     world = with_storage(driver(), left("a", "n1", "4Gi"), left("b", "n2", "5Gi"))
 
     assert node_of(world, "p") == "n2"
@@ -189,20 +189,20 @@ def test_a_pod_goes_where_enough_storage_is_left() -> None:
     ],
     ids=["too little", "no volume so large", "nowhere", "on no node here", "no quantity", "nothing told"],
 )
-def test_where_no_node_has_enough_storage_left_the_pod_waits(capacities: list[Raw]) -> None:
+def test_a_pod_waits_if_no_node_has_enough_storage_capacity(capacities: list[Raw]) -> None:
     world = with_storage(driver(), *capacities)
 
     assert node_of(world, "p") == ""
     assert "2 node(s) did not have enough free storage" in reason_of(world, "p")
 
 
-def test_a_driver_that_does_not_tell_what_is_left_is_taken_to_have_enough() -> None:
+def test_a_driver_that_publishes_no_storage_capacity_always_has_enough() -> None:
     world = with_storage(driver(tells=False), left("a", "n1", "1Gi"))
 
     assert node_of(world, "p") == "n1"
 
 
-def test_storage_that_is_left_everywhere_serves_every_node() -> None:
+def test_storage_capacity_with_an_empty_node_topology_applies_to_all_nodes() -> None:
     everywhere = left("a", None, "100Gi")
     everywhere["nodeTopology"] = {}
 
@@ -211,7 +211,7 @@ def test_storage_that_is_left_everywhere_serves_every_node() -> None:
 
 # --- claims that several Pods share ---
 def shared(mode: str, *csi_nodes: Raw) -> World:
-    """A gang of two on two nodes of one cpu, with one claim."""
+    """A gang of two Pods that share a claim, on two nodes with one cpu each."""
     nodes = [node(f"n{i}", "1c", {ZONE: zone}) for i, zone in enumerate("ab", 1)]
     objects = (
         nodes,
@@ -223,28 +223,28 @@ def shared(mode: str, *csi_nodes: Raw) -> World:
     return place(*objects, user("p1", "c"), user("p2", "c"))
 
 
-def test_a_gang_shares_a_volume_that_is_still_to_be_made_on_nodes_that_will_reach_it() -> None:
+def test_a_gang_shares_a_provisioned_volume_on_nodes_that_will_have_access_to_it() -> None:
     world = shared("ReadWriteMany", csi_node("n1"), csi_node("n2"))
 
     assert {node_of(world, "p1"), node_of(world, "p2")} == {"n1", "n2"}
 
 
-def test_a_volume_that_is_made_for_one_zone_does_not_serve_a_gang_in_two() -> None:
+def test_a_gang_cannot_share_a_provisioned_volume_across_zones() -> None:
     world = shared("ReadWriteMany", csi_node("n1", keys=[ZONE]), csi_node("n2", keys=[ZONE]))
 
     assert (node_of(world, "p1"), node_of(world, "p2")) == ("", "")
     assert not selected(world, "c")
 
 
-def test_where_the_driver_says_nothing_of_topology_the_gang_has_to_be_on_one_node() -> None:
+def test_without_topology_keys_a_gang_shares_a_provisioned_volume_on_one_node_only() -> None:
     assert node_of(shared("ReadWriteMany"), "p1") == ""
 
 
-def test_a_volume_for_one_node_at_a_time_is_not_shared_by_two() -> None:
+def test_a_read_write_once_volume_is_not_shared_by_pods_on_two_nodes() -> None:
     assert node_of(shared("ReadWriteOnce", csi_node("n1"), csi_node("n2")), "p1") == ""
 
 
-def test_pods_of_one_node_share_a_volume_that_is_made_for_it() -> None:
+def test_pods_on_one_node_share_a_provisioned_volume() -> None:
     world = place(
         node("n1", "2c"),
         storage_class("dyn", DRIVER),
