@@ -1,6 +1,6 @@
 """The kinds of objects the program handles: how each is called on the wire and what it is decoded into."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduler.api import batch, dra, objects, scheduling, storage
 from scheduler.api.names import (
@@ -14,9 +14,9 @@ from scheduler.api.names import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One kind of object."""
+    """One kind of object. Identity is equality: dictionaries by kind are looked into for every object."""
 
     name: str
     api_version: str
@@ -24,11 +24,11 @@ class Kind:
     namespaced: bool
     struct: type[objects.KubeObject] | None = None
     """What it is decoded into; None: it is only carried through."""
+    group: str = field(init=False)
+    """The API group; "" is the core group."""
 
-    @property
-    def group(self) -> str:
-        """The API group; "" is the core group."""
-        return self.api_version.rpartition("/")[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", self.api_version.rpartition("/")[0])
 
     @property
     def path(self) -> str:
@@ -159,11 +159,9 @@ SHOWN: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
 OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM})
 """Kinds that an API server need not know."""
 
+_BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}
+
 
 def find_kind(api_version: str, name: str) -> Kind | None:
     """The kind of an object; the version within the group does not matter."""
-    group = api_version.rpartition("/")[0]
-    for kind in KINDS:
-        if kind.name == name and kind.group == group:
-            return kind
-    return None
+    return _BY_GROUP_AND_NAME.get((api_version.rpartition("/")[0], name))

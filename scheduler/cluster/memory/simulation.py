@@ -106,10 +106,11 @@ class Simulation:
             return False
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed
-        acted, told = cluster.carry_out(outcome.decisions, malformed)
-        self.acted = changed or acted
-        if self._kubelet is Kubelet.RUN:
-            self.acted |= cluster.run_kubelet()
+        with cluster.server.together():  # a Pod is bound and begins to run: one change for those who watch
+            acted, told = cluster.carry_out(outcome.decisions, malformed)
+            self.acted = changed or acted
+            if self._kubelet is Kubelet.RUN:
+                self.acted |= cluster.run_kubelet()
         cluster.tick()
         self.cycles += 1
         return self.acted or told
