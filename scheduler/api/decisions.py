@@ -88,8 +88,7 @@ class QueueAllocated:
     allocated: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectRef(msgspec.Struct, frozen=True, gc=False):
     """The object an Event is about."""
 
     api_version: str
@@ -109,8 +108,7 @@ def pod_ref(task: Task) -> ObjectRef:
     return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)
 
 
-@dataclass(frozen=True, slots=True)
-class EventPost:
+class EventPost(msgspec.Struct, frozen=True, gc=False):
     """An Event; equal ones are counted, not posted again."""
 
     about: ObjectRef

@@ -42,7 +42,9 @@ class Selections:
         return self._workloads.get(name)
 
     def keys(self, labels: Mapping[str, str]) -> set[str]:
-        """The label keys that have to be known of a Pod with these labels to tell who selects it."""
+        """The label keys that have to be known of a Pod with these labels to tell who selects it. Not to be changed."""
+        if not self._services and not self._plain:
+            return self._always
         found = chain(_meeting(self._services, labels), _meeting(self._plain, labels))
         return self._always.union(*found)
 

@@ -6,8 +6,9 @@ session on another thread can go on reading the old one.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
 from scheduler.api.binding_record import BindingRecord
@@ -177,10 +178,17 @@ class Task:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    def copy(self) -> "Task":
+        """The same, to be changed; ``dataclasses.replace`` takes three times as long."""
+        return Task(*_FIELDS(self))
+
     def unproven(self, since: float) -> bool:
         """Whether it has a node by a binding that would carry a record if this scheduler had made it: the scheduler
         records what takes chips or cards, since a moment in Unix time."""
         return self.ours and self.record is None and max(self.scheduled_at, self.creation) > since
+
+
+_FIELDS: Final = attrgetter(*(field.name for field in fields(Task)))
 
 
 def revocable(annotations: Mapping[str, str]) -> bool:

@@ -43,7 +43,8 @@ class Assumptions:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.PENDING:
             held = device_annotations(bind.annotations)
-            bound = replace(task, status=TaskStatus.BINDING, node=bind.node, annotations=held, record=bind.record)
+            bound = task.copy()
+            bound.status, bound.node, bound.annotations, bound.record = TaskStatus.BINDING, bind.node, held, bind.record
             self._tasks.swap(task, bound)
             if bind.preparations:
                 self._outstanding.prepare(bind)

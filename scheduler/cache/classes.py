@@ -47,7 +47,7 @@ class ClassTable:
             scheduler_name="",
             scheduling_gates=_queue_gate(pod.spec.scheduling_gates),
             priority=None,
-            volumes=_inline(pod.spec.volumes or ()) or None,
+            volumes=_inline(pod.spec.volumes) or None if pod.spec.volumes else None,
         )
         annotations = pod.metadata.annotations or {}
         return self._intern(
@@ -55,8 +55,8 @@ class ClassTable:
             msgspec.json.encode(spec),
             spec,
             pod.metadata.labels or {},
-            tuple((key, annotations[key]) for key in CLASS_ANNOTATIONS if key in annotations),
-            mounted_claims(pod),
+            tuple([(key, annotations[key]) for key in CLASS_ANNOTATIONS if key in annotations]) if annotations else (),
+            mounted_claims(pod) if pod.spec.volumes else (),
             device_claims,
             maker_of(pod.metadata.owner_references),
         )
@@ -106,8 +106,11 @@ class ClassTable:
         device_claims: tuple[PodClaim, ...],
         maker: str,
     ) -> TaskClass:
-        keys = self.label_keys | self._selections.of(namespace).keys(labels)
-        kept = tuple(sorted((key, labels[key]) for key in keys if key in labels))
+        keys = self.label_keys.intersection(labels)
+        selected = self._selections.of(namespace).keys(labels)
+        if selected:
+            keys.update(selected.intersection(labels))
+        kept = tuple([(key, labels[key]) for key in sorted(keys)]) if keys else ()
         shape = (namespace, encoded, kept, annotations, device_claims, maker)
         key = (shape, claims)
         cls = self._classes.get(key)

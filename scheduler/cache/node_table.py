@@ -137,16 +137,37 @@ class NodeTable:
         """Whether a task on a node is on its way out."""
         return any(task.status is TaskStatus.RELEASING for task in self._tasks.get(name, {}).values())
 
-    def put(self, task: Task) -> None:
-        """A task that is on a node (and not finished) takes its place."""
+    def swap(self, old: Task | None, new: Task | None) -> None:
+        """Replace a task that is on a node (and not finished) by its new version there (or add, or drop it)."""
+        if old is not None and new is not None and self._stays(old, new):
+            self._tasks[new.node][new.uid] = new
+            if self._holds_chips(old) or self._holds_chips(new):
+                self._list_chips(new.node)
+            return
+        if old is not None:
+            self._take(old)
+        if new is not None:
+            self._put(new)
+
+    def _stays(self, old: Task, new: Task) -> bool:
+        """Whether the node holds as much with the new version, as when a Pod that is bound begins to run."""
+        leaves = TaskStatus.RELEASING
+        return (
+            old.node == new.node
+            and old.uid == new.uid
+            and old.cls is new.cls
+            and (old.status is leaves) is (new.status is leaves)
+            and old.uid in self._tasks.get(old.node, ())
+        )
+
+    def _put(self, task: Task) -> None:
         tasks = self._tasks.setdefault(task.node, {})
         tasks[task.uid] = task
         self._count(task, 1)
         if self._holds_chips(task):
             self._list_chips(task.node)
 
-    def take(self, task: Task) -> None:
-        """A task leaves its node."""
+    def _take(self, task: Task) -> None:
         tasks = self._tasks.get(task.node)
         if tasks is None or tasks.pop(task.uid, None) is None:
             return

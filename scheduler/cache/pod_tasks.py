@@ -57,7 +57,11 @@ def task_of(
     annotations = meta.annotations or {}
     labels = meta.labels or {}
     group = annotations.get(GROUP_NAME, "")
-    scheduled = next((c for c in status.conditions or () if c.type == POD_SCHEDULED), None)
+    scheduled = None
+    for condition in status.conditions or ():
+        if condition.type == POD_SCHEDULED:
+            scheduled = condition
+            break
     return Task(
         uid=uid_of(meta),
         namespace=sys.intern(meta.namespace),

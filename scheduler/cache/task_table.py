@@ -59,19 +59,17 @@ class TaskTable:
         """Replace a task by its new version (or add, or drop it) in every index."""
         self._device_claims.swap(old, new)
         self._outstanding.swap(old, new)
-        if old is not None:
-            if holds_node(old):
-                self._nodes.take(old)
-                if not old.job:
-                    self._strangers.pop(old.key)
-            if old.job and (new is None or new.job != old.job or new.uid != old.uid):
-                self._jobs.leave(old)
+        before = old if old is not None and holds_node(old) else None
+        after = new if new is not None and holds_node(new) else None
+        self._nodes.swap(before, after)
+        if before is not None and not before.job:
+            self._strangers.pop(before.key)
+        if after is not None and not after.job:
+            self._strangers[after.key] = after
+        if old is not None and old.job and (new is None or new.job != old.job or new.uid != old.uid):
+            self._jobs.leave(old)
         if new is not None:
             self._tasks[new.key] = new
-            if holds_node(new):
-                self._nodes.put(new)
-                if not new.job:
-                    self._strangers[new.key] = new
             if new.job:
                 self._jobs.join(new)
         elif old is not None:

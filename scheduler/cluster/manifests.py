@@ -112,28 +112,28 @@ def _parse_json(text: str) -> object:
 def _decode_json(text: str | bytes) -> object:
     """Raises msgspec.MsgspecError; RecursionError if it is nested too deeply."""
     document = msgspec.json.decode(text)
-    _drop_nulls(document, 0)
+    _drop_nulls(document)
     return document
 
 
-def _drop_nulls(value: Any, depth: int) -> None:
-    """Take fields that are null out of what msgspec has read, in place. Raises RecursionError."""
-    if depth >= DEEPEST:
-        raise RecursionError
-    if type(value) is dict:
-        nulls = False
-        for item in value.values():
-            if item is None:
-                nulls = True
-            elif type(item) is dict or type(item) is list:
-                _drop_nulls(item, depth + 1)
-        if nulls:
-            for key in [key for key, item in value.items() if item is None]:
-                del value[key]
-    elif type(value) is list:
-        for item in value:
-            if type(item) is dict or type(item) is list:
-                _drop_nulls(item, depth + 1)
+def _drop_nulls(document: object) -> None:
+    """Take fields that are null out of what msgspec has read, in place, level by level. Raises RecursionError if there
+    are more than ``DEEPEST``."""
+    level: list[Any] = [document] if isinstance(document, dict | list) else []
+    for _ in range(DEEPEST):
+        for value in level:
+            if type(value) is dict and None in value.values():
+                for key in [key for key, item in value.items() if item is None]:
+                    del value[key]
+        level = [
+            item
+            for value in level
+            for item in (value.values() if type(value) is dict else value)
+            if type(item) is dict or type(item) is list
+        ]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _plain(value: Any, where: str, path: str, depth: int) -> Any:

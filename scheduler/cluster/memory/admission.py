@@ -1,6 +1,6 @@
 """Admission for a cluster in memory: the functions the webhooks serve, over the objects of the simulation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
 
 from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
@@ -10,9 +10,11 @@ from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.controllers.job.plugins import PLUGIN_NAMES
 from scheduler.webhooks.contract import Operation, Request, Settings
-from scheduler.webhooks.routes import admit
+from scheduler.webhooks.routes import admit, routes
 
-_MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate", "/pods/mutate")
+_MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
+_QUEUE_GATES: Final = ("/pods/mutate",)
+"""Without resource groups, which a simulation has none of, it does nothing else."""
 _VALIDATING: Final = (
     "/jobs/validate",
     "/hypernodes/validate",
@@ -31,14 +33,24 @@ class Admission:
         self._settings = Settings(
             scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES, queue_gates=queue_gates
         )
+        self._mutating = (*_MUTATING, *_QUEUE_GATES) if queue_gates else _MUTATING
+        self._completed, self._validated = _kinds(self._mutating), _kinds(_VALIDATING)
 
     def completed(self, kind: Kind, raw: Json) -> Json:
-        """The object with what the mutating webhooks fill in."""
-        return admit(_creation(kind, raw), self._view, self._settings, _MUTATING).object
+        """The object with what the mutating webhooks fill in; itself if they look at none of its kind."""
+        if kind not in self._completed:
+            return raw
+        return admit(_creation(kind, raw), self._view, self._settings, self._mutating).object
 
     def refusal(self, kind: Kind, raw: Json) -> str:
         """Why the validating webhooks would refuse it, or "". To be asked when everything is there."""
+        if kind not in self._validated:
+            return ""
         return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING).refusal
+
+
+def _kinds(paths: Collection[str]) -> frozenset[Kind]:
+    return frozenset(routes()[path].kind for path in paths)
 
 
 def _creation(kind: Kind, raw: Json) -> Request:

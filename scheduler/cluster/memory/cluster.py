@@ -77,7 +77,10 @@ class MemoryCluster:
         order = {f"{kind.group}/{kind.name}": i for i, kind in enumerate(KINDS)}
         for key in sorted(keys, key=lambda key: order.get(key[0], len(order))):
             if key in fresh:
-                self.server.replace_raw(key, self._admission.completed(fresh[key], self.server.raw(key)))
+                raw = self.server.raw(key)
+                completed = self._admission.completed(fresh[key], raw)
+                if completed is not raw:
+                    self.server.replace_raw(key, completed)
             self.server.admit(key)
             self.refuse_malformed(self.server.where(key), lenient=lenient)
         for key, kind in fresh.items():

@@ -1,9 +1,10 @@
 """The Events of a cluster in memory: equal ones are counted."""
 
 import hashlib
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from scheduler.api.decisions import EventPost
 from scheduler.api.names import DEFAULT_NAMESPACE
@@ -12,8 +13,7 @@ from scheduler.cluster.memory.server import stamp
 _Key = tuple[str, str, str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True, gc=False):
     """An Event, and how often it was posted."""
 
     event: EventPost
@@ -37,7 +37,7 @@ class EventLog:
         key = (about.kind, about.namespace, about.name, event.type, event.reason, event.message)
         known = self._events.get(key)
         if known is not None:
-            self._events[key] = replace(known, count=known.count + 1, last=moment)
+            self._events[key] = msgspec.structs.replace(known, count=known.count + 1, last=moment)
             return False
         self._events[key] = _Told(event, component, moment, moment)
         return True

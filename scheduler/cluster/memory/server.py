@@ -178,7 +178,8 @@ class MemoryServer:
             self._created = created
         else:
             meta["creationTimestamp"] = stamp(self._created)
-        self.clock = max(self.clock, self._created)
+        if self._created > self.clock:
+            self.clock = self._created
         self._identify(key, raw)
         if meta["uid"] in self._uids:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {display(key)}: metadata.uid: another object has it")
@@ -226,11 +227,11 @@ class MemoryServer:
         self._tell(key, kind, old, self._decoded.get(key))
 
     def admit(self, key: Key) -> None:
-        """An object that was read becomes visible: completed as the API server would, decoded, told of."""
+        """An object that was read becomes visible: completed as the API server would, decoded, told of. Nothing else
+        refers to it before, so it is completed in place."""
         kind, raw = self._objects[key]
         if kind is None or kind.struct is None:
             return
-        raw = writable(raw)
         fill_in(kind, raw, self)
         self._put(key, kind, raw)
         self._decoded[key] = decode(kind, raw, self.where(key))
