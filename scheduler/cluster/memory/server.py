@@ -259,6 +259,7 @@ class MemoryServer:
 
     def remove(self, key: Key) -> None:
         """An object is gone, and the garbage collector takes what it owned."""
+        self._notify()  # of this object as well, while it is there
         kind, raw = self._objects.pop(key)
         del self._keys[kind][key]
         for index in self._indices.get(kind, {}).values():
@@ -304,7 +305,9 @@ class MemoryServer:
             watcher(kind, old, new)
 
     def _notify(self) -> None:
-        changed, self._changed = self._changed or {}, {}
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, {}
         for key, (kind, old) in changed.items():
             new = self._decoded.get(key)
             for watcher in self._watchers:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate
 from scheduler.api.job import Condition
+from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
@@ -268,6 +269,26 @@ def test_a_job_that_a_session_changed_is_built_anew_and_others_are_kept() -> Non
 
 
 # --- decisions assumed ---
+def test_a_pod_that_changes_on_its_node_holds_what_it_held_and_its_chips_are_read_again() -> None:
+    cache = ClusterCache([NAME])
+    one = pod("p", "1c", "a", on="n", phase="Pending", annotations={ASCEND_REAL: "Ascend910-0"})
+    feed(cache, node("n"), group("a"), one)
+    before = cache.snapshot(0)
+    running = {**one, "status": {"phase": "Running"}}
+    running["metadata"] = {
+        **one["metadata"],
+        "annotations": {**one["metadata"]["annotations"], ASCEND_REAL: "Ascend910-1"},
+    }
+    feed(cache, running)
+
+    after = cache.snapshot(0)
+    assert np.array_equal(before.nodes.used, after.nodes.used)
+    assert np.array_equal(before.nodes.nonzero, after.nodes.nonzero)
+    assert [(t.status, t.annotations) for t in after.chips["n"]] == [(TaskStatus.RUNNING, {ASCEND_REAL: "Ascend910-1"})]
+    assert [dict(placed.nodes) for placed in after.placed] == [{"n": 1}]
+    assert [(t.status, t.annotations) for t in before.chips["n"]] == [(TaskStatus.BOUND, {ASCEND_REAL: "Ascend910-0"})]
+
+
 def test_a_bound_task_holds_its_node_before_the_watch_says_so() -> None:
     cache = small()
     bind(cache, "p0", "n1")

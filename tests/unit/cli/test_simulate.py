@@ -272,6 +272,31 @@ def test_yaml_and_json_say_the_same(conf: str, tmp_path: Path) -> None:
     assert json.loads(as_json) == yaml.safe_load(as_yaml.replace("Timestamp: ", "Timestamp: !!str "))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        1e16,
+        -1e-5,
+        0.00001234,
+        0.5,
+        2**70,
+        -(2**63),
+        True,
+        "1e5",
+        '\x00\x1f\t"\\/<>&',
+        "é\u20ac",
+        "\ud83d",
+        "\U0001f600",
+    ],
+)
+def test_json_is_written_as_python_writes_it(value: object, tmp_path: Path) -> None:
+    widget = {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": "m"}, "data": [value, {"key": value}]}
+    (tmp_path / "m.json").write_text(json.dumps(widget))
+    result = run("-f", str(tmp_path / "m.json"), "-o", "json")
+    assert json.dumps(json.loads(result.stdout), indent=1) + "\n" == result.stdout
+    assert find(listing(result), "Widget", "m")["data"] == [value, {"key": value}]
+
+
 def test_a_table_shows_brackets_of_messages_as_they_are(conf: str, tmp_path: Path) -> None:
     objects = [node("n[/bold]"), group("[red]a"), pod("p[x]", "1c", "[red]a"), pod("q[/]", "[y]=9", "[red]a")]
     result = run("-f", written(tmp_path / "in.yaml", *objects), "--scheduler-conf", conf)

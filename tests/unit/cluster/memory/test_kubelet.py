@@ -1,7 +1,9 @@
 """The simulated kubelet: bound Pods run, evicted ones are gone at the end of the next cycle."""
 
 from scheduler.api.decisions import Decisions, Evict
-from tests.builders import Raw, World, group, node, pod
+from scheduler.api.kinds import POD
+from scheduler.cluster.memory import Simulation
+from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
 
 
 def there(world: World) -> bool:
@@ -46,3 +48,16 @@ def test_a_pod_that_does_not_tolerate_a_no_execute_taint_of_its_node_terminates(
     world.cluster.run_kubelet()
     assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
     assert "deletionTimestamp" not in world.get("Pod", "stays")["metadata"]
+
+
+def test_a_pod_that_is_bound_and_begins_to_run_in_one_cycle_changes_once() -> None:
+    simulation = Simulation(manifests(node("n"), group("a"), pod("p", "1c", "a")), configuration(), (NAME,))
+    phases: list[str] = []
+    simulation.cluster.server.watch(
+        lambda kind, old, new: phases.append(new.status.phase) if kind is POD and new is not None else None
+    )
+
+    simulation.cycle()
+
+    assert phases == ["Running"]
+    assert simulation.cluster.cache.snapshot(0).nodes.used[0].tolist() == [1000]

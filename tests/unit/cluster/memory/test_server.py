@@ -1,5 +1,6 @@
 """The API server of a cluster in memory: what is stored, what watchers are told, what goes with what."""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -117,3 +118,58 @@ def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once():
     assert server.find(POD, "ns", "placed")["metadata"]["deletionTimestamp"]
     assert server.find(POD, "ns", "waiting") is None
     assert [key[2] for key in server.terminating] == ["placed"]
+
+
+def test_watchers_learn_of_changes_made_together_once_for_each_object():
+    server, _ = server_with_log()
+    for name in ("a", "b"):
+        server.create(POD, manifest(POD, name, spec={}))
+    seen: list[tuple[str, str, str]] = []
+    server.watch(lambda kind, old, new: seen.append((new.metadata.name, old.status.phase, new.status.phase)))
+
+    with server.together():
+        for phase in ("Running", "Succeeded"):
+            server.patch(POD, "ns", "b", {"status": {"phase": phase}})
+            server.patch(POD, "ns", "a", {"status": {"phase": phase}})
+        assert not seen
+        assert server.decoded(POD, "ns", "a").status.phase == "Succeeded"
+
+    assert seen == [("b", "Pending", "Succeeded"), ("a", "Pending", "Succeeded")]
+    server.patch(POD, "ns", "a", {"status": {"phase": "Failed"}})
+    assert seen[2:] == [("a", "Succeeded", "Failed")]
+
+
+def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or_goes():
+    server, log = server_with_log()
+    for name in ("a", "b"):
+        server.create(POD, manifest(POD, name, spec={}))
+    log.clear()
+
+    with server.together():
+        server.patch(POD, "ns", "a", {"status": {"phase": "Running"}})
+        server.create(POD, manifest(POD, "c", spec={}))
+        server.patch(POD, "ns", "b", {"status": {"phase": "Running"}})
+        server.delete(POD, "ns", "b")
+
+    assert log == [("changed", "Pod", "a"), ("came", "Pod", "c"), ("changed", "Pod", "b"), ("went", "Pod", "b")]
+
+
+def test_watchers_learn_of_changes_made_together_even_when_these_end_in_an_error():
+    server, log = server_with_log()
+    server.create(POD, manifest(POD, "a", spec={}))
+
+    with pytest.raises(ManifestError), server.together():
+        server.patch(POD, "ns", "a", {"status": {"phase": "Running"}})
+        server.patch(POD, "ns", "a", {"status": {"phase": 1}})
+
+    assert log[1:] == [("changed", "Pod", "a")]
+
+
+@pytest.mark.parametrize("name", ["a", "b-1", "é"])
+def test_a_uid_is_the_uuid_of_the_name(name: str):
+    server, _ = server_with_log()
+    server.create(POD_GROUP, manifest(POD_GROUP, name))
+
+    namespace = uuid.UUID("6f1d1c5e-0b44-5a3c-9a53-1f7b3c6f2b10")
+    made = uuid.uuid5(namespace, f"scheduling.volcano.sh/PodGroup/ns/{name}")
+    assert server.find(POD_GROUP, "ns", name)["metadata"]["uid"] == str(made)

@@ -1,0 +1,17 @@
+"""Kinds are found by what objects say of themselves."""
+
+import pytest
+
+from scheduler.api.kinds import BATCH_JOB, KINDS, VCJOB, Kind, find_kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_kind_is_found_by_group_and_name_in_any_version(kind: Kind) -> None:
+    other = f"{kind.group}/v9" if kind.group else "v9"
+    assert find_kind(kind.api_version, kind.name) is kind
+    assert find_kind(other, kind.name) is kind
+
+
+def test_kinds_of_one_name_are_told_apart_by_their_groups() -> None:
+    assert (find_kind("batch/v1", "Job"), find_kind("batch.volcano.sh/v1alpha1", "Job")) == (BATCH_JOB, VCJOB)
+    assert find_kind("example.com/v1", "Job") is None
