@@ -6,6 +6,7 @@ on the event loop. Both call ``decide``; an Outcome is plain data that msgspec c
 
 import traceback
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from scheduler.webhooks.contract import Json, Request, Settings
 from scheduler.webhooks.fields import shortened
 from scheduler.webhooks.routes import Route
 from scheduler.webhooks.verdict import Verdict
+
+LOGGED: Final = 256
+"""Characters of a name."""
 
 
 class Result(StrEnum):
@@ -74,8 +78,8 @@ def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -
     return Outcome(
         asked.uid,
         str(request.operation),
-        request.namespace,
-        request.name,
+        request.namespace[:LOGGED],
+        request.name[:LOGGED],
         result,
         answer,
         shortened(refusal),

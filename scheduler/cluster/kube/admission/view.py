@@ -4,7 +4,7 @@ A watch lags a little. A queue that a decision looks up in vain is read from the
 is refused because the queue does not exist, and the decision is made again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.names import PODS
@@ -72,11 +72,11 @@ class CompletedView:
             self.missed.add(name)
         return found
 
-    def queues(self) -> Iterator[Queue]:
-        for queue in self._view.queues():
-            if queue.metadata.name not in self._read:
-                yield queue
-        yield from self._read.values()
+    def queues(self) -> Iterable[Queue]:
+        watched = self._view.queues()
+        if not self._read:
+            return watched
+        return [*(queue for queue in watched if queue.metadata.name not in self._read), *self._read.values()]
 
     def namespace(self, name: str) -> Namespace | None:
         return self._view.namespace(name)

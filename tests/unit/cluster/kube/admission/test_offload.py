@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from scheduler.cluster.kube.admission.decision import Outcome
+from scheduler.cluster.kube.admission.decision import LOGGED, Outcome
 from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload, is_small
 from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.webhooks.contract import ResourceGroup, Settings
+from scheduler.webhooks.fields import LONGEST_ANSWER
 from tests.unit.cluster.kube.admission.test_server import patch_of, review
 from tests.unit.cluster.kube.fake_api import until
 
@@ -269,6 +270,16 @@ def test_too_many_are_turned_away_and_those_that_were_given_up_are_not_decided_o
             os.kill(pid, signal.SIGCONT)
             assert [(await task).result for task in (first, last)] == ["allowed", "allowed"]
             assert len(sent) == 1
+
+    run(scenario)
+
+
+def test_what_the_log_says_of_a_review_is_short_however_long_its_name_is() -> None:
+    async def scenario() -> None:
+        async with offloading() as offload:
+            long = review(PATH, {"metadata": {"name": "q" * 2_000_000}, "spec": {"weight": 1}}, "CREATE")
+            outcome = await offload.decide(PATH, long, (), SETTINGS)
+            assert len(outcome.name) == LOGGED and len(outcome.refusal) < 2 * LONGEST_ANSWER
 
     run(scenario)
 
