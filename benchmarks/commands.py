@@ -2,10 +2,12 @@
 
 ``explain``: jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints it and
 from manifests, with the built-in configuration and with one that has preempt and reclaim. ``simulate -o json``: 100,000
-Pods placed on 10,000 nodes, and everything printed. Prints a table; asserts nothing.
+Pods placed on 10,000 nodes, and everything printed. ``--live``: ``explain`` of the same jobs on a real API server
+instead, which takes minutes to fill. Prints a table; asserts nothing.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
@@ -18,7 +20,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.live_cluster import fill
 from benchmarks.live_objects import Raw, cluster, gang
+from controlplane.run import ControlPlane
 
 EVICTING = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -41,6 +45,7 @@ def waiting(shape: str, plain: bool) -> tuple[str, Iterator[Raw]]:
     return "last", (raw for part in (first, gang("last", "research", 10, "6", plain=plain)) for raw in part)
 
 
+NAMESPACES = "/api/v1/namespaces"
 SHAPES = ("too big for any node", "over its queue's quota", "behind 100 gangs")
 
 
@@ -74,31 +79,45 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=20_000, help="of the cluster of explain")
     parser.add_argument("--simulated-nodes", type=int, default=10_000)
     parser.add_argument("--simulated-pods", type=int, default=100_000)
+    parser.add_argument("--live", action="store_true", help="explain on a real API server, and nothing else")
     arguments = parser.parse_args()
     table = Table(title="Whole commands", title_justify="left")
     for column in ("command", "input", "configuration", "time", "cpu", "peak memory", "at most"):
         table.add_column(column, justify="left" if column in ("command", "input", "configuration") else "right")
 
-    def row(command: str, source: str, configuration: str, most: int, line: list[str]) -> None:
+    def row(command: str, source: str, configuration: str, line: list[str]) -> None:
         seconds, cpu, memory = run(line)
+        most = MOST["simulate" if command.startswith("simulate") else configuration]
         table.add_row(
             command, source, configuration, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{memory:,.0f} MiB", f"{most} s"
         )
 
+    def explained(shape: str, source: str, name: str, options: list[str]) -> None:
+        line = ["explain", "podgroup", name, "-n", "jobs", *options]
+        row(f"explain: {shape}", source, "default", line)
+        row(f"explain: {shape}", source, "preempt and reclaim", [*line, "--scheduler-conf", str(conf)])
+
     with tempfile.TemporaryDirectory() as folder:
         path, conf = Path(folder) / "cluster.json", Path(folder) / "evicting.conf"
         conf.write_text(EVICTING)
-        for shape in SHAPES:
-            for source, plain in (("kubectl get", False), ("manifests", True)):
-                name, more = waiting(shape, plain)
-                base = cluster(arguments.nodes, arguments.pods, plain=plain)
-                write(path, (raw for part in (base, more) for raw in part))
-                line = ["explain", "podgroup", name, "-n", "jobs", "-f", str(path)]
-                row(f"explain: {shape}", source, "default", MOST["default"], line)
-                evicting = "preempt and reclaim"
-                row(f"explain: {shape}", source, evicting, MOST[evicting], [*line, "--scheduler-conf", str(conf)])
-        write(path, cluster(arguments.simulated_nodes, arguments.simulated_pods, plain=True, bound=False))
-        row("simulate -o json", "manifests", "default", MOST["simulate"], ["simulate", "-f", str(path), "-o", "json"])
+        if arguments.live:
+            with ControlPlane() as plane:
+                plane.apply_crds()
+                plane.admin.create(NAMESPACES, {"metadata": {"name": "jobs"}})
+                asyncio.run(fill(plane, cluster(arguments.nodes, arguments.pods)))
+                for shape in SHAPES:
+                    name, more = waiting(shape, plain=False)
+                    asyncio.run(fill(plane, more))
+                    explained(shape, "API server", name, ["--kubeconfig", str(plane.kubeconfig)])
+        else:
+            for shape in SHAPES:
+                for source, plain in (("kubectl get", False), ("manifests", True)):
+                    name, more = waiting(shape, plain)
+                    base = cluster(arguments.nodes, arguments.pods, plain=plain)
+                    write(path, (raw for part in (base, more) for raw in part))
+                    explained(shape, source, name, ["-f", str(path)])
+            write(path, cluster(arguments.simulated_nodes, arguments.simulated_pods, plain=True, bound=False))
+            row("simulate -o json", "manifests", "default", ["simulate", "-f", str(path), "-o", "json"])
     Console(width=140).print(table)
 
 

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Self
@@ -80,11 +80,18 @@ class Api:
 
     async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
         """Post with IN_FLIGHT requests under way."""
+        await self._all(self.post, requests)
+
+    async def patch_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
+        """The same with JSON merge patches."""
+        await self._all(self.patch, requests)
+
+    async def _all(self, send: Callable[[str, bytes], Awaitable[None]], requests: Iterable[tuple[str, bytes]]) -> None:
         source = iter(requests)
 
         async def work() -> None:
             for path, body in source:
-                await self.post(path, body)
+                await send(path, body)
 
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
 

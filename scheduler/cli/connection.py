@@ -45,12 +45,17 @@ class Connection:
         from scheduler.observability import logs
 
         logs.configure(0, "console")
+        results: list[T] = []
         try:
-            return asyncio.run(self._run(work, timeout))
+            asyncio.run(self._run(work, timeout, results))
         except KeyboardInterrupt:
             raise Interrupted from None
+        return results[0]
 
-    async def _run(self, work: "Callable[[Cluster], Awaitable[T]]", timeout: float) -> T:
+    async def _run(self, work: "Callable[[Cluster], Awaitable[T]]", timeout: float, results: list[T]) -> None:
+        """The result goes into the list: what a coroutine returns to ``asyncio.run`` is converted to text there, since
+        ``signal.signal`` does that with handlers, and the handler of SIGINT refers to the task. That takes seconds if
+        the result is a cluster."""
         import asyncio
 
         from scheduler.cluster.kube.transport.client import ApiClient
@@ -62,7 +67,7 @@ class Connection:
         try:
             await client.start()
             namespace = self.namespace or await asyncio.to_thread(credentials.namespace)
-            return await work(Cluster(client, namespace, "" if self.all_namespaces else namespace))
+            results.append(await work(Cluster(client, namespace, "" if self.all_namespaces else namespace)))
         except CredentialsError as error:
             said = str(error).rstrip(".")
             raise Failed(
@@ -113,8 +118,10 @@ class Cluster:
         self.scope = scope
         """The namespace that lists are about; "" for all."""
 
-    async def fetch(self, source: "Source", *, fields: str = "", at_most: int | None = None) -> list[Raw]:
-        """All objects of a source, or the first ``at_most``; ``fields``: a field selector."""
+    async def fetch(
+        self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE
+    ) -> list[Raw]:
+        """All objects of a source, ``page`` at a time, or the first ``at_most``; ``fields``: a field selector."""
         from msgspec import Struct, field
 
         class Meta(Struct):
@@ -127,7 +134,7 @@ class Cluster:
         asked = f"list {_in(source.kind, source.namespace)}"
         if source.namespace:
             _check(source.namespace)
-        params = {"limit": str(at_most or PAGE), **source.selection, **({"fieldSelector": fields} if fields else {})}
+        params = {"limit": str(at_most or page), **source.selection, **({"fieldSelector": fields} if fields else {})}
         found: list[Raw] = []
         while True:
             answer = await self._request(asked, source.kind, "GET", source.path, params=params, answer=Answer)

@@ -18,6 +18,8 @@ _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/compone
 _FILE: Final = "volcano-scheduler.conf"
 _FLAG: Final = "--scheduler-name="
 _FORBIDDEN: Final = 403
+_PAGE: Final = 2_000
+"""Objects per page: of a large cluster it takes as long to ask for pages one after the other as to read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,10 @@ def read_cluster(connection: Connection, *, configured: bool, named: bool) -> Li
         from scheduler.api.kinds import VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
 
-        lists = await asyncio.gather(*(_list(cluster, source) for source in [*sources(), Source(VCJOB)]))
-        text, source = await _configuration(cluster, configured)
-        names = () if named else await _scheduler_names(cluster)
+        read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), Source(VCJOB)]))
+        (text, source), names, lists = await asyncio.gather(
+            _configuration(cluster, configured), _scheduler_names(cluster, named), read
+        )
         found = [manifest for several in lists for manifest in several]
         return Live(cluster.namespace, found, text, source, names, datetime.now(UTC))
 
@@ -53,32 +56,21 @@ def read_cluster(connection: Connection, *, configured: bool, named: bool) -> Li
 
 
 async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
-    """The objects of a source; those that cannot be decoded are told of and left out."""
+    """The objects of a source."""
     from scheduler.api.kinds import NODE, OPTIONAL, POD, POD_GROUP, QUEUE
-    from scheduler.cluster.manifests import Manifest, ManifestError, decode
+    from scheduler.cluster.manifests import Manifest
 
     kind = source.kind
     try:
-        items = await cluster.fetch(source)
+        items = await cluster.fetch(source, page=_PAGE)
     except Failed as failed:
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, _FORBIDDEN):
             raise
         if failed.status != NOT_FOUND or kind not in OPTIONAL:
             echo(f"warning: {failed.message}; explained without", err=True)
         return []
-    found = []
-    for raw in items:
-        if not _name(raw).startswith(source.name_prefix):
-            continue
-        where = f"{kind.name} {_name(raw)}"
-        try:
-            if kind.struct is not None:
-                decode(kind, raw, where)
-        except ManifestError as error:
-            echo(f"warning: {error}; left out", err=True)
-        else:
-            found.append(Manifest(where, kind, raw))
-    return found
+    named = [(_name(raw), raw) for raw in items]
+    return [Manifest(f"{kind.name} {name}", kind, raw) for name, raw in named if name.startswith(source.name_prefix)]
 
 
 async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
@@ -98,12 +90,12 @@ async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
     return DEFAULT_CONFIGURATION, "built-in configuration"
 
 
-async def _scheduler_names(cluster: Cluster) -> tuple[str, ...]:
-    """What the scheduler's Deployments say."""
+async def _scheduler_names(cluster: Cluster, named: bool) -> tuple[str, ...]:
+    """What the scheduler's Deployments say. ``named``: it is known already, and none is given."""
     from scheduler.api.kinds import DEPLOYMENT
 
     names: dict[str, None] = {}
-    for raw in await _of_the_scheduler(cluster, DEPLOYMENT):
+    for raw in () if named else await _of_the_scheduler(cluster, DEPLOYMENT):
         pod = _dict(_dict(_dict(raw, "spec"), "template"), "spec")
         containers = pod.get("containers")
         for container in containers if isinstance(containers, list) else ():

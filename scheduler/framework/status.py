@@ -70,6 +70,8 @@ def _close_job(session: Session, job: Job) -> None:
     if job.queue not in session.queues:
         _refuse_queue(session, job)
         return
+    if _runs_as_before(job):
+        return
     phase = group_phase(job)
     inqueue = phase == INQUEUE
     if job.claimed_phase and phase == PENDING:
@@ -112,6 +114,20 @@ def _close_job(session: Session, job: Job) -> None:
         or TaskStatus.PIPELINED in job.by_status
     ):
         _explain_tasks(session, job)
+
+
+def _runs_as_before(job: Job) -> bool:
+    """Whether all tasks of a job run, its PodGroup says so, and nothing was noted about it: most jobs of a cluster."""
+    running = job.by_status.get(TaskStatus.RUNNING)
+    return (
+        running is not None
+        and len(job.by_status) == 1
+        and job.stored_phase == RUNNING
+        and job.counts == (len(running), 0, 0)
+        and len(running) >= job.min_member
+        and not (job.new_conditions or job.refusals or job.claimed_phase or job.recorded)
+        and not any(c.type == CONDITION_UNSCHEDULABLE and c.status == "True" for c in job.conditions)
+    )
 
 
 def _admission(job: Job) -> AdmissionRecord | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.job import Job
 from scheduler.api.node import Column, Mask, Nodes, Rows
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.task import Task, TaskClass, TaskStatus
 
 Bound = Callable[[Any, "Tenants"], Mask]
 """bound(claimant, tenants): False where the function refuses the task even alone. The claimant is what the function is
@@ -32,26 +32,33 @@ class Tenants:
         self.tasks: list[Task] = []
         self._spans: list[slice] = []
         """Which of the tasks are of each job."""
+        index, statuses = nodes.index, (TaskStatus.RUNNING, TaskStatus.BOUND)
+        runs: list[int] = []
         for job in jobs.values():
-            held = [*job.of(TaskStatus.RUNNING).values(), *job.of(TaskStatus.BOUND).values()]
-            known = [task for task in held if task.node in nodes.index]
-            if known:
-                self._spans.append(slice(len(self.tasks), len(self.tasks) + len(known)))
-                self.jobs.append(job)
+            begun = len(self.tasks)
+            for status in statuses:
+                known = [task for task in job.of(status).values() if task.node in index]
                 self.tasks += known
+                runs.append(len(known))
+            if len(self.tasks) > begun:
+                self._spans.append(slice(begun, len(self.tasks)))
+                self.jobs.append(job)
         tasks, number = self.tasks, len(self.tasks)
         sizes = np.array([span.stop - span.start for span in self._spans], dtype=np.intp)
         self.owner: Rows = np.repeat(np.arange(len(self.jobs)), sizes)
         """Position of each task's job in ``jobs``."""
-        self.rows: Rows = np.fromiter((nodes.index[task.node] for task in tasks), dtype=np.intp, count=number)
-        self.running: Mask = np.fromiter((t.status is TaskStatus.RUNNING for t in tasks), dtype=bool, count=number)
-        self.preemptable: Mask = np.fromiter((t.preemptable for t in tasks), dtype=bool, count=number)
-        self.best_effort: Mask = np.fromiter((t.cls.best_effort for t in tasks), dtype=bool, count=number)
-        self.priority: Column = np.fromiter((_finite(t.priority) for t in tasks), dtype=np.float64, count=number)
+        self.rows: Rows = np.array([index[task.node] for task in tasks], dtype=np.intp)
+        self.running: Mask = np.repeat(np.tile([True, False], len(runs) // 2), np.array(runs, dtype=np.intp))
+        self.preemptable: Mask = np.array([task.preemptable for task in tasks], dtype=bool)
+        classes: dict[TaskClass, int] = {}
+        of_class = np.array([classes.setdefault(task.cls, len(classes)) for task in tasks], dtype=np.intp)
+        self.best_effort: Mask = np.array([cls.best_effort for cls in classes], dtype=bool)[of_class]
+        finite = {priority: _finite(priority) for priority in {task.priority for task in tasks}}
+        self.priority: Column = np.array([finite[task.priority] for task in tasks], dtype=np.float64)
         self.present: Mask = np.ones(number, dtype=bool)
         """False once the task is evicted in this session."""
         self.requests: Column = (
-            np.stack([t.cls.request for t in tasks], axis=1) if tasks else np.zeros((len(nodes.idle), 0))
+            np.stack([cls.request for cls in classes], axis=1)[:, of_class] if tasks else np.zeros((len(nodes.idle), 0))
         )
         """Shape (resources, tasks)."""
         self.log: list[int] = []

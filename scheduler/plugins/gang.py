@@ -118,9 +118,11 @@ class Gang:
 
     def _close(self) -> None:
         for job in self._session.jobs.values():
-            if not job.by_status or _on_its_way_out(job):
+            if not job.by_status:
                 continue
             if job.missing > 0:
+                if _on_its_way_out(job):
+                    continue
                 pending = job.of(TaskStatus.PENDING)
                 placeable = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
                 short = job.min_member - placeable - job.ready_count
@@ -133,9 +135,9 @@ class Gang:
 
 
 def _on_its_way_out(job: Job) -> bool:
-    """The job is not ready any more because tasks of it terminate, and nothing waits to replace them: with those that
-    had been placed, and failed ones, they are still as many as it needs."""
-    if job.missing <= 0 or TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status:
+    """A job that lacks tasks is not ready any more because tasks of it terminate, and nothing waits to replace them:
+    with those that had been placed, and failed ones, they are still as many as it needs."""
+    if TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status:
         return False
     terminating = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
     return bool(terminating) and terminating + job.count(*_SCHEDULED) >= job.min_member

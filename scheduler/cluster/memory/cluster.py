@@ -50,6 +50,8 @@ class MemoryCluster:
         """``start``: the time on its clock; ``features``: feature gates of the webhooks that are on."""
         self.cache = cache
         self.server = MemoryServer(start)
+        self.left_out: list[str] = []
+        """Why objects were left out that could not be decoded."""
         self._component = scheduler_names[0]
         self._admission = Admission(
             self.server, scheduler_names, queue_gates=SCHEDULING_GATES_QUEUE_ADMISSION in features
@@ -63,11 +65,18 @@ class MemoryCluster:
     # --- manifests in ---
     def load(self, manifests: Iterable[Manifest], *, lenient: bool = False) -> None:
         """Take objects as if they were created one after the other, a second apart. ``lenient``: fields that cannot be
-        used are set aside and told of, as on a real cluster. Raises ManifestError."""
+        used are set aside and told of, as on a real cluster, and objects that cannot be decoded are left out. Raises
+        ManifestError."""
         keys = []
         fresh: dict[Key, Kind] = {}
         for manifest in manifests:
-            key = self.server.read(manifest)
+            try:
+                key = self.server.read(manifest)
+            except ManifestError as error:
+                if not lenient:
+                    raise
+                self.left_out.append(str(error))
+                continue
             keys.append(key)
             if manifest.kind is not None and not manifest.raw["metadata"].get("uid"):
                 fresh[key] = manifest.kind

@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
+from scheduler.cli.connection import Connection
 from scheduler.cli.main import main
 from scheduler.cluster.kube.transport import credentials
 from tests.unit.cli.cluster import JOBS, Cluster, write_kubeconfig
@@ -131,3 +132,18 @@ def test_objects_that_are_malformed_in_any_way_are_left_out(cluster: Cluster, me
 @pytest.mark.parametrize("url", ["http://[::1", "nonsense://x", "http://", "http://host:99999999"])
 def test_an_address_that_is_none_is_named(url: str, cluster: Cluster) -> None:
     assert url in cluster.refuses("job", "list", "-s", url)
+
+
+def test_what_is_read_is_not_converted_to_text(cluster: Cluster) -> None:
+    shown = []
+
+    class Large:
+        def __repr__(self) -> str:
+            shown.append(self)  # takes seconds for a whole cluster
+            return "Large()"
+
+    async def work(_: object) -> Large:
+        return Large()
+
+    assert isinstance(Connection(kubeconfig=str(cluster.kubeconfig)).run(work), Large)
+    assert not shown

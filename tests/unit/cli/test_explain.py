@@ -155,7 +155,8 @@ def test_objects_that_cannot_be_used_are_told_of_and_left_out(cluster: Cluster) 
     cluster.holds(NODES, living(node("n1"), "u1"), broken, odd)
     result = cluster.run("explain", "podgroup", "g", "-n", "default")
     assert result.exit_code == 0, (result.output, result.exception)
-    assert "warning: Node n2: Node: spec" in result.stderr
+    assert "warning: Node n2: Node: spec: " in result.stderr
+    assert result.stderr.count("left out") == 1
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])

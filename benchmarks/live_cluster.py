@@ -1,0 +1,41 @@
+"""A cluster of ``live_objects`` on a real API server, with the statuses that kubelets and controllers would write."""
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from benchmarks.contest import Api
+from controlplane.run import ControlPlane
+from scheduler.api.kinds import POD_GROUP, find_kind
+from scheduler.cluster.kube.transport.sources import Source
+
+Raw = dict[str, Any]
+_AT_ONCE = 2_000
+"""Objects that are held in memory before they are sent."""
+
+
+async def fill(plane: ControlPlane, objects: Iterable[Raw]) -> None:
+    """Create the objects, which may have uids and statuses: they get their own uids, and these statuses."""
+    source = iter(objects)
+    async with Api.of(plane) as api:
+        while part := list(islice(source, _AT_ONCE)):
+            await api.post_all((_path(raw), _new(raw)) for raw in part)
+            told = [raw for raw in part if raw.get("status") and raw["kind"] != POD_GROUP.name]  # those have theirs
+            await api.patch_all((f"{_path(raw)}/{raw['metadata']['name']}/status", _status(raw)) for raw in told)
+
+
+def _path(raw: Raw) -> str:
+    kind = find_kind(raw["apiVersion"], raw["kind"])
+    assert kind is not None
+    return Source(kind, raw["metadata"].get("namespace", "")).path
+
+
+def _new(raw: Raw) -> bytes:
+    given = ("uid", "resourceVersion", "creationTimestamp", "generation")
+    meta = {key: value for key, value in raw["metadata"].items() if key not in given}
+    return json.dumps({**raw, "metadata": meta}).encode()
+
+
+def _status(raw: Raw) -> bytes:
+    return json.dumps({"status": raw["status"]}).encode()
