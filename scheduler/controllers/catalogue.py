@@ -1,4 +1,4 @@
-"""All controllers by name, and which of them ``--controllers`` asks for."""
+"""All controllers by name, and the selection of ``--controllers``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from scheduler.controllers.queue import QueueController
 from scheduler.controllers.store import Key, Store
 
 _ABSENT = frozenset({"sharding-controller"})
-"""Controllers of Volcano that are not here; lists made for Volcano may name them."""
+"""Volcano's controllers that do not exist here; lists written for Volcano may name them."""
 
 
 def configuration_name(release: str) -> str:
@@ -29,7 +29,7 @@ CONFIGURATION: Final[Key] = (SYSTEM_NAMESPACE, configuration_name(DEFAULT_SCHEDU
 
 
 class SelectionError(ValueError):
-    """A list of controllers that names one there is none of."""
+    """A list of controllers names one that does not exist."""
 
 
 def make_controllers(

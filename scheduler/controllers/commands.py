@@ -18,7 +18,7 @@ TIMEOUT: Final = 30.0
 
 
 class Commands:
-    """For one thread."""
+    """Belongs to one thread."""
 
     def __init__(self, store: Store, target: Kind, actions: Collection[Action], not_there: str) -> None:
         """``target``: the kind; ``actions``: what its objects can do; ``not_there``: the reason of the Event on a

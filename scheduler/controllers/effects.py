@@ -18,19 +18,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object. That it is there already counts as done."""
+    """Creates an object. An object that exists already counts as done."""
 
     kind: Kind
     manifest: Json
     """The whole object, with apiVersion, kind and metadata.namespace."""
     owner: str = ""
-    """UID of what is to control the object. One of that name that terminates, or that something else controls and will
-    take along when it goes, does not do: the creation fails. One without a controller does."""
+    """UID of the intended controller. The creation fails if an object with this name terminates or has another
+    controller, because it would be deleted with that one. An object without a controller counts as done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change an object by a JSON merge patch. That it is gone counts as done."""
+    """Changes an object by a JSON merge patch. An object that is gone counts as done."""
 
     kind: Kind
     namespace: str
@@ -38,7 +38,7 @@ class Patch:
     body: Json
     uid: str = ""
     owner: str = ""
-    """UID of what must control the object; any other of that name is left alone."""
+    """UID of the controller that the object must have; any other object of that name is left alone."""
     subresource: Literal["", "status"] = ""
     deferrable: bool = False
     """It only informs: all other writes go first, and the plan continues without it."""
@@ -46,7 +46,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object. That it is gone counts as done."""
+    """Deletes an object. An object that is gone counts as done."""
 
     kind: Kind
     namespace: str
@@ -55,12 +55,12 @@ class Delete:
     foreground: bool = False
     """The object stays until what it owns is gone."""
     owner: str = ""
-    """UID of what must control the object; any other of that name is left alone."""
+    """UID of the controller that the object must have; any other object of that name is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Post an Event; it is never waited for, and never fails a plan."""
+    """Posts an Event. Plans do not wait for it, and it never fails a plan."""
 
     event: EventPost
 
@@ -86,7 +86,7 @@ class Plan:
         return any(isinstance(effect, Patch) and effect.deferrable for stage in self.stages for effect in stage)
 
     def then(self, *effects: Effect) -> "Plan":
-        """Append a stage, unless it is empty."""
+        """Appends a stage, unless it is empty."""
         if effects:
             self.stages.append(list(effects))
         return self
@@ -123,7 +123,7 @@ def warning(kind: Kind, obj: KubeObject, reason: str, message: str) -> Post:
 
 
 def malformed(kind: Kind, obj: KubeObject, field: str, problem: str) -> Post:
-    """A Warning Event that says which field was set aside, and why."""
+    """A Warning Event about a field that is ignored."""
     meta = obj.metadata
     message = Malformed(kind.name, meta.namespace, meta.name, field, problem).message
     return warning(kind, obj, EVENT_MALFORMED, message)

@@ -36,7 +36,7 @@ def owned(kind: Kind, name: str, owner_kind: Kind, owner: KubeObject, **body: An
 
 
 class OwnedJobs:
-    """Index of the vcjobs that objects of one kind manage, by owner. For one thread."""
+    """Index of the vcjobs that objects of one kind manage, by owner. Belongs to one thread."""
 
     def __init__(self, owner: Kind) -> None:
         self._kind = owner
@@ -48,7 +48,7 @@ class OwnedJobs:
         return sorted(self._jobs.get((owner.metadata.namespace, owner.metadata.uid), {}).values(), key=_age)
 
     def observe(self, old: Job | None, new: Job | None) -> list[Key]:
-        """A job came, changed or went; the owners (namespace and name) that concerns."""
+        """A job was added, changed or deleted. Returns the owners (namespace and name) that it concerns."""
         concerned: dict[Key, None] = {}
         if old is not None and (owner := self._owner(old)) is not None:
             meta = old.metadata

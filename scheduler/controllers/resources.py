@@ -1,4 +1,4 @@
-"""What a Pod counts for in a ResourceQuota, from its spec: the amounts PodGroups carry as ``minResources``.
+"""The usage of a Pod in a ResourceQuota, computed from its spec: PodGroups carry it as ``minResources``.
 
 As Volcano's GetPodQuotaUsage: Kubernetes' usage of a Pod (``pods``, ``count/pods``, ``cpu`` and ``requests.cpu``,
 ``limits.cpu`` ...), and extended resources under their plain name too, by which the scheduler knows them.
@@ -35,7 +35,7 @@ class _Asking(Wire):
 
 
 def pod_usage(spec: PodSpec | Mapping[str, Any]) -> dict[str, Amount]:
-    """What one Pod of the spec (that of a Pod, or of a template as it was written) counts for.
+    """The usage of one Pod of the spec (that of a Pod, or of a template as it was written).
 
     A limit stands for a request that is not given, as the API server will write it. Raises QuantityError naming
     container and resource when an amount is malformed, or the field when the spec itself is.
@@ -61,12 +61,12 @@ def pod_usage(spec: PodSpec | Mapping[str, Any]) -> dict[str, Amount]:
 
 
 def scaled(usage: Usage, count: int) -> dict[str, Amount]:
-    """The usage of so many such Pods; of none, nothing is listed."""
+    """The usage of ``count`` such Pods; empty for none."""
     return {name: amount * count for name, amount in usage.items()} if count > 0 else {}
 
 
 def summed(left: Usage, right: Usage) -> dict[str, Amount]:
-    """The usage of both together."""
+    """The sum of two usages."""
     result = dict(left)
     for name, amount in right.items():
         result[name] = result[name] + amount if name in result else amount

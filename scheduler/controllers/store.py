@@ -28,7 +28,7 @@ def controller_of(obj: KubeObject) -> OwnerReference | None:
 
 
 class Store:
-    """For one thread."""
+    """Belongs to one thread."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, KubeObject]] = {}

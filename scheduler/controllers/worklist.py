@@ -33,7 +33,7 @@ class Item:
 
 
 class Worklist:
-    """For one thread."""
+    """Belongs to one thread."""
 
     def __init__(self, controllers: Sequence[Controller]) -> None:
         self._interested: dict[Kind, list[Controller]] = {}

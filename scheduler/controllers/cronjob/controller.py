@@ -1,4 +1,4 @@
-"""cronjob-controller: makes a vcjob whenever a schedule comes up, and keeps a few of those that are done."""
+"""cronjob-controller: creates a vcjob whenever a schedule is due, and keeps a few finished ones."""
 
 from functools import partial
 from typing import cast
@@ -33,7 +33,7 @@ class CronJobController:
         self._store = store
         self._jobs = OwnedJobs(CRON_JOB)
         self._changed: dict[Key, float] = {}
-        """When a schedule was seen to change: what it would have started before is not made up for."""
+        """When a schedule changed: starts that it missed before are not made up for."""
         self._failures: dict[Key, Post] = {}
         """Events about last writes that failed."""
 
@@ -101,7 +101,7 @@ def _deleted(cron: CronJob, name: str) -> Post:
 
 
 def _concern(job: Job | None) -> tuple[str, str, bool, str | None] | None:
-    """What a CronJob wants to know of a job; how its Pods fare is no part of it."""
+    """The parts of a job that its CronJob depends on, which exclude the state of its Pods."""
     if job is None:
         return None
     owner = controller_of(job)

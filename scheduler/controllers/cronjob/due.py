@@ -1,4 +1,4 @@
-"""Whether a job of a CronJob is due: the last time its schedule came up, if nothing was made of that yet.
+"""Whether a job of a CronJob is due: the last time of its schedule, if no job was created for that yet.
 
 Of several times that were missed only the last is made up for. How many they were is reckoned from the first two, as
 Volcano and Kubernetes do.
@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.cron import CronError, CronSchedule
 
 MANY: Final = 100
-"""More times missed than that are worth a warning."""
+"""Missed times above which a warning is posted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Due:
     at: float | None
     """The time for which a job is due now."""
     next: float | None
-    """When to look again."""
+    """When to check again."""
     many: bool = False
     """Many times were missed."""
 

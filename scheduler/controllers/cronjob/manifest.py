@@ -1,4 +1,4 @@
-"""The vcjob that a CronJob makes for one time: its name says the minute, so that none is made twice."""
+"""The vcjob that a CronJob creates for one time. Its name contains the minute, so that none is created twice."""
 
 import copy
 from datetime import datetime, tzinfo

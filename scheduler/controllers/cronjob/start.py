@@ -38,11 +38,11 @@ class Start:
 
     events: list[Post] = field(default_factory=list)
     next: float | None = None
-    """When to ask again, in seconds since the epoch; None: when the CronJob or its jobs change."""
+    """When to decide again, in seconds since the epoch; None: when the CronJob or its jobs change."""
     replaced: list[ObjectReference] = field(default_factory=list)
-    """Jobs to be deleted first."""
+    """Jobs to delete first."""
     manifest: Json | None = None
-    """The job to be made."""
+    """The job to create."""
 
 
 def decide_start(

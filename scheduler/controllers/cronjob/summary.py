@@ -29,7 +29,7 @@ class JobSummary:
     events: list[Post] = field(default_factory=list)
 
     def status_patch(self, cron: CronJob) -> Json:
-        """The changes to the status; empty if it says all that already."""
+        """The changes to the status; empty if there are none."""
         old, patch = cron.status, Json()
         if self.active != (old.active or []):
             patch["active"] = [msgspec.to_builtins(reference) for reference in self.active] or None

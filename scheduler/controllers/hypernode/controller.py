@@ -14,7 +14,7 @@ from scheduler.controllers.hypernode.members import Members
 from scheduler.controllers.store import Key, Store
 
 DISCOVERY: Final[Key] = ("", "*")
-"""Stands for all HyperNodes that are made from labels; none can have this name."""
+"""The key of all HyperNodes that are created from labels; no object can have this name."""
 _NONE: Final = Discovery(None)
 
 
@@ -30,7 +30,7 @@ class HyperNodeController:
         self._place = configuration
         self._discovery = _NONE
         self._problems: dict[str, str] = {}
-        """What of the configuration is to be said in Events: field -> problem."""
+        """Problems of the configuration to report in Events, by field."""
         self._members: dict[str, Members] = {}
         """HyperNode -> its Nodes."""
 

@@ -25,7 +25,7 @@ _DIGITS: Final = 5
 
 @dataclass(slots=True)
 class Discovered:
-    """A HyperNode as it should be."""
+    """The desired state of a HyperNode."""
 
     name: str
     tier: int
@@ -51,7 +51,7 @@ class Discovered:
         return {"apiVersion": HYPER_NODE.api_version, "kind": HYPER_NODE.name, "metadata": metadata, "spec": self.spec}
 
     def is_met_by(self, obj: HyperNode) -> bool:
-        """Whether the object is as this says."""
+        """Whether the object matches."""
         labels = obj.metadata.labels or {}
         kind = MEMBER_NODE if self.tier == 1 else MEMBER_HYPER_NODE
         members = [(m.type, m.selector.exact_match and m.selector.exact_match.name) for m in obj.spec.members or ()]

@@ -40,7 +40,7 @@ class Members:
         return len(self._names)
 
     def update(self, name: str, node: Node | None) -> bool:
-        """A Node came, changed or (None) went: whether the count is another."""
+        """A Node was added, changed or deleted (None). Returns whether the count has changed."""
         before = len(self._names)
         if node is not None and self._holds(node):
             self._names.add(name)

@@ -32,7 +32,7 @@ class JobController:
     kinds: tuple[Kind, ...] = (VCJOB, POD, POD_GROUP, COMMAND, QUEUE, CLAIM, PRIORITY_CLASS)
 
     def __init__(self, store: Store, make_plugins: MakePlugins) -> None:
-        """``make_plugins`` makes the plugins that a job names, or raises PluginError."""
+        """``make_plugins`` creates the plugins that a job names, or raises PluginError."""
         self._store = store
         self._make_plugins = make_plugins
         self._states: dict[Key, ReconcileState] = {}

@@ -22,14 +22,14 @@ class Delayed:
 
 
 class Delays:
-    """Of one job."""
+    """The delayed actions of one job."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, Action], Delayed] = {}
-        """By the uid of the Pod that it is about ("" for the job) and what is to be done."""
+        """By the uid of the Pod concerned ("" for the job) and the action."""
 
     def add(self, action: Action, request: Request, due: float) -> bool:
-        """Whether it is new; the same action for the same Pod waits only once."""
+        """Adds an action. Returns whether it is new: an action for a Pod waits only once."""
         key = (request.pod_uid, action)
         if key in self._waiting:
             return False
@@ -37,20 +37,20 @@ class Delays:
         return True
 
     def overtaken(self, request: Request) -> None:
-        """Something else happened: a Pod is pending no more, or runs again."""
+        """Drops actions that a later event makes obsolete: a Pod is no longer pending, or runs again."""
         self._drop(lambda d: d.request.event is JobEvent.POD_PENDING and d.request.pod_uid == request.pod_uid)
         if request.event is JobEvent.POD_RUNNING:
             ended = (JobEvent.POD_FAILED, JobEvent.POD_EVICTED)
             self._drop(lambda d: d.request.event in ended and d.request.pod == request.pod)
 
     def take_due(self, now: float) -> list[Delayed]:
-        """Those that are due, the earliest first; they wait no more."""
+        """Removes and returns the actions that are due, the earliest first."""
         due = sorted((d for d in self._waiting.values() if d.due <= now), key=lambda d: d.due)
         self._drop(lambda d: d.due <= now)
         return due
 
     def carried_out(self, action: Action, request: Request | None) -> None:
-        """An action makes those of its kind for the same thing (job, task, partition or Pod) needless."""
+        """Drops the actions that a completed one with the same target (job, task, partition or Pod) makes obsolete."""
         done = scope(action, request)
         self._drop(lambda d: scope(d.action, d.request) == done)
 
@@ -63,7 +63,7 @@ class Delays:
 
 
 def scope(action: Action, request: Request | None) -> tuple[str, ...]:
-    """What an action is about."""
+    """The target of an action."""
     if request is not None and action is Action.RESTART_POD:
         return ("pod", request.pod)
     if request is not None and action is Action.RESTART_TASK:

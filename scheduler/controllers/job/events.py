@@ -81,7 +81,7 @@ def observe_pod(owner: OwnerReference, old: Pod | None, new: Pod | None, now: fl
 
 
 def _events(old: Pod | None, new: Pod) -> Iterator[JobEvent]:
-    """What the change may be; whether a task has completed or failed is found out from all its Pods."""
+    """The events that a change may be. Whether a task has completed or failed is decided from all its Pods."""
     phase = new.status.phase or PENDING
     if old is None or (old.status.phase or PENDING) != phase:
         if phase == FAILED:

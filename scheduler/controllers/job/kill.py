@@ -40,22 +40,22 @@ def _is_to_delete(member: Member, version: int, spare_ended: bool) -> bool:
 
 
 def restarts_all(status: batch.JobStatus) -> bool:
-    """Whether a restart of the whole job is under way: its Pods and its PodGroup go."""
+    """Whether the whole job is restarting: its Pods and its PodGroup are deleted."""
     return status.state.phase == JobPhase.RESTARTING and status.state.reason == Action.RESTART_JOB
 
 
 def restarts_a_part(status: batch.JobStatus) -> bool:
-    """Whether a restart of a task, a partition or a Pod is under way: what goes is made again one by one meanwhile."""
+    """Whether a task, a partition or a Pod is restarting: deleted Pods are recreated one by one meanwhile."""
     return status.state.phase == JobPhase.RESTARTING and status.state.reason in TARGETED
 
 
 def interrupted(to_delete: Iterable[Member]) -> bool:
-    """Whether Pods of a job that is not restarting were marked for a restart that did not get into the status then."""
+    """Whether Pods were marked for a restart that was interrupted before the status was written."""
     return any(member.out_of_sync for member in to_delete)
 
 
 def targets(action: Action, request: Request, members: Iterable[Member]) -> list[Member]:
-    """The Pods that a restart of a part of the job concerns, without those that are going anyway."""
+    """The Pods that a restart of a part of the job concerns, without those that are being deleted."""
     return [
         member
         for member in members
@@ -76,7 +76,7 @@ def partition_of(pod: Pod) -> str:
 
 
 def mark(members: Iterable[Member]) -> list[Effect]:
-    """Mark Pods as out of sync."""
+    """Marks Pods as out of sync."""
     return [
         Patch(POD, member.pod.metadata.namespace, member.name, _MARK, member.pod.metadata.uid) for member in members
     ]
@@ -87,7 +87,7 @@ def delete_pods(members: Iterable[Member]) -> list[Effect]:
 
 
 def delete_group(group: PodGroup | None) -> list[Effect]:
-    """Delete the PodGroup, unless there is none or that is done."""
+    """Deletes the PodGroup, unless there is none or it is being deleted."""
     if group is None or group.metadata.deletion_timestamp is not None:
         return []
     return [Delete(POD_GROUP, group.metadata.namespace, group.metadata.name, group.metadata.uid)]

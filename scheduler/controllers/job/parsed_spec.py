@@ -32,7 +32,7 @@ class Task:
         """Replicas needed, where it counts for all tasks together."""
         self.policies: list[Policy] = []
         self.max_restarts = spec.max_retry or DEFAULT_MAX_RESTARTS
-        """Restarts of containers, after which the task has failed; negative: never."""
+        """Restarts of containers after which the task has failed; negative: never."""
         depends = spec.depends_on
         self.depends: tuple[str, ...] = tuple((depends.name if depends else None) or ())
         self.any_dependency = len(self.depends) > 1 and depends is not None and depends.iteration == "any"

@@ -1,4 +1,4 @@
-"""The status of a job: how it is made from counts and phases, when it is written, and the patch that does."""
+"""The status of a job: how it follows from counts and phases, when it is written, and its patch."""
 
 from typing import Final
 
@@ -62,8 +62,8 @@ def counted(status: batch.JobStatus, counts: PodCounts, min_available: int) -> b
 
 
 def due_in(old: batch.JobStatus, new: batch.JobStatus, state: ReconcileState, now: float) -> float | None:
-    """Seconds until the new status is to be written; None if it is the old one. Nothing but counts can wait for others
-    to change with them."""
+    """Seconds until the new status is written; None if it is unchanged. Only counts wait, for other counts to change
+    with them."""
     if new == old:
         state.stale = None
         return None
@@ -77,7 +77,7 @@ def due_in(old: batch.JobStatus, new: batch.JobStatus, state: ReconcileState, no
 
 
 def _decisive(old: batch.JobStatus, new: batch.JobStatus) -> bool:
-    """Whether more has changed than counts, and what is listed beside them."""
+    """Whether more has changed than counts and lists."""
     if len(new.controlled_resources or ()) < len(old.controlled_resources or ()):
         return True
     return (old.state, old.version, old.retry_count) != (new.state, new.version, new.retry_count)

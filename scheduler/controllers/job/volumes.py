@@ -24,7 +24,7 @@ class Volume:
     claim: str
     """Name of the PersistentVolumeClaim."""
     spec: Json | None
-    """Of a claim that the job brings; None: it must be there."""
+    """Of a claim that the job creates; None: it must exist."""
 
 
 def volumes_of(job: batch.Job) -> tuple[list[Volume], list[tuple[str, str]]]:
@@ -47,7 +47,7 @@ def create_claim(job: batch.Job, volume: Volume) -> Create:
 
 
 def mount_volumes(pod: Json, job: batch.Job, volumes: list[Volume]) -> None:
-    """Mount the job's volumes in the containers of a Pod. Raises PluginError naming a field of a wrong type."""
+    """Mounts the job's volumes in the containers of a Pod. Raises PluginError naming a field of a wrong type."""
     for volume in volumes:
         name = f"{job.metadata.name[:50].replace('.', '-')}-{_twelve(job, 'volume', volume.claim)}"
         add_volume(pod, {"name": name, "persistentVolumeClaim": {"claimName": volume.claim}})
@@ -56,7 +56,7 @@ def mount_volumes(pod: Json, job: batch.Job, volumes: list[Volume]) -> None:
 
 
 def _twelve(job: batch.Job, what: str, of: str) -> str:
-    """Twelve characters of [0-9a-z] that nothing else of any job gets."""
+    """Twelve characters of [0-9a-z], unique for the job, ``what`` and ``of``."""
     number = int.from_bytes(sha256(f"{job.metadata.uid}/{what}/{of}".encode()).digest()[:12])
     text = ""
     for _ in range(12):

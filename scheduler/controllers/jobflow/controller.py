@@ -1,4 +1,4 @@
-"""jobflow-controller: makes the jobs of a JobFlow, each when those it depends on have completed."""
+"""jobflow-controller: creates the jobs of a JobFlow, each when those that it depends on have completed."""
 
 from functools import partial
 from typing import Final, cast
@@ -41,7 +41,7 @@ class JobFlowController:
         self._first_seen: dict[Key, float] = {}
         """When a JobFlow without a status was first seen."""
         self._begun: dict[Key, set[str]] = {}
-        """Jobs that were to be made and were not seen since."""
+        """Jobs that were planned and have not been observed yet."""
         self._failures: dict[Key, Post] = {}
         """Events about last writes that failed."""
 

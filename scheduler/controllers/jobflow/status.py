@@ -1,4 +1,4 @@
-"""The status of a JobFlow: its jobs by phase, what became of each, and the phase of the whole."""
+"""The status of a JobFlow: its jobs by phase, the history of each, and the phase of the flow."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -33,7 +33,7 @@ class RunningHistory(Wire):
 
 
 class JobRecord(Wire):
-    """What became of a job; it outlives the job."""
+    """The history of a job, which outlives the job."""
 
     name: str = ""
     state: str = ""
@@ -44,7 +44,7 @@ class JobRecord(Wire):
 
 
 class Condition(Wire):
-    """How a job is."""
+    """The condition of a job."""
 
     phase: str = ""
     create_time: str | None = None
@@ -79,14 +79,14 @@ def read_status(flow: JobFlow) -> FlowStatus:
 
 
 def gone_completed(status: FlowStatus, jobs: Sequence[Job]) -> list[str]:
-    """Jobs that completed and were deleted since: what waits for them need not wait again."""
+    """Completed jobs that were deleted since: their dependents need not wait again."""
     there = {job.metadata.name for job in jobs}
     records = status.job_status_list or ()
     return [r.name for r in records if r.state == JobPhase.COMPLETED and r.name not in there]
 
 
 def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str], now: float) -> Json:
-    """The status that says how the jobs are. ``expected``: the names of all that there are to be."""
+    """The status for the current jobs. ``expected``: the names of all jobs of the flow."""
     lists: dict[str, list[str]] = {}
     for name in gone_completed(old, jobs):
         lists.setdefault(JobPhase.COMPLETED, []).append(name)
@@ -110,7 +110,7 @@ def make_status(old: FlowStatus, jobs: Sequence[Job], expected: Collection[str],
 
 
 def _phase(before: str, status: FlowStatus, expected: Collection[str]) -> str:
-    """As Volcano's states do it; Failed and Terminating are never left."""
+    """The next phase, as in Volcano; Failed and Terminating are final."""
     completed = set(status.completed_jobs or ())
     broken = bool(status.failed_jobs or status.terminated_jobs)
     if before == RUNNING:
@@ -125,7 +125,7 @@ def _phase(before: str, status: FlowStatus, expected: Collection[str]) -> str:
 
 
 def _records(old: FlowStatus, jobs: Sequence[Job], now: float) -> list[JobRecord]:
-    """The records there were, brought up to date, and then those of new jobs."""
+    """The existing records, updated, and then those of new jobs."""
     records = {record.name: record for record in old.job_status_list or ()}
     for job in jobs:
         meta, phase = job.metadata, job.status.state.phase

@@ -1,4 +1,4 @@
-"""The steps of a JobFlow: which of its jobs can be made now, what they are made of, and why others cannot."""
+"""The steps of a JobFlow: which jobs can be created now, from which templates, and why others cannot."""
 
 import copy
 from collections.abc import Callable, Collection, Iterator
@@ -23,9 +23,9 @@ class Steps:
     """By the name of the job."""
     events: list[Post] = field(default_factory=list)
     foreign: list[Post] = field(default_factory=list)
-    """Jobs of others that have the name of one of the flow's."""
+    """Events about jobs that have the name of one of the flow's and another owner."""
     missing: list[str] = field(default_factory=list)
-    """JobTemplates that are not there."""
+    """Missing JobTemplates."""
 
 
 def job_name(flow: JobFlow, step: str) -> str:
@@ -34,7 +34,7 @@ def job_name(flow: JobFlow, step: str) -> str:
 
 
 def job_names(flow: JobFlow) -> list[str]:
-    """Those of all jobs that there are to be."""
+    """The names of all jobs of the flow."""
     return list(dict.fromkeys(job_name(flow, step.name) for step in flow.spec.flows or ()))
 
 

@@ -33,11 +33,11 @@ class PodGroupController:
     kinds: tuple[Kind, ...] = (POD, POD_GROUP, *_OWNERS)
 
     def __init__(self, store: Store, scheduler_names: Collection[str]) -> None:
-        """``scheduler_names``: whose Pods to look after."""
+        """``scheduler_names``: the schedulers whose Pods are handled."""
         self._store = store
         self._schedulers = frozenset(scheduler_names)
         self._waiting: dict[Key, set[str]] = {}
-        """PodGroup -> names of the Pods that ought to be in it and do not name it."""
+        """PodGroup -> names of the Pods that belong to it and do not name it yet."""
 
     # --- what concerns whom -------------------------------------------------------------------------------------------
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -65,7 +65,7 @@ class PodGroupController:
         return [after.key]
 
     def _place(self, pod: Pod) -> "_Place | None":
-        """Where a Pod waits to be put into a PodGroup, or None if it does not."""
+        """The key of the PodGroup that a Pod has to be added to, or None."""
         meta = pod.metadata
         if (
             pod.spec.scheduler_name not in self._schedulers
@@ -97,7 +97,7 @@ class PodGroupController:
         return self._keep(group, pods)
 
     def _admit(self, key: Key, group: PodGroup | None, pods: Sequence[Pod]) -> Plan:
-        """Put Pods into their PodGroup, which is made or brought up to date before."""
+        """Adds Pods to their PodGroup, which is created or updated before."""
         model = _newest(pods)
         owners, missing = self._owners(model)
         plan = Plan()
@@ -180,12 +180,12 @@ def _written(group: PodGroup | None, model: Pod, want: Wanted) -> list[Effect]:
 
 
 def _newest(pods: Sequence[Pod]) -> Pod:
-    """The Pod that shows what the template is now."""
+    """The Pod that reflects the current template."""
     return max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
 
 
 def _idle(owner: KubeObject) -> bool:
-    """Scaled to zero."""
+    """Whether it is scaled to zero."""
     return isinstance(owner, Workload) and owner.spec.replicas == 0
 
 

@@ -44,13 +44,13 @@ _MODES: Final = ("hard", "soft")
 
 @dataclass(slots=True)
 class Wanted:
-    """A PodGroup as it should be."""
+    """The desired state of a PodGroup."""
 
     spec: Json
     annotations: dict[str, str]
     labels: dict[str, str]
     problems: list[Post] = field(default_factory=list)
-    """What was set aside on the way."""
+    """Events about ignored fields."""
 
 
 def group_name(pod: Pod) -> str:

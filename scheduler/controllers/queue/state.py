@@ -16,13 +16,13 @@ SHUT = (CLOSING, CLOSED)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a Queue should be."""
+    """The desired state of a Queue."""
 
     state: str
     closed_by_parent: bool | None = None
-    """What its annotation should say; None: what it says."""
+    """The desired annotation; None: unchanged."""
     refusal: str = ""
-    """Why it was not done as asked, or ""."""
+    """Why a Command was refused, or ""."""
 
 
 def decide(queue: Queue, above: str, action: Action | None, populated: bool) -> Verdict:

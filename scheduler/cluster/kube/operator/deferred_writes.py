@@ -21,7 +21,7 @@ def place_of(patch: Patch) -> Place:
 
 
 class DeferredWrites:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class _Described(KubeObject):
 
 
 class Executor:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(self, client: ApiClient, fence: Fence, poster: Poster, results: WriteResults) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class Executor:
         self._decoders: dict[Kind, msgspec.json.Decoder[Any]] = {}
 
     async def carry_out(self, effect: Effect) -> None:
-        """Raises ApiError, TransportError, and Fenced when this process may not write any more."""
+        """Carries out one effect. Raises ApiError, TransportError, and Fenced when this process no longer leads."""
         match effect:
             case Create():
                 await self._create(effect)

@@ -35,7 +35,7 @@ FIRST_RESYNC = 15.0
 RESYNC = 600.0
 """Seconds between two lists."""
 JOIN = 5.0
-"""Seconds given to kopf to end."""
+"""Seconds that kopf has to end."""
 log = structlog.get_logger(__name__)
 
 
@@ -47,7 +47,7 @@ _items = msgspec.json.Decoder(_Items)
 
 
 class Handlers:
-    """For one event loop. ``run`` until cancelled; ``synced`` is set when the first lists are in."""
+    """Belongs to one event loop. ``run`` until cancelled; ``synced`` is set when the first lists are in."""
 
     def __init__(
         self, kinds: Sequence[Kind], client: ApiClient, credentials: Credentials, intake: Intake, report: Report

@@ -14,7 +14,7 @@ from scheduler.controllers.worklist import Worklist
 
 
 class Intake:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(self, store: Store, worklist: Worklist) -> None:
         self.changed = asyncio.Event()

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReconcileLoop:
-    """For one event loop. ``run`` until cancelled."""
+    """Belongs to one event loop. ``run`` until cancelled."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class ReconcileLoop:
         self._intake.changed.set()
 
     async def _do(self, item: Item, effect: Effect) -> str:
-        """Why it failed, or ""."""
+        """Carries out an effect. Returns why it failed, or ""."""
         if isinstance(effect, Post):
             await self._executor.carry_out(effect)
             return ""
@@ -121,7 +121,7 @@ class ReconcileLoop:
             return await self._write(item, effect)
 
     async def _write(self, item: Item, effect: Create | Patch | Delete) -> str:
-        """Why it failed, or "". A slot is held."""
+        """Carries out an effect while holding a slot. Returns why it failed, or ""."""
         problem = ""
         try:
             await self._executor.carry_out(effect)

@@ -29,13 +29,13 @@ COMPONENT = "volcano-py-controllers"
 BY_HAND: frozenset[Kind] = frozenset({QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_TEMPLATE})
 """Kinds that people write by hand; kopf watches them."""
 FLUSH = 10.0
-"""Seconds given to plans in flight when stopping."""
+"""Seconds that plans in flight have to finish when stopping."""
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the role runs; seconds where times are meant."""
+    """The settings of the role; times in seconds."""
 
     process: ProcessSettings = field(default_factory=ProcessSettings)
     writes: int = 64
@@ -85,14 +85,14 @@ class Operator:
         self._names = ", ".join(controller.name for controller in controllers)
 
     def _source(self, kind: Kind) -> Source:
-        """Of ConfigMaps, the configuration only."""
+        """The source of a kind: of ConfigMaps, only the configuration."""
         if kind is not CONFIG_MAP:
             return Source(kind)
         namespace, name = self._settings.configuration
         return Source(kind, namespace, name=name)
 
     async def run(self) -> int:
-        """Control until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
+        """Reconciles until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(controllers=self._names):
             self._informers.start()
             handling = asyncio.create_task(self._handlers.run())

@@ -8,7 +8,7 @@ from itertools import count
 
 
 class WriteSlots:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(self, number: int) -> None:
         self._free = number

@@ -1,1 +1,1 @@
-"""What every role is: a process with a stop signal, health, metrics, and leader election where it writes."""
+"""What every role shares: stop signal, health, metrics, and leader election where it writes."""

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """Seconds, and where the Lease is."""
+    """Name and namespace of the Lease, and its times in seconds."""
 
     namespace: str
     name: str

@@ -18,7 +18,7 @@ STUCK: Final = 120.0
 STOPPING: Final = 30.0
 """Seconds from the beginning to the end of stopping."""
 EXPIRED: Final = 10.0
-"""Seconds after which a leader whose lease ran out should have noticed."""
+"""Seconds within which a leader notices that its lease has expired."""
 
 
 class Phase(StrEnum):
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 class Liveness:
-    """For one event loop. The phase is ``STARTING`` at first, and ``STOPPING`` is never left."""
+    """Belongs to one event loop. The phase is ``STARTING`` at first, and ``STOPPING`` is never left."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Liveness:
         stopping: float = STOPPING,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``fence``: of a role with leader election; ``stopping``: seconds from the beginning to the end of that."""
+        """``fence``: of a role with leader election; ``stopping``: seconds that stopping may take."""
         self.phase = Phase.STARTING
         self._fence = fence
         self._stopping = stopping
@@ -49,7 +49,7 @@ class Liveness:
         self._at = now()
 
     def enter(self, phase: Phase) -> None:
-        """A phase begins."""
+        """Enters a phase."""
         if self.phase is not Phase.STOPPING:
             self.phase = phase
             self._at = self._now()

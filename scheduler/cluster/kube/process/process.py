@@ -44,7 +44,7 @@ class ProcessSettings:
 
 
 class Process:
-    """For one event loop. Its client can be used inside ``running``."""
+    """Belongs to one event loop. Its client can be used inside ``running``."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Process:
         self._metrics = metrics
 
     def stop(self) -> None:
-        """Ask the role to stop. It finishes what is in flight."""
+        """Asks the role to stop. It finishes the work in flight."""
         self.liveness.enter(Phase.STOPPING)
         self.stopping.set()
 
@@ -96,7 +96,7 @@ class Process:
             log.info("stopped")
 
     async def run_as_leader(self, work: Work) -> int:
-        """Become the leader, work, and release the lease; without a lease, work at once.
+        """Becomes the leader, works, and releases the lease; without a lease, works at once.
 
         Returns the exit code: 0 when stopped, 1 when leadership was lost.
         """

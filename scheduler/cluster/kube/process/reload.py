@@ -29,7 +29,7 @@ class ReloadedFile(Generic[T]):
     """One file, or a built-in text if no path is given."""
 
     def __init__(self, path: str, parse: Callable[[str, str], T], built_in: str = "") -> None:
-        """``parse`` is given text and source. Raises ConfigurationError, naming file, line and reason, when the file
+        """``parse`` receives text and source. Raises ConfigurationError, naming file, line and reason, when the file
         cannot be used."""
         self._path = Path(path) if path else None
         self._parse = parse
@@ -41,7 +41,7 @@ class ReloadedFile(Generic[T]):
         """The last good configuration."""
 
     def poll(self, metrics: RoleMetrics) -> bool:
-        """Read the file if it has changed; whether a new configuration is in force."""
+        """Reads the file if it has changed. Returns whether a new configuration is in force."""
         if self._path is None:
             return False
         try:
@@ -78,7 +78,7 @@ class ReloadedFile(Generic[T]):
 
 
 class ConfigurationFile(ReloadedFile[Configuration]):
-    """The scheduler's."""
+    """The configuration file of the scheduler."""
 
     def __init__(self, path: str = "", features: frozenset[str] = frozenset()) -> None:
         """``features``: feature gates that are on. Raises ConfigurationError."""

@@ -1,1 +1,1 @@
-"""The scheduler role: cycles over what is watched, and their decisions written."""
+"""The scheduler role: runs cycles over the watched objects and writes their decisions."""

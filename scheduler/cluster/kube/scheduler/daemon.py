@@ -54,7 +54,7 @@ IDLE_CYCLE = 5.0
 TIDY = 30.0
 """Seconds between two clean-ups of a standby's cache."""
 FLUSH = 10.0
-"""Seconds given to writes in flight when stopping."""
+"""Seconds that writes in flight have to finish when stopping."""
 PREPARATION = 3.0
 """Seconds that the first cycle waits for the default Queues and for the first usage of nodes; both continue after
 that."""
@@ -98,7 +98,7 @@ class SessionRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the daemon runs; seconds where times are meant."""
+    """The settings of the daemon; times in seconds."""
 
     scheduler_names: tuple[str, ...]
     process: ProcessSettings = field(default_factory=ProcessSettings)
@@ -106,13 +106,13 @@ class Settings:
     default_queue: str = DEFAULT_QUEUE
     bind_workers: int = 64
     percentage_nodes: int = 100
-    """Per cent of the nodes among which enough feasible ones are looked for; 0: fewer the more nodes there are."""
+    """Percentage of the nodes that are searched for feasible ones; 0: adapts to the number of nodes."""
     minimum_nodes: int = 100
     csi_storage: bool = True
-    """Watch what CSI drivers say of the storage that is left."""
+    """Whether to watch the free storage that CSI drivers report."""
     signing_key_namespace: str = SYSTEM_NAMESPACE
     signing_key_secret: str = ""
-    """Name of the Secret with the key that signs what is decided; "": there is none."""
+    """Name of the Secret with the key that signs decisions; "": there is none."""
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class Daemon:
 
     # --- life ---------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
-        """Schedule until stopped. The exit code: 0 when stopped, 1 when leadership was lost."""
+        """Schedules until stopped. Returns the exit code: 0 when stopped, 1 when leadership was lost."""
         async with self.process.running(schedulers=", ".join(self._settings.scheduler_names)):
             try:
                 self._cache.configure(self._configuration.current)

@@ -52,7 +52,7 @@ class ApiError(Exception):
         """CamelCase word of the answer (``NotFound``), or ""."""
         self.message = message
         self.retry_after = retry_after
-        """Seconds the server wants us to wait, or None."""
+        """Seconds to wait, as the server requested, or None."""
         self.causes = causes
         """What the message is made of, where it is about fields."""
 
@@ -119,7 +119,7 @@ class ApiClient:
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
-        """Load credentials. Raises CredentialsError."""
+        """Loads the credentials. Raises CredentialsError."""
         self._access = await asyncio.to_thread(self._credentials.load)
         self._loaded = time.monotonic()
         # One connection per request in flight; callers limit their number.
@@ -155,7 +155,8 @@ class ApiClient:
         timeout: float | None = None,
         fence: Fence | None = None,
     ) -> bytes:
-        """The body of a successful answer. Raises ApiError, TransportError, and Fenced before anything is sent."""
+        """Sends a request and returns the body of a successful answer. Raises ApiError, TransportError, and Fenced
+        before anything is sent."""
         await self._limiter.acquire(priority)
         for again in (False, True):
             headers = await self._headers()
@@ -221,7 +222,7 @@ class ApiClient:
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a streamed answer, as many at a time as have arrived.
 
-        Streams are few and are not rate-limited: a watch that ended must not wait behind bindings to go on.
+        Streams are few and are not rate-limited: a watch must not wait behind bindings to be resumed.
         ``longest``: seconds after which the stream is broken off; None: never. ``unfinished``: whether a last line that
         no newline ends is handed out as well; of a watch, it is a torn one. Ends when the server ends it. Raises
         ApiError, TransportError. To be closed by the caller (``aclosing``).

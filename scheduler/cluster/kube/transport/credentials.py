@@ -112,7 +112,8 @@ class Credentials:
         )
 
     def _check_bounds(self) -> None:
-        """Raises CredentialsError if a kubeconfig is more than the package could read: it has no bounds of its own."""
+        """Raises CredentialsError for a kubeconfig that is too large or too deep: the package has no limits of its
+        own."""
         from kubernetes.config import KUBE_CONFIG_DEFAULT_LOCATION
 
         for name in (self._kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep):
@@ -144,7 +145,7 @@ class Credentials:
             return DEFAULT_NAMESPACE
 
     def files(self) -> Files:
-        """Where what ``load`` read is kept. Raises CredentialsError. Blocks."""
+        """The files of the loaded credentials. Raises CredentialsError. Blocks."""
         if self._configuration is None:
             self.load()
         found = self._configuration

@@ -26,16 +26,16 @@ class Fence:
         self._answer_until = -math.inf
 
     def extend(self, send_until: float, answer_until: float) -> None:
-        """Requests may leave until the one moment and be answered until the other (both of ``clock``)."""
+        """Allows requests to be sent until ``send_until`` and answered until ``answer_until`` (times of ``clock``)."""
         self._send_until = send_until
         self._answer_until = answer_until
 
     def open_forever(self) -> None:
-        """There is no leader election."""
+        """Opens the fence for good: there is no leader election."""
         self._send_until = self._answer_until = math.inf
 
     def close(self) -> None:
-        """Nothing may be sent from now on."""
+        """Forbids requests from now on."""
         self._send_until = self._answer_until = -math.inf
 
     @property

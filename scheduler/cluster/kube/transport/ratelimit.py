@@ -30,7 +30,7 @@ class Priority(IntEnum):
 
 
 class RateLimiter:
-    """For one event loop; not thread-safe."""
+    """Belongs to one event loop; not thread-safe."""
 
     def __init__(self, qps: float, burst: int) -> None:
         """``qps`` of 0 or less: no limit."""
@@ -43,7 +43,7 @@ class RateLimiter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, priority: Priority) -> None:
-        """Wait for a token. Cancelling the wait gives the place up."""
+        """Waits for a token. A cancelled wait leaves the queue."""
         if self._qps <= 0 or priority is Priority.CONTROL:
             return
         loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class RateLimiter:
         self._refilled = now
 
     def _serve(self) -> None:
-        """Give out what there is, most important first, and come back when the next token is due."""
+        """Hands out the available tokens, most important first, and sets a timer for the next one."""
         loop = asyncio.get_running_loop()
         self._refill(loop.time())
         while self._waiting and (self._waiting[0][2].done() or self._tokens >= 1):

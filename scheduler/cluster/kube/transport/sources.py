@@ -14,7 +14,7 @@ class Source:
     namespace: str = ""
     """All namespaces if empty."""
     name_prefix: str = ""
-    """Objects of other names are passed over."""
+    """Objects whose names do not begin with it are ignored."""
     labels: str = ""
     """A label selector in kubectl's notation, applied by the server; "" for all."""
     name: str = ""

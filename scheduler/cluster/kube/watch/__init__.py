@@ -1,1 +1,1 @@
-"""Objects in: lists and watches."""
+"""Lists and watches objects of the API server."""

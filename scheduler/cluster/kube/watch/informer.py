@@ -275,7 +275,7 @@ class Informer:
             self._exceptional_event(line)
 
     def _exceptional_event(self, line: bytes) -> None:
-        """An ERROR, or an object that cannot be read. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
+        """Handles an ERROR, or an object that cannot be decoded. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
         event = decode(self._raw_events, line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=_Status)

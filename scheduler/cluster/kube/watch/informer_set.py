@@ -13,7 +13,7 @@ log = structlog.get_logger(__name__)
 
 
 class InformerSet:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(self, informers: Sequence[Informer]) -> None:
         self._informers = list(informers)

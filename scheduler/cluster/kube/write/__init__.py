@@ -1,1 +1,1 @@
-"""Decisions out: bindings, evictions, statuses and Events, in order of importance."""
+"""Writes decisions to the API server: bindings, evictions, statuses and Events, in order of importance."""

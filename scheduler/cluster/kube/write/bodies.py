@@ -68,7 +68,7 @@ def deletion(eviction: Evict) -> bytes:
 
 
 def ungating(ungate: Ungate) -> bytes:
-    """Strategic merge patch of a Pod: one scheduling gate goes, be it there or not."""
+    """Strategic merge patch of a Pod that removes one scheduling gate, if it is there."""
     gone = {"$patch": "delete", "name": QUEUE_ALLOCATION_GATE}
     return _encode({"metadata": _uid(ungate.task.uid), "spec": {"schedulingGates": [gone]}})
 
@@ -126,7 +126,7 @@ def queue_first_allocated(update: QueueAllocated) -> bytes:
 
 
 def exactly(patch: Patch, found: KubeObject) -> bytes:
-    """The body of a patch that is refused unless the object is the very version that was looked at."""
+    """The body of a patch that the server refuses unless the object still has the version that was read."""
     meta = found.metadata
     version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
     metadata = {**patch.body.get("metadata", {}), **_uid(meta.uid), **version}

@@ -54,7 +54,7 @@ class _Series:
 
 
 class Recorder:
-    """For one event loop; ``post`` returns at once."""
+    """Belongs to one event loop; ``post`` returns at once."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ class _Lane:
 
 
 class Lanes:
-    """For one event loop; not thread-safe."""
+    """Belongs to one event loop; not thread-safe."""
 
     def __init__(self, limits: dict[Urgency, int], capacities: dict[Urgency, int]) -> None:
         """``limits``: work in flight per class; ``capacities``: work waiting per class."""

@@ -27,7 +27,7 @@ NotPrepared = Callable[[Sequence[Bind], PreparationError | Fenced], None]
 
 
 class Preparer:
-    """For one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(self, client: ApiClient, fence: Fence, objects: Objects, workers: int) -> None:
         """``workers``: requests in flight."""

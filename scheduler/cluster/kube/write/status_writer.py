@@ -45,7 +45,7 @@ class _Attempts:
 
 
 class StatusWriter:
-    """For one event loop; every method queues its write and returns at once."""
+    """Belongs to one event loop; every method queues its write and returns at once."""
 
     def __init__(self, client: ApiClient, lanes: Lanes, metrics: Metrics, fence: Fence, signing: SharedKey) -> None:
         self._client = client

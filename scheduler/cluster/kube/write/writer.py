@@ -24,7 +24,7 @@ BACKLOG = 10_000
 
 
 class Writer:
-    """For one event loop. ``submit`` returns at once."""
+    """Belongs to one event loop. ``submit`` returns at once."""
 
     def __init__(
         self,
