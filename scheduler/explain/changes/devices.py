@@ -18,7 +18,7 @@ from scheduler.explain.nodes import passing, room
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims
 from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter, SharedClaimFilter
-from scheduler.plugins.predicates.dynamic_resources.demand import Ask
+from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
 from scheduler.plugins.predicates.dynamic_resources.search import may_select, selected
@@ -68,16 +68,16 @@ class _Stock:
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)
         self.asked: Counter[str] = Counter()
         """DeviceClass -> number of devices."""
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, Alternative] = {}
         shared: set[str] = set()
         for task in tasks:
-            for wanted in claims.of_class(task.cls).wanted:
+            for wanted in claims.of_class(task.cls).unallocated:
                 if wanted.key in shared:
                     continue
                 shared |= {wanted.key} - {""}
                 for alternatives in wanted.demand.requests:
                     ask = alternatives[-1]
-                    if not ask.everything:
+                    if not ask.all_devices:
                         self.asked[ask.device_class] += ask.spec.count
                         self._asks.setdefault(ask.device_class, ask)
 
@@ -88,7 +88,7 @@ class _Stock:
         short = {name: number - free[name] for name, number in self.asked.items() if number > free[name]}
         return short or dict.fromkeys(self.asked, 1)
 
-    def _free(self, row: int, ask: Ask) -> int:
+    def _free(self, row: int, ask: Alternative) -> int:
         books = self._books
         there = selected(self._inventory.at(row), ask)
         return sum(books.free(device) and books.consumption(device, ask) is not None for device in there)

@@ -1,5 +1,5 @@
-"""What is written into a claim: the devices chosen, the configuration for their drivers, and on which nodes they can be
-used."""
+"""The allocation that is written into a claim: the devices, the configuration for their drivers, and the nodes that can
+use them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -22,8 +22,8 @@ _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
 def allocation(
     uid: str, demand: Demand, picks: Sequence[Pick], node: str, classes: Mapping[str, dra.DeviceClass]
 ) -> dra.Allocation:
-    """The allocation of a claim (``uid``) by devices chosen on a node. Shares of devices are named after claim and
-    device, so what is decided again is the same again."""
+    """The allocation of the claim ``uid`` from devices chosen on a node. Share ids are derived from claim and device,
+    so the same decision yields the same allocation."""
     results = [_result(uid, number, pick) for number, pick in enumerate(picks)]
     return dra.Allocation(
         devices=dra.DeviceResults(results=results, config=_configuration(demand, picks, classes) or None),
@@ -32,14 +32,14 @@ def allocation(
 
 
 def _result(uid: str, number: int, pick: Pick) -> dra.DeviceResult:
-    device, ask = pick.device, pick.ask
+    device, alternative = pick.device, pick.alternative
     return dra.DeviceResult(
-        request=ask.name,
+        request=alternative.name,
         driver=device.driver,
         pool=device.pool,
         device=device.spec.name,
-        admin_access=True if ask.spec.admin_access else None,
-        tolerations=ask.spec.tolerations,
+        admin_access=True if alternative.spec.admin_access else None,
+        tolerations=alternative.spec.tolerations,
         binding_conditions=device.spec.binding_conditions,
         binding_failure_conditions=device.spec.binding_failure_conditions,
         share_id=str(uuid5(_SHARES, f"{uid}/{number}/{'/'.join(device.id)}")) if device.shared else None,
@@ -50,11 +50,11 @@ def _result(uid: str, number: int, pick: Pick) -> dra.DeviceResult:
 def _configuration(
     demand: Demand, picks: Iterable[Pick], classes: Mapping[str, dra.DeviceClass]
 ) -> list[dra.AllocatedConfiguration]:
-    """That of each class once, for the requests that chose it, then that of the claim for the requests chosen."""
-    chosen = list(dict.fromkeys(pick.ask for pick in picks))
+    """The configuration of each chosen DeviceClass, then the configuration of the claim for the chosen alternatives."""
+    chosen = list(dict.fromkeys(pick.alternative for pick in picks))
     by_class: dict[str, list[str]] = {}
-    for ask in chosen:
-        by_class.setdefault(ask.device_class, []).append(ask.name)
+    for alternative in chosen:
+        by_class.setdefault(alternative.device_class, []).append(alternative.name)
     result = [
         dra.AllocatedConfiguration(source=_FROM_CLASS, requests=names, opaque=config.opaque)
         for name, names in by_class.items()
@@ -63,13 +63,14 @@ def _configuration(
     result += [
         dra.AllocatedConfiguration(source=_FROM_CLAIM, requests=config.requests, opaque=config.opaque)
         for config in demand.config
-        if not config.requests or any(ask.concerned(config.requests) for ask in chosen)
+        if not config.requests or any(alternative.listed_in(config.requests) for alternative in chosen)
     ]
     return result
 
 
 def _node_selector(devices: Iterable[Device], node: str) -> NodeSelector | None:
-    """Where all the devices can be used: the node alone where one of them is bound to it; None: everywhere."""
+    """Selects the nodes that can use all the devices: only ``node`` if one of them is bound to it. None for all
+    nodes."""
     fields: dict[bytes, Requirement] = {}
     expressions: dict[bytes, Requirement] = {}
     for device in devices:

@@ -1,4 +1,5 @@
-"""ResourceClaims as a session finds them: what they ask for, what they got, what sessions before have promised them."""
+"""The ResourceClaims of a session: their demands, their allocations, and the allocations of bindings that still
+wait."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,51 +19,51 @@ Report = Callable[[Malformed], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """A claim of the Pods of a class that was not allocated when the session was opened."""
+class UnallocatedClaim:
+    """A claim of the Pods of a class that was not allocated when the session opened."""
 
     entry: PodClaim
     key: str
-    """Of the claim, if it is one for all of them; "": each has its own."""
+    """The key of the claim, if all Pods share it; "" if each Pod has its own claim."""
     demand: Demand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassClaims:
-    """The claims of the waiting Pods of one class."""
+    """The claims of the pending Pods of one class."""
 
     problem: str
-    """Why none of them can be placed, or ""."""
-    wanted: tuple[Wanted, ...] = ()
+    """Why no node can run the Pods, or ""."""
+    unallocated: tuple[UnallocatedClaim, ...] = ()
     allocated: tuple[str, ...] = ()
-    """Keys of those that have their devices."""
+    """Keys of the claims that are allocated."""
 
     @property
     def named(self) -> list[str]:
-        """Keys of the claims that are not each Pod's own."""
-        return [*self.allocated, *(wanted.key for wanted in self.wanted if wanted.key)]
+        """Keys of the claims that all Pods of the class share."""
+        return [*self.allocated, *(claim.key for claim in self.unallocated if claim.key)]
 
 
 class Claims:
     """All claims of one session."""
 
     def __init__(self, snapshot: Snapshot, books: Books, report: Report) -> None:
-        """What allocations hold is taken in the books."""
+        """Takes the devices of all existing allocations in the books."""
         self._claims = snapshot.resource_claims
         self.classes = snapshot.device_classes
-        self._promised: dict[str, dra.Allocation] = {}
+        self._pending: dict[str, dra.Allocation] = {}
         self._consumers: dict[str, set[str]] = {}
         self._shapes: dict[tuple[str, bytes], Demand | DemandError] = {}
         self._of_class: dict[int, ClassClaims] = {}
-        self._read_promises(snapshot)
+        self._read_pending(snapshot)
         for key, allocation in self._allocations():
             try:
-                books.occupy(allocation.devices.results or ())
+                books.take_allocated(allocation.devices.results or ())
             except QuantityError as error:
                 namespace, _, name = key.partition("/")
                 report(Malformed("ResourceClaim", namespace, name, "status.allocation", str(error)))
 
-    def _read_promises(self, snapshot: Snapshot) -> None:
+    def _read_pending(self, snapshot: Snapshot) -> None:
         for bind in snapshot.preparing:
             for preparation in bind.preparations:
                 if not isinstance(preparation, ClaimReservation):
@@ -72,12 +73,12 @@ class Claims:
                 if claim is None or claim.metadata.uid != preparation.uid:
                     continue
                 if preparation.allocation is not None:
-                    self._promised[key] = preparation.allocation
+                    self._pending[key] = preparation.allocation
                 self._consumers.setdefault(key, set()).update(consumer.uid for consumer in preparation.consumers)
 
     def _allocations(self) -> Iterator[tuple[str, dra.Allocation]]:
         for key, claim in self._claims.items():
-            allocation = claim.status.allocation or self._promised.get(key)
+            allocation = claim.status.allocation or self._pending.get(key)
             if allocation is not None:
                 yield key, allocation
 
@@ -86,12 +87,12 @@ class Claims:
         return self._claims.get(key)
 
     def allocation(self, key: str) -> dra.Allocation | None:
-        """What a claim has got, or was promised by a session before."""
+        """The allocation of a claim, which may be part of a binding that still waits."""
         claim = self._claims.get(key)
-        return (claim.status.allocation if claim is not None else None) or self._promised.get(key)
+        return (claim.status.allocation if claim is not None else None) or self._pending.get(key)
 
     def consumers(self, key: str) -> set[str]:
-        """uids of the Pods for which a claim is reserved, or will be."""
+        """The uids of the Pods for which a claim is reserved, or will be by a waiting binding."""
         known = self._consumers.get(key)
         if known is None:
             known = self._consumers[key] = set()
@@ -108,7 +109,7 @@ class Claims:
         return found
 
     def _read(self, cls: TaskClass) -> ClassClaims:
-        wanted: list[Wanted] = []
+        unallocated: list[UnallocatedClaim] = []
         allocated: list[str] = []
         for entry in cls.device_claims:
             key = f"{cls.namespace}/{entry.claim}" if entry.claim else ""
@@ -122,8 +123,8 @@ class Claims:
                 demand = self._demand(key or entry.entry, entry.shape or msgspec.json.encode(self._claims[key].spec))
             except DemandError as error:
                 return ClassClaims(str(error))
-            wanted.append(Wanted(entry, key, demand))
-        return ClassClaims("", tuple(wanted), tuple(allocated))
+            unallocated.append(UnallocatedClaim(entry, key, demand))
+        return ClassClaims("", tuple(unallocated), tuple(allocated))
 
     def _problem(self, entry: PodClaim, key: str) -> str:
         if entry.problem:
@@ -137,18 +138,18 @@ class Claims:
 
     def _demand(self, title: str, shape: bytes) -> Demand:
         """Raises DemandError."""
-        known = self._shapes.get((title, shape))
-        if known is None:
+        demand = self._shapes.get((title, shape))
+        if demand is None:
             try:
-                known = read_demand(title, msgspec.json.decode(shape, type=dra.ResourceClaimSpec), self.classes)
+                demand = read_demand(title, msgspec.json.decode(shape, type=dra.ResourceClaimSpec), self.classes)
             except DemandError as error:
-                known = error
-            self._shapes[title, shape] = known
-        if isinstance(known, DemandError):
-            raise known
-        return known
+                demand = error
+            self._shapes[title, shape] = demand
+        if isinstance(demand, DemandError):
+            raise demand
+        return demand
 
 
 def own_claim(task: Task, entry: PodClaim) -> str:
-    """The key of the claim that was made for a Pod by an entry of its spec."""
+    """The key of the claim that was generated for an entry of a Pod's spec."""
     return f"{task.namespace}/{task.device_claims[entry.entry]}"

@@ -1,7 +1,7 @@
-"""What a claim asks for, read once: requests with their alternatives, and constraints among the devices chosen.
+"""The demand of a claim: its requests with their alternatives, and the constraints among the chosen devices.
 
-A request names a DeviceClass, whose selectors come before its own. What cannot be read, or names a class that does not
-exist, is a DemandError in kube-scheduler's words.
+A request names a DeviceClass, whose selectors precede its own. An invalid request, or one whose class does not exist,
+raises a DemandError with kube-scheduler's message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ from scheduler.plugins.predicates.dynamic_resources.devices import Amounts, nano
 
 
 class DemandError(ValueError):
-    """A claim cannot be allocated anywhere as it is."""
+    """The claim is invalid, so that no node can allocate it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
-    """One way to satisfy a request: so many devices, or all, that some selectors select."""
+class Alternative:
+    """One way to satisfy a request: a number of devices, or all devices, that the selectors select."""
 
     spec: dra.DeviceSubRequest
     request: str
-    """Name of the request."""
+    """The name of the request."""
     name: str
-    """The same, or ``request/alternative``: how results and constraints call it."""
+    """The name in results and constraints: ``request``, or ``request/subrequest``."""
     choice: int
-    """Place among the alternatives, -1 if there is no choice."""
+    """Index among the alternatives; -1 if the request has no alternatives."""
     selectors: tuple[tuple[str, str], ...]
-    """(whose and which selector it is, CEL expression)."""
+    """(origin of the selector for messages, CEL expression)."""
     capacity: Amounts
 
     @cached_property
@@ -37,50 +37,50 @@ class Ask:
         return tuple(expression for _, expression in self.selectors)
 
     @property
-    def everything(self) -> bool:
+    def all_devices(self) -> bool:
         return self.spec.allocation_mode == dra.ALL
 
     @property
     def device_class(self) -> str:
         return self.spec.device_class_name
 
-    def concerned(self, names: Sequence[str]) -> bool:
-        """Whether a list of requests, as constraints and configurations have it, means this one; an empty one does."""
+    def listed_in(self, names: Sequence[str]) -> bool:
+        """Whether a list of request names in a constraint or configuration includes this one. An empty list does."""
         return not names or self.request in names or self.name in names
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What one claim asks for."""
+    """The requests and constraints of one claim."""
 
     title: str
-    """How messages call the claim."""
-    requests: tuple[tuple[Ask, ...], ...]
-    """Each by its alternatives, the preferred one first."""
+    """The name of the claim in messages."""
+    requests: tuple[tuple[Alternative, ...], ...]
+    """The alternatives of each request, the preferred one first."""
     constraints: tuple[dra.DeviceConstraint, ...]
     config: tuple[dra.DeviceConfiguration, ...]
 
-    def asks(self) -> Iterator[Ask]:
+    def alternatives(self) -> Iterator[Alternative]:
         for alternatives in self.requests:
             yield from alternatives
 
     @cached_property
     def has_choice(self) -> bool:
-        return any(ask.choice >= 0 for ask in self.asks())
+        return any(alternative.choice >= 0 for alternative in self.alternatives())
 
 
 def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, dra.DeviceClass]) -> Demand:
     """The demand of a claim. Raises DemandError."""
     devices = spec.devices
-    requests: list[tuple[Ask, ...]] = []
+    requests: list[tuple[Alternative, ...]] = []
     for request in devices.requests or ():
         where = f"claim {title}, request {request.name}"
         if request.exactly is not None:
-            requests.append((_ask(where, title, request.name, request.name, -1, request.exactly, classes),))
+            requests.append((_alternative(where, title, request.name, request.name, -1, request.exactly, classes),))
         elif request.first_available:
             requests.append(
                 tuple(
-                    _ask(where, title, request.name, f"{request.name}/{sub.name}", i, sub, classes)
+                    _alternative(where, title, request.name, f"{request.name}/{sub.name}", i, sub, classes)
                     for i, sub in enumerate(request.first_available)
                 )
             )
@@ -92,7 +92,7 @@ def read_demand(title: str, spec: dra.ResourceClaimSpec, classes: Mapping[str, d
     return Demand(title, tuple(requests), tuple(devices.constraints or ()), tuple(devices.config or ()))
 
 
-def _ask(
+def _alternative(
     where: str,
     title: str,
     request: str,
@@ -100,7 +100,7 @@ def _ask(
     choice: int,
     spec: dra.DeviceSubRequest,
     classes: Mapping[str, dra.DeviceClass],
-) -> Ask:
+) -> Alternative:
     if not spec.device_class_name:
         raise DemandError(f"request {name}: unsupported request type")
     device_class = classes.get(spec.device_class_name)
@@ -115,11 +115,11 @@ def _ask(
         *_selectors(f"claim {title}", where, spec.selectors),
     ]
     try:
-        asked = (spec.capacity.requests if spec.capacity else None) or {}
-        capacity = {dimension: nano(amount) for dimension, amount in asked.items()}
+        requested = (spec.capacity.requests if spec.capacity else None) or {}
+        capacity = {dimension: nano(amount) for dimension, amount in requested.items()}
     except QuantityError as error:
         raise DemandError(f"{where}: capacity: {error}") from None
-    return Ask(spec, request, name, choice, tuple(selectors), capacity)
+    return Alternative(spec, request, name, choice, tuple(selectors), capacity)
 
 
 def _selectors(owner: str, where: str, selectors: Sequence[dra.DeviceSelector] | None) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""The devices of one ResourceSlice, their amounts as whole numbers, and what CEL expressions say of them.
+"""The devices of one ResourceSlice, with amounts as integers and the cached results of CEL expressions.
 
-Amounts are in thousand-millionths of their unit. What a slice says is kept for as long as the object is the same, so an
-expression is asked of a device once.
+Amounts are in billionths (nano) of their unit. Parsed slices are reused while the object is unchanged, so each
+expression is evaluated once per device.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,48 +23,50 @@ DeviceId = tuple[str, str, str]
 CounterKey = tuple[str, str]
 """Counter set and counter, within one pool."""
 Amounts = Mapping[str, int]
-MOST_VERDICTS: Final = 256
-"""Expressions of which a device's answer is kept."""
+MAX_CACHED: Final = 256
+"""Cached results of expressions per device."""
 _BLOCKING: Final = (NO_SCHEDULE, NO_EXECUTE)
 
 
 def nano(amount: Quantity | None) -> int:
-    """A quantity in thousand-millionths; 0 if it is not given. Raises QuantityError."""
+    """A quantity in billionths; 0 for None. Raises QuantityError."""
     return 0 if amount is None else parse_amount(amount).nano
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One dimension of a device's capacity, and which amounts of it may be asked for."""
+    """One dimension of a device's capacity, with its request policy."""
 
     value: int
     default: int
-    """What is consumed where nothing is asked for."""
+    """Consumed by a request that does not name the dimension."""
     values: tuple[int, ...] = ()
-    """If any: only these, the smallest first."""
+    """The valid amounts in ascending order, if the policy lists any."""
     ranged: bool = False
-    least: int = 0
-    most: int | None = None
+    """Whether the policy has a valid range: ``minimum``, ``maximum`` and ``step``."""
+    minimum: int = 0
+    maximum: int | None = None
     step: int = 0
-    """If not 0: ``least`` plus a multiple of it."""
+    """If not 0, amounts are rounded up to ``minimum`` plus a multiple of it."""
 
-    def consumed(self, asked: int | None) -> int | None:
-        """What an amount asked for (None: nothing said) consumes; None: it may not be asked for."""
-        if asked is None:
+    def consumed(self, requested: int | None) -> int | None:
+        """The amount that a request consumes. ``requested``: None if the request does not name the dimension. Returns
+        None if the policy does not allow the amount."""
+        if requested is None:
             return self.default
         if self.ranged:
-            amount = max(asked, self.least)
+            amount = max(requested, self.minimum)
             if self.step:
-                amount = self.least + -(-(amount - self.least) // self.step) * self.step
-            return amount if self.most is None or amount <= self.most else None
+                amount = self.minimum + -(-(amount - self.minimum) // self.step) * self.step
+            return amount if self.maximum is None or amount <= self.maximum else None
         if self.values:
-            return next((value for value in self.values if value >= asked), None)
-        return asked
+            return next((value for value in self.values if value >= requested), None)
+        return requested
 
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """One device; told apart by identity."""
+    """One device. Compared by identity."""
 
     spec: dra.Device
     driver: str
@@ -72,10 +74,10 @@ class Device:
     slice: dra.ResourceSlice
     capacity: Mapping[str, Capacity]
     counters: Mapping[CounterKey, int]
-    """What it takes of its pool's counters."""
+    """The amounts of its pool's counters that the device uses."""
     taints: tuple[Taint, ...]
-    """Those that keep claims away."""
-    _verdicts: dict[str, bool | ExpressionError] = field(default_factory=dict)
+    """The taints with effect NoSchedule or NoExecute."""
+    _results: dict[str, bool | ExpressionError] = field(default_factory=dict)
     _values: tuple[Domains, Domains] | None = None
 
     @property
@@ -88,31 +90,31 @@ class Device:
 
     @property
     def node_name(self) -> str:
-        """The one node it is of, or ""."""
+        """The node to which the device belongs, or ""."""
         return self.spec.node_name if self.slice.spec.per_device_node_selection else self.slice.spec.node_name
 
     @property
     def node_selector(self) -> NodeSelector | None:
-        """The nodes it is for, where that is told by a selector."""
+        """The selector of the nodes that can use the device, if it has one."""
         return self.spec.node_selector if self.slice.spec.per_device_node_selection else self.slice.spec.node_selector
 
     @property
     def shared(self) -> bool:
-        """Several claims may have parts of it."""
+        """Whether several claims may share the device."""
         return self.spec.allow_multiple_allocations
 
     def selected(self, expression: str) -> bool:
         """Whether a CEL expression selects the device. Raises ExpressionError."""
-        verdict = self._verdicts.get(expression)
-        if verdict is None:
-            if len(self._verdicts) >= MOST_VERDICTS:
-                self._verdicts.clear()
-            verdict = self._verdicts[expression] = self._ask(expression)
-        if isinstance(verdict, ExpressionError):
-            raise verdict
-        return verdict
+        result = self._results.get(expression)
+        if result is None:
+            if len(self._results) >= MAX_CACHED:
+                self._results.clear()
+            result = self._results[expression] = self._evaluate(expression)
+        if isinstance(result, ExpressionError):
+            raise result
+        return result
 
-    def _ask(self, expression: str) -> bool | ExpressionError:
+    def _evaluate(self, expression: str) -> bool | ExpressionError:
         program = compiled(expression)
         if isinstance(program, ExpressionError):
             return program
@@ -124,7 +126,7 @@ class Device:
             return error
 
     def attribute(self, name: str) -> tuple[str, object] | None:
-        """Kind and value of an attribute by its full name, ``domain/name``; None: the device has none."""
+        """Type and value of an attribute, given its full name ``domain/name``; None if the device does not have it."""
         attributes = self.spec.attributes or {}
         found = attributes.get(name)
         if found is None:
@@ -155,7 +157,7 @@ class Device:
 
 
 def _cel_value(name: str, attribute: dra.DeviceAttribute) -> Any:
-    """Raises ExpressionError for a value that expressions cannot be asked of."""
+    """Raises ExpressionError for a value that CEL does not support."""
     if attribute.version is not None:
         try:
             return version(attribute.version)
@@ -168,14 +170,14 @@ def _cel_value(name: str, attribute: dra.DeviceAttribute) -> Any:
 
 
 class Slice:
-    """One ResourceSlice as it was read."""
+    """One parsed ResourceSlice."""
 
     def __init__(self, obj: dra.ResourceSlice) -> None:
         self._object = obj
         self.spec = obj.spec
         self.name = obj.metadata.name
         self.problems: list[tuple[str, str]] = []
-        """(field, what is wrong): the device or counter set is left out."""
+        """(field, problem) of each device or counter that is left out."""
         self.devices: tuple[Device, ...] = tuple(self._devices())
         self.counters: dict[CounterKey, int] = dict(self._counters())
 
@@ -219,5 +221,5 @@ def _capacity(entry: dra.DeviceCapacity) -> Capacity:
     bounds = policy.valid_range
     if bounds is None:
         return Capacity(value, default, tuple(sorted(nano(v) for v in policy.valid_values or ())))
-    most = None if bounds.max is None else nano(bounds.max)
-    return Capacity(value, default, (), True, nano(bounds.min), most, max(nano(bounds.step), 0))
+    maximum = None if bounds.max is None else nano(bounds.max)
+    return Capacity(value, default, (), True, nano(bounds.min), maximum, max(nano(bounds.step), 0))

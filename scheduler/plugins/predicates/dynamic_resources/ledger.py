@@ -1,7 +1,7 @@
-"""Devices as they are taken in a session.
+"""The devices that the tasks of a session take.
 
-A claim that several Pods share gets its devices with the first of them that is placed and keeps them until the last is
-undone. A Pod that is evicted keeps its devices: they are free when it is gone.
+A claim that several Pods share is allocated when the first of them is placed, and released when the last of these
+placements is undone. An evicted Pod keeps its devices until it has terminated.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,93 +16,102 @@ from scheduler.framework.ledger import Ledger
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.dynamic_resources.allocation import allocation
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
-from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims, Wanted, own_claim
+from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims, UnallocatedClaim, own_claim
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation, Consumer, timeout
-from scheduler.plugins.predicates.dynamic_resources.search import Budget, NodeRefusedError, Picks, Search, give_back
-from scheduler.plugins.predicates.dynamic_resources.words import CANNOT_ALLOCATE
+from scheduler.plugins.predicates.dynamic_resources.search import (
+    CANNOT_ALLOCATE,
+    Budget,
+    NodeRefusedError,
+    Picks,
+    Search,
+    release,
+)
 
 
 @dataclass(slots=True)
-class _Held:
-    """What one task got of its own."""
+class _OwnDevices:
+    """The devices of a task's own claims."""
 
     node: str
-    picks: list[tuple[Wanted, list[Pick]]] = field(default_factory=list)
+    picks: list[tuple[UnallocatedClaim, list[Pick]]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Shared:
-    """A named claim that tasks of this session use."""
+class _SharedClaim:
+    """A claim that several tasks of this session may use."""
 
     users: dict[str, Task] = field(default_factory=dict)
-    """uid -> task, those with a promise included."""
-    binding: dict[str, Task] = field(default_factory=dict)
-    """Those without."""
+    """uid -> task, including pipelined tasks."""
+    allocated: dict[str, Task] = field(default_factory=dict)
+    """uid -> task, without pipelined tasks."""
     picks: list[Pick] = field(default_factory=list)
-    given: dra.Allocation | None = None
-    """What it got in this session."""
+    allocation: dra.Allocation | None = None
+    """The allocation that this session made."""
     reservations: list[tuple[set[str], Preparation]] = field(default_factory=list)
-    """uids of tasks that were told of one, and which."""
+    """uids of tasks, and the preparation that reserves the claim for them."""
 
 
 class DeviceLedger(Ledger[None]):
-    """Who got what in this session."""
+    """The devices that each task of the session holds."""
 
     def __init__(self, books: Books, claims: Claims, names: Sequence[str], choices: int | None) -> None:
-        """``names``: of nodes, by row. ``choices``: what one search may take back (see ``Budget``)."""
+        """``names``: the names of the nodes, by row. ``choices``: the limit of one search (see ``Budget``)."""
         super().__init__()
         self.inventory = books.inventory
         self.books = books
         self._claims = claims
         self._names = names
         self._choices = choices
-        self._held: dict[str, _Held] = {}
-        self._shared: dict[str, _Shared] = {}
+        self._own: dict[str, _OwnDevices] = {}
+        self._shared: dict[str, _SharedClaim] = {}
 
-    # --- questions ---
-    def given(self, key: str) -> dra.Allocation | None:
-        """What a claim has got, in this session or before."""
+    # --- queries ---
+    def allocation(self, key: str) -> dra.Allocation | None:
+        """The allocation of a claim, made in this session or before."""
         shared = self._shared.get(key)
-        return shared.given if shared is not None and shared.given is not None else self._claims.allocation(key)
+        return (
+            shared.allocation if shared is not None and shared.allocation is not None else self._claims.allocation(key)
+        )
 
-    def lacking(self, claims: ClassClaims) -> list[Wanted]:
-        """What of the claims of a class is still to be allocated for a task."""
-        return [w for w in claims.wanted if not w.key or self.given(w.key) is None]
+    def unallocated(self, claims: ClassClaims) -> list[UnallocatedClaim]:
+        """The claims of a class that are not allocated yet."""
+        return [c for c in claims.unallocated if not c.key or self.allocation(c.key) is None]
 
-    def room(self, demands: Sequence[Demand], row: int, most: int, budget: Budget) -> int:
-        """For how many tasks with the demands the devices of a node suffice, up to ``most``. Raises
+    def room(self, demands: Sequence[Demand], row: int, limit: int, budget: Budget) -> int:
+        """The number of tasks with the demands for which the devices of a node suffice, at most ``limit``. Raises
         NodeRefusedError."""
         pools = self.inventory.at(row)
         found: list[Picks] = []
         try:
-            while len(found) < most:
+            while len(found) < limit:
                 picks = Search(self.books, pools, demands, budget).run()
                 if picks is None:
                     break
                 found.append(picks)
-                if all(pick.looks_on for chosen in picks for pick in chosen):
-                    return most  # nothing is used up
+                if all(pick.admin_access for chosen in picks for pick in chosen):
+                    return limit  # administrator access uses no device
         except NodeRefusedError:
             if not found:
                 raise
         finally:
             for picks in reversed(found):
-                give_back(self.books, picks)
+                release(self.books, picks)
         return len(found)
 
-    def try_out(self, demands: Sequence[Demand], row: int, judge: Callable[[Picks], int]) -> int:
-        """What is to be said of the devices that a task would get on a node; 0 if it would get none."""
+    def evaluate(self, demands: Sequence[Demand], row: int, score: Callable[[Picks], int]) -> int:
+        """The score of the devices that a task would get on a node; 0 if its claims cannot be allocated there."""
         try:
             picks = self.choose(demands, row)
         except AllocationError:
             return 0
-        result = judge(picks)
-        give_back(self.books, picks)
+        result = score(picks)
+        release(self.books, picks)
         return result
 
     def choose(self, demands: Sequence[Demand], row: int) -> Picks:
-        """Devices of a node for the demands, taken in the books. Raises AllocationError, nothing taken."""
+        """Chooses devices of a node for the demands, and takes them in the books. Raises AllocationError; then it takes
+        nothing."""
         try:
             picks = Search(self.books, self.inventory.at(row), demands, Budget(self._choices)).run()
         except NodeRefusedError as error:
@@ -125,88 +134,88 @@ class DeviceLedger(Ledger[None]):
                 raise AllocationError(
                     f"resourceclaim {key} would be used by {number} Pods, the limit is {dra.MOST_CONSUMERS}"
                 )
-        lacking = self.lacking(claims)
-        chosen = self.choose([wanted.demand for wanted in lacking], row)
-        held = self._held[task.uid] = _Held(self._names[row])
-        for wanted, picks in zip(lacking, chosen, strict=True):
-            if wanted.key:
-                shared = self._shared.setdefault(wanted.key, _Shared())
+        unallocated = self.unallocated(claims)
+        chosen = self.choose([claim.demand for claim in unallocated], row)
+        own = self._own[task.uid] = _OwnDevices(self._names[row])
+        for claim, picks in zip(unallocated, chosen, strict=True):
+            if claim.key:
+                shared = self._shared.setdefault(claim.key, _SharedClaim())
                 shared.picks = picks
-                shared.given = self._allocation(wanted.key, wanted.demand, picks, held.node)
+                shared.allocation = self._allocation(claim.key, claim.demand, picks, own.node)
             else:
-                held.picks.append((wanted, picks))
+                own.picks.append((claim, picks))
         for key in claims.named:
-            shared = self._shared.setdefault(key, _Shared())
+            shared = self._shared.setdefault(key, _SharedClaim())
             shared.users[task.uid] = task
             if not pipelined:
-                shared.binding[task.uid] = task
+                shared.allocated[task.uid] = task
 
     def _give_back(self, task: Task, row: int) -> None:
-        held = self._held.pop(task.uid)
+        own = self._own.pop(task.uid)
         for key in self._claims.of_class(task.cls).named:
             shared = self._shared[key]
             del shared.users[task.uid]
-            shared.binding.pop(task.uid, None)
+            shared.allocated.pop(task.uid, None)
             if not shared.users:
-                give_back(self.books, [shared.picks])
+                release(self.books, [shared.picks])
                 del self._shared[key]
-        give_back(self.books, [picks for _, picks in held.picks])
+        release(self.books, [picks for _, picks in own.picks])
 
     def _evict(self, task: Task, row: int) -> None:
-        """Nothing changes: what it holds cannot even be promised."""
+        """Does nothing: the devices of an evicted task cannot be given to pipelined tasks."""
 
     def _spare(self, row: int, held: None) -> None:
-        """Nothing has changed."""
+        """Does nothing, as ``_evict``."""
 
     def _users(self, key: str) -> set[str]:
         shared = self._shared.get(key)
         return set(shared.users) if shared is not None else set()
 
-    # --- what is to be written ---
+    # --- preparations ---
     def _allocation(self, key: str, demand: Demand, picks: Sequence[Pick], node: str) -> dra.Allocation:
         claim = self._claims.get(key)
         uid = claim.metadata.uid if claim is not None else key
         return allocation(uid, demand, picks, node, self._claims.classes)
 
     def preparations(self, task: Task, row: int) -> list[Preparation]:
-        """What has to be so of a task's claims before it is bound."""
-        held = self._held[task.uid]
+        """The preparations of a task's claims before its binding."""
+        own = self._own[task.uid]
         consumer = Consumer(task.name, task.uid)
         result: list[Preparation] = []
-        for wanted, picks in held.picks:
-            key = own_claim(task, wanted.entry)
-            result.append(self._reservation(key, self._allocation(key, wanted.demand, picks, held.node), (consumer,)))
-        result += [self._joint(key, task) for key in self._claims.of_class(task.cls).named]
+        for claim, picks in own.picks:
+            key = own_claim(task, claim.entry)
+            result.append(self._reservation(key, self._allocation(key, claim.demand, picks, own.node), (consumer,)))
+        result += [self._shared_reservation(key, task) for key in self._claims.of_class(task.cls).named]
         return result
 
-    def _joint(self, key: str, task: Task) -> Preparation:
-        """One reservation of a shared claim for all tasks of a job that are bound together."""
+    def _shared_reservation(self, key: str, task: Task) -> Preparation:
+        """Returns one reservation of a shared claim for all tasks of a job that are bound together."""
         shared = self._shared[key]
         for uids, reservation in shared.reservations:
             if task.uid in uids:
                 return reservation
-        told = {uid for uids, _ in shared.reservations for uid in uids}
-        users = [t for t in shared.binding.values() if t.job == task.job and t.uid not in told]
+        reserved = {uid for uids, _ in shared.reservations for uid in uids}
+        users = [t for t in shared.allocated.values() if t.job == task.job and t.uid not in reserved]
         consumers = tuple(Consumer(t.name, t.uid) for t in users)
-        # What was promised and not written yet may be taken back by whoever promised it: then it is written here.
+        # A waiting binding may undo an allocation that it has not written yet; this preparation then writes it.
         reservation = self._reservation(key, self._unwritten(key), consumers)
         shared.reservations.append(({t.uid for t in users}, reservation))
         return reservation
 
     def _unwritten(self, key: str) -> dra.Allocation | None:
         claim = self._claims.get(key)
-        return None if claim is not None and claim.status.allocation is not None else self.given(key)
+        return None if claim is not None and claim.status.allocation is not None else self.allocation(key)
 
-    def _reservation(self, key: str, given: dra.Allocation | None, consumers: tuple[Consumer, ...]) -> ClaimReservation:
+    def _reservation(self, key: str, new: dra.Allocation | None, consumers: tuple[Consumer, ...]) -> ClaimReservation:
         namespace, _, name = key.partition("/")
         claim = self._claims.get(key)
-        held = given or self.given(key)
+        allocated = new or self.allocation(key)
         return ClaimReservation(
             kind=RESOURCE_CLAIM,
             namespace=namespace,
             name=name,
-            timeout=timeout(held) if held is not None else timeout(dra.Allocation()),
+            timeout=timeout(allocated or dra.Allocation()),
             uid=claim.metadata.uid if claim is not None else "",
-            allocation=given,
+            allocation=new,
             consumers=consumers,
         )

@@ -1,4 +1,4 @@
-"""The predicate for one session. Nothing is read before a class of Pods with claims is met."""
+"""The filters, the score and the handlers for device claims in one session. Claims and slices are read on first use."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -19,31 +19,31 @@ from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.columns import (
-    CommonDeviceFilter,
+    NOT_AVAILABLE,
     DeviceFilter,
+    MultiNodeDeviceFilter,
     PreferenceScore,
     SharedClaimFilter,
 )
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
-from scheduler.plugins.predicates.dynamic_resources.pools import InventoryMemo
+from scheduler.plugins.predicates.dynamic_resources.pools import InventoryCache
 from scheduler.plugins.predicates.dynamic_resources.search import Budget, may_select
-from scheduler.plugins.predicates.dynamic_resources.words import NOT_AVAILABLE
 
 CHOICES_PER_SECOND: Final = 100_000
-"""What a second of searching is taken for: a session does not read the clock."""
-_inventories = InventoryMemo()
-"""What the last session read; the next takes over what has not changed since."""
+"""Converts the time limit to a number of choices, because a session does not read the clock."""
+_inventories = InventoryCache()
+"""Keeps the inventory of the last session; the next session reuses unchanged slices."""
 
 
 class DynamicResources:
-    """Filters, a score and books for Pods that claim devices."""
+    """The filters, the score and the books for Pods that claim devices."""
 
     def __init__(self, session: Session, filter_seconds: int) -> None:
-        """``filter_seconds``: how long devices are searched for one class of Pods; 0: without end."""
+        """``filter_seconds``: the time limit for finding devices for one class of Pods; 0 for no limit."""
         self._session = session
         self._choices = filter_seconds * CHOICES_PER_SECOND if filter_seconds > 0 else None
-        self._reaches: dict[int, tuple[dra.Allocation, Mask]] = {}
+        self._nodes_by_allocation: dict[int, tuple[dra.Allocation, Mask]] = {}
         session.add_handlers(self._allocate, self._deallocate)
         session.add(PREPARATIONS, self._preparations)
 
@@ -63,7 +63,7 @@ class DynamicResources:
     def _ledger(self) -> DeviceLedger:
         return DeviceLedger(self._books, self._claims, self._session.nodes.names, self._choices)
 
-    # --- answers ---
+    # --- filters and scores ---
     def filters(self, cls: TaskClass) -> list[Filter]:
         if not cls.device_claims:
             return []
@@ -72,17 +72,17 @@ class DynamicResources:
             return [Nowhere(claims.problem)]
         filters: list[Filter] = []
         if claims.allocated:
-            filters.append(MaskFilter(self._reach(claims.allocated), NOT_AVAILABLE))
-        if any(wanted.key for wanted in claims.wanted):
+            filters.append(MaskFilter(self._accessible_nodes(claims.allocated), NOT_AVAILABLE))
+        if any(claim.key for claim in claims.unallocated):
             budget = self._budget()
 
-            def common(demands: Sequence[Demand]) -> DeviceFilter:
-                return CommonDeviceFilter(self._ledger, demands, cls, self._session.nodes, budget)
+            def multi_node_filter(demands: Sequence[Demand]) -> DeviceFilter:
+                return MultiNodeDeviceFilter(self._ledger, demands, cls, self._session.nodes, budget)
 
-            filters.append(SharedClaimFilter(self._ledger, claims, common, self._reach))
-        elif claims.wanted:
-            demands = [wanted.demand for wanted in claims.wanted]
-            kind = CommonDeviceFilter if self._common(claims) else DeviceFilter
+            filters.append(SharedClaimFilter(self._ledger, claims, multi_node_filter, self._accessible_nodes))
+        elif claims.unallocated:
+            demands = [claim.demand for claim in claims.unallocated]
+            kind = MultiNodeDeviceFilter if self._uses_multi_node_devices(claims) else DeviceFilter
             filters.append(kind(self._ledger, demands, cls, self._session.nodes, self._budget()))
         return filters
 
@@ -90,28 +90,28 @@ class DynamicResources:
         if not cls.device_claims:
             return []
         claims = self._claims.of_class(cls)
-        choice = any(wanted.demand.has_choice for wanted in claims.wanted)
-        return [PreferenceScore(self._ledger, claims)] if choice else []
+        has_choice = any(claim.demand.has_choice for claim in claims.unallocated)
+        return [PreferenceScore(self._ledger, claims)] if has_choice else []
 
     def _budget(self) -> Budget:
         return Budget(self._choices)
 
-    def _common(self, claims: ClassClaims) -> bool:
-        """Whether a device could be asked for that is not of one node alone."""
-        asks = [ask for wanted in claims.wanted for ask in wanted.demand.asks()]
-        return any(may_select(device, ask) for device in self._books.inventory.wide for ask in asks)
+    def _uses_multi_node_devices(self, claims: ClassClaims) -> bool:
+        """Whether the claims may select a device that several nodes can take."""
+        alternatives = [a for claim in claims.unallocated for a in claim.demand.alternatives()]
+        return any(may_select(device, a) for device in self._books.inventory.multi_node for a in alternatives)
 
-    def _reach(self, keys: Iterable[str]) -> Mask:
-        """The nodes that can use what the claims have got; those without anything do not count."""
+    def _accessible_nodes(self, keys: Iterable[str]) -> Mask:
+        """The nodes that can use the allocations of the claims; claims without an allocation are ignored."""
         mask: Mask = np.ones(len(self._session.nodes), dtype=bool)
         for key in keys:
-            given = self._ledger.given(key)
-            if given is not None and given.node_selector is not None:
-                mask &= self._usable(key, given)
+            allocation = self._ledger.allocation(key)
+            if allocation is not None and allocation.node_selector is not None:
+                mask &= self._nodes_of(key, allocation)
         return mask
 
-    def _usable(self, key: str, given: dra.Allocation) -> Mask:
-        known = self._reaches.get(id(given))
+    def _nodes_of(self, key: str, allocation: dra.Allocation) -> Mask:
+        known = self._nodes_by_allocation.get(id(allocation))
         if known is None:
             namespace, _, name = key.partition("/")
 
@@ -119,9 +119,9 @@ class DynamicResources:
                 where = f"status.allocation.nodeSelector: {field}"
                 self._session.malformed_field(Malformed("ResourceClaim", namespace, name, where, problem))
 
-            terms = given.node_selector.node_selector_terms if given.node_selector is not None else ()
+            terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else ()
             mask = nodes_of_terms(self._session.nodes.facts, terms, report)
-            known = self._reaches[id(given)] = (given, mask)
+            known = self._nodes_by_allocation[id(allocation)] = (allocation, mask)
         return known[1]
 
     # --- placements ---

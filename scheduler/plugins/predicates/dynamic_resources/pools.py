@@ -1,9 +1,9 @@
-"""Which devices are within reach of which node: pools put together from ResourceSlices, as kube-scheduler does it.
+"""The devices that each node can take: assembles pools from ResourceSlices as kube-scheduler does.
 
-A driver publishes a pool in slices of one generation and says how many there are; until all of them are seen the pool
-is incomplete and nothing is taken of it. A slice is for one node, for those a selector meets, for all, or says so
-device by device. Pools come in the order of driver and name, slices and devices in the order of their names and lists:
-the first that fits is taken, so drivers can say by names what is to go first.
+A driver publishes a pool as a number of slices of one generation. Until all of them are known, the pool is incomplete,
+and none of its devices are allocated. A slice applies to one node, to the nodes of a selector, to all nodes, or
+specifies the nodes per device. Pools are ordered by driver and name, slices by name, and devices by their position in
+the slice. The first device that fits is taken, so drivers can set priorities by names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,64 +28,67 @@ from scheduler.plugins.predicates.dynamic_resources.devices import (
 
 @dataclass(slots=True, eq=False)
 class NodePools:
-    """What one node, or several that see the very same, can take devices from."""
+    """The pools of one node, or of several nodes with exactly the same devices."""
 
     devices: tuple[Device, ...]
-    """In the order in which they are tried."""
+    """In the order in which a search tries them."""
     keys: tuple[PoolKey, ...]
-    """The pools they are of."""
+    """The pools of the devices."""
     incomplete: str = ""
-    """A pool of which slices are missing (``driver/pool``), or ""."""
+    """An incomplete pool (``driver/pool``), or ""."""
     invalid: str = ""
-    """A pool that contradicts itself, and how, or ""."""
-    chosen: dict[tuple[str, ...], tuple[Device, ...]] = field(default_factory=dict)
-    """Expressions -> the devices that all of them select here; kept for those who ask again."""
+    """An inconsistent pool and the reason, or ""."""
+    selected: dict[tuple[str, ...], tuple[Device, ...]] = field(default_factory=dict)
+    """Expressions -> the devices that all of them select. A cache."""
 
 
-Part = tuple[Slice, tuple[Device, ...]]
-"""A slice, and which of its devices a node reaches."""
+SlicePart = tuple[Slice, tuple[Device, ...]]
+"""A slice, and those of its devices that a node can take."""
 
 
 class Inventory:
     """All devices of a cluster."""
 
-    def __init__(self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts, known: "Inventory | None") -> None:
-        """``known``: what was read before; slices that are the same objects are taken over from it."""
+    def __init__(
+        self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts, previous: "Inventory | None"
+    ) -> None:
+        """``previous``: the inventory of the last session; slices that are the same objects are reused."""
         self._objects = objects
         self._facts = facts
-        before = known._slices if known is not None else {}
+        parsed = previous._slices if previous is not None else {}
         self._slices: dict[int, tuple[dra.ResourceSlice, Slice]] = {}
         for obj in objects.values():
-            kept = before.get(id(obj))
-            self._slices[id(obj)] = kept if kept is not None and kept[0] is obj else (obj, Slice(obj))
+            entry = parsed.get(id(obj))
+            self._slices[id(obj)] = entry if entry is not None and entry[0] is obj else (obj, Slice(obj))
         self.problems: list[Malformed] = []
         self._pools: dict[PoolKey, list[Slice]] = {}
-        self._local: dict[str, list[Part]] = {}
-        self._everywhere: list[Part] = []
-        self._chosen: dict[int, list[Part]] = {}
-        """Row -> what a selector, or the devices one by one, say is for that node."""
-        for _, piece in self._slices.values():
+        self._local: dict[str, list[SlicePart]] = {}
+        self._all_nodes: list[SlicePart] = []
+        self._by_row: dict[int, list[SlicePart]] = {}
+        """Row -> devices that a selector, or a per-device specification, assigns to the node."""
+        for _, resource_slice in self._slices.values():
             self.problems += [
-                Malformed("ResourceSlice", "", piece.name, where, problem) for where, problem in piece.problems
+                Malformed("ResourceSlice", "", resource_slice.name, where, problem)
+                for where, problem in resource_slice.problems
             ]
-            self._pools.setdefault(piece.pool_key, []).append(piece)
-            self._spread(piece)
+            self._pools.setdefault(resource_slice.pool_key, []).append(resource_slice)
+            self._assign(resource_slice)
         self._counters: dict[PoolKey, Mapping[CounterKey, int]] = {}
         self._rows: dict[int, NodePools] = {}
-        self._alike: dict[tuple[object, ...], NodePools] = {}
+        self._by_parts: dict[tuple[object, ...], NodePools] = {}
         self.by_id: dict[DeviceId, Device] = {}
-        """The devices of every pool's newest generation."""
-        self.wide: list[Device] = []
-        """Those of them that more than one node can take, or that draw on counters of a pool on several nodes."""
+        """The devices of the newest generation of each pool."""
+        self.multi_node: list[Device] = []
+        """Devices that several nodes can take, or that use counters of a pool whose devices are on several nodes."""
         for slices in self._pools.values():
             self._index(slices)
 
     def of(self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts) -> bool:
-        """Whether this is the inventory of those very slices and nodes."""
+        """Whether this inventory was built from these objects."""
         return self._objects is objects and self._facts is facts
 
     def counters(self, pool: PoolKey) -> Mapping[CounterKey, int]:
-        """What the counters of a pool stand at when nothing is taken."""
+        """The values of a pool's counters when no device is taken."""
         found = self._counters.get(pool)
         if found is None:
             slices = _newest(self._pools.get(pool, ()))
@@ -93,140 +96,142 @@ class Inventory:
         return found
 
     def at(self, row: int) -> NodePools:
-        """What the node of a row can take devices from."""
+        """The pools of the node of a row."""
         pools = self._rows.get(row)
         if pools is None:
             parts = self._parts(row)
             key = tuple(
-                (id(piece), *(map(id, devices) if len(devices) < len(piece.devices) else ()))
-                for piece, devices in parts
+                (id(resource_slice), *(map(id, devices) if len(devices) < len(resource_slice.devices) else ()))
+                for resource_slice, devices in parts
             )
-            pools = self._alike.get(key)
+            pools = self._by_parts.get(key)
             if pools is None:
-                pools = self._alike[key] = self._build(parts)
+                pools = self._by_parts[key] = self._build(parts)
             self._rows[row] = pools
         return pools
 
     # --- reading ---
     def _index(self, slices: Sequence[Slice]) -> None:
         newest = list(_newest(slices))
-        homes = {piece.spec.node_name for piece in newest if piece.devices}
-        for piece in newest:
-            for device in piece.devices:
+        nodes_with_devices = {resource_slice.spec.node_name for resource_slice in newest if resource_slice.devices}
+        for resource_slice in newest:
+            for device in resource_slice.devices:
                 self.by_id[device.id] = device
-                if not piece.spec.node_name or (device.counters and len(homes) > 1):
-                    self.wide.append(device)
+                if not resource_slice.spec.node_name or (device.counters and len(nodes_with_devices) > 1):
+                    self.multi_node.append(device)
 
-    def _spread(self, piece: Slice) -> None:
-        """Note for which nodes the devices of a slice are."""
-        spec = piece.spec
-        if not piece.devices:
+    def _assign(self, resource_slice: Slice) -> None:
+        """Assigns the devices of a slice to nodes."""
+        spec = resource_slice.spec
+        if not resource_slice.devices:
             return
         if spec.node_name:
-            self._local.setdefault(spec.node_name, []).append((piece, piece.devices))
+            self._local.setdefault(spec.node_name, []).append((resource_slice, resource_slice.devices))
         elif spec.all_nodes:
-            self._everywhere.append((piece, piece.devices))
+            self._all_nodes.append((resource_slice, resource_slice.devices))
         elif spec.node_selector is not None:
-            for row in self._meeting(spec.node_selector, piece):
-                self._chosen.setdefault(row, []).append((piece, piece.devices))
+            for row in self._matching_rows(spec.node_selector, resource_slice):
+                self._by_row.setdefault(row, []).append((resource_slice, resource_slice.devices))
         elif spec.per_device_node_selection:
-            reached: dict[int, list[Device]] = {}
-            for device in piece.devices:
-                for row in self._reached(device, piece):
-                    reached.setdefault(row, []).append(device)
-            for row, devices in reached.items():
-                self._chosen.setdefault(row, []).append((piece, tuple(devices)))
+            by_row: dict[int, list[Device]] = {}
+            for device in resource_slice.devices:
+                for row in self._rows_of(device, resource_slice):
+                    by_row.setdefault(row, []).append(device)
+            for row, devices in by_row.items():
+                self._by_row.setdefault(row, []).append((resource_slice, tuple(devices)))
 
-    def _reached(self, device: Device, piece: Slice) -> Iterable[int]:
-        """The rows of the nodes that a device is for by its own word."""
+    def _rows_of(self, device: Device, resource_slice: Slice) -> Iterable[int]:
+        """The rows of the nodes that a device with a per-device specification is assigned to."""
         spec = device.spec
         if spec.node_name:
             row = self._facts.index.get(spec.node_name)
             return () if row is None else (row,)
         if spec.all_nodes:
             return range(len(self._facts))
-        return () if spec.node_selector is None else self._meeting(spec.node_selector, piece)
+        return () if spec.node_selector is None else self._matching_rows(spec.node_selector, resource_slice)
 
-    def _meeting(self, selector: NodeSelector, piece: Slice) -> list[int]:
-        """The rows of the nodes that meet a selector."""
+    def _matching_rows(self, selector: NodeSelector, resource_slice: Slice) -> list[int]:
+        """The rows of the nodes that match a selector."""
 
         def report(field: str, problem: str) -> None:
-            self.problems.append(Malformed("ResourceSlice", "", piece.name, f"nodeSelector: {field}", problem))
+            self.problems.append(Malformed("ResourceSlice", "", resource_slice.name, f"nodeSelector: {field}", problem))
 
         rows: list[int] = np.flatnonzero(nodes_of_terms(self._facts, selector.node_selector_terms, report)).tolist()
         return rows
 
-    def _parts(self, row: int) -> list[Part]:
+    def _parts(self, row: int) -> list[SlicePart]:
         local = self._local.get(self._facts.names[row], [])
-        return [*local, *self._chosen.get(row, ()), *self._everywhere]
+        return [*local, *self._by_row.get(row, ()), *self._all_nodes]
 
-    def _build(self, parts: Iterable[Part]) -> NodePools:
-        by_pool: dict[PoolKey, list[Part]] = {}
+    def _build(self, parts: Iterable[SlicePart]) -> NodePools:
+        by_pool: dict[PoolKey, list[SlicePart]] = {}
         for part in parts:
             by_pool.setdefault(part[0].pool_key, []).append(part)
         built = NodePools((), ())
         usable: list[tuple[bool, PoolKey, list[Device]]] = []
-        for key, reached in sorted(by_pool.items()):
-            # Counters belong to all devices of their pool, wherever these are.
-            reached += [(piece, ()) for piece in self._pools[key] if piece.spec.shared_counters]
-            generation = max(piece.spec.pool.generation for piece, _ in reached)
-            relevant = [part for part in reached if part[0].spec.pool.generation == generation]
-            everywhere = self._complete(key, generation, [piece for piece, _ in relevant])
-            if everywhere is None:
-                continue  # the driver is replacing it, and the new generation has nothing for this node
-            if not everywhere:
+        for key, pool_parts in sorted(by_pool.items()):
+            # Counters apply to all devices of their pool, on all nodes.
+            pool_parts += [
+                (resource_slice, ()) for resource_slice in self._pools[key] if resource_slice.spec.shared_counters
+            ]
+            generation = max(resource_slice.spec.pool.generation for resource_slice, _ in pool_parts)
+            relevant = [part for part in pool_parts if part[0].spec.pool.generation == generation]
+            complete = self._complete(key, generation, [resource_slice for resource_slice, _ in relevant])
+            if complete is None:
+                continue  # the driver is replacing the pool, and the new generation has no devices for this node
+            if not complete:
                 built.incomplete = "/".join(key)
                 continue
             devices = [d for _, part in sorted(relevant, key=lambda part: part[0].name) for d in part]
-            fault = _fault((piece for piece, _ in relevant), everywhere)
-            if fault:
-                built.invalid = f"{'/'.join(key)}: {fault}"
+            inconsistency = _inconsistency((resource_slice for resource_slice, _ in relevant), complete)
+            if inconsistency:
+                built.invalid = f"{'/'.join(key)}: {inconsistency}"
                 continue
             usable.append((any(d.spec.binding_conditions for d in devices), key, devices))
-        usable.sort(key=lambda entry: entry[:2])  # what has to be waited for comes last
+        usable.sort(key=lambda entry: entry[:2])  # devices with binding conditions come last
         built.devices = tuple(device for _, _, devices in usable for device in devices)
         built.keys = tuple(key for _, key, _ in usable)
         return built
 
     def _complete(self, key: PoolKey, generation: int, relevant: list[Slice]) -> list[Slice] | None:
-        """All slices of a pool's generation; none of them if some are missing; None if the generation is obsolete."""
+        """All slices of a generation of a pool; empty if some are missing; None if the generation is obsolete."""
         count = relevant[0].spec.pool.resource_slice_count
         if len(relevant) == count:
             return relevant
         slices = self._pools[key]
-        if any(piece.spec.pool.generation > generation for piece in slices):
+        if any(resource_slice.spec.pool.generation > generation for resource_slice in slices):
             return None
-        same = [piece for piece in slices if piece.spec.pool.generation == generation]
+        same = [resource_slice for resource_slice in slices if resource_slice.spec.pool.generation == generation]
         return same if len(same) == count else []
 
 
 def _newest(slices: Iterable[Slice]) -> Iterable[Slice]:
     listed = list(slices)
-    newest = max((piece.spec.pool.generation for piece in listed), default=0)
-    return (piece for piece in listed if piece.spec.pool.generation == newest)
+    newest = max((resource_slice.spec.pool.generation for resource_slice in listed), default=0)
+    return (resource_slice for resource_slice in listed if resource_slice.spec.pool.generation == newest)
 
 
-def _fault(relevant: Iterable[Slice], everywhere: Iterable[Slice]) -> str:
-    """How a complete pool contradicts itself, or ""."""
-    twice = _repeated(device.spec.name for piece in relevant for device in piece.devices)
-    if twice:
-        return f"duplicate device name {twice}"
+def _inconsistency(relevant: Iterable[Slice], complete: Iterable[Slice]) -> str:
+    """Why a complete pool is inconsistent, or ""."""
+    duplicate = _first_duplicate(device.spec.name for resource_slice in relevant for device in resource_slice.devices)
+    if duplicate:
+        return f"duplicate device name {duplicate}"
     sets: dict[str, set[str]] = {}
-    for piece in everywhere:
-        for counter_set in piece.spec.shared_counters or ():
+    for resource_slice in complete:
+        for counter_set in resource_slice.spec.shared_counters or ():
             if counter_set.name in sets:
                 return f"duplicate counter set name {counter_set.name}"
             sets[counter_set.name] = set(counter_set.counters or ())
-    for piece in everywhere:
-        for device in piece.devices:
+    for resource_slice in complete:
+        for device in resource_slice.devices:
             for counter_set_name, counter in device.counters:
                 if counter not in sets.get(counter_set_name, ()):
                     return f"counter {counter} not found in counter set {counter_set_name}"
     return ""
 
 
-def _repeated(names: Iterable[str]) -> str:
-    """The first name that comes twice, or ""."""
+def _first_duplicate(names: Iterable[str]) -> str:
+    """The first name that occurs twice, or ""."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -235,13 +240,13 @@ def _repeated(names: Iterable[str]) -> str:
     return ""
 
 
-class InventoryMemo:
-    """The inventory of the last session, for the next one to take over."""
+class InventoryCache:
+    """Keeps the inventory of the last session for the next one."""
 
     def __init__(self) -> None:
-        self._kept: Inventory | None = None
+        self._last: Inventory | None = None
 
     def inventory(self, objects: Mapping[str, dra.ResourceSlice], facts: NodeFacts) -> Inventory:
-        if self._kept is None or not self._kept.of(objects, facts):
-            self._kept = Inventory(objects, facts, self._kept)
-        return self._kept
+        if self._last is None or not self._last.of(objects, facts):
+            self._last = Inventory(objects, facts, self._last)
+        return self._last

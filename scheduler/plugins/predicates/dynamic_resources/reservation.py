@@ -1,8 +1,7 @@
-"""What has to be so of a ResourceClaim before a Pod that uses it is bound: its devices are written into it, and the Pod
-is among those it is reserved for.
+"""The preparation of a ResourceClaim: before a Pod is bound, its claim is allocated and reserved for the Pod.
 
-A claim that several Pods of a gang share is reserved for all of them at once. Devices may have to be made ready by
-their driver first (binding conditions); that is waited for.
+A claim that several Pods of a gang share is reserved for all of them with one write. The preparation also waits for the
+binding conditions of the devices, which their driver sets.
 """
 
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from scheduler.api.names import CLAIM_FINALIZER
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
 
-WRITING: Final = 60.0
-"""Seconds that writing a claim may take."""
-READYING: Final = 600.0
-"""Seconds that drivers have to make devices ready (kube-scheduler's default)."""
+WRITE_TIMEOUT: Final = 60.0
+"""Time limit, in seconds, for writing a claim."""
+CONDITIONS_TIMEOUT: Final = 600.0
+"""Time limit, in seconds, for the binding conditions of devices (kube-scheduler's default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,11 @@ class Consumer:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimReservation(Preparation):
-    """One claim, for one Pod or for several."""
+    """Allocates one claim and reserves it for one or more Pods."""
 
     uid: str
     allocation: dra.Allocation | None
-    """What was decided for it; None: it was allocated before."""
+    """The allocation to write; None if the claim is allocated already."""
     consumers: tuple[Consumer, ...]
 
     def step(self, found: KubeObject | None, now: float) -> Step:
@@ -44,10 +43,10 @@ class ClaimReservation(Preparation):
             return Fails(f"{self} is gone")
         if found.metadata.deletion_timestamp is not None:
             return Fails(f"claim {self._key} got deleted in the meantime")
-        held = found.status.allocation
-        if held is None:
+        current = found.status.allocation
+        if current is None:
             return self._allocate(found, now)
-        if self.allocation is not None and _devices(held) != _devices(self.allocation):
+        if self.allocation is not None and _devices(current) != _devices(self.allocation):
             return Fails(f"claim {self._key} got allocated elsewhere in the meantime")
         missing = self._missing(found)
         if missing:
@@ -57,19 +56,19 @@ class ClaimReservation(Preparation):
                     f"claim {self._key} would be reserved for {number} Pods, the limit is {dra.MOST_CONSUMERS}"
                 )
             return _status(reservedFor=missing)
-        return self._readied(found, held, now)
+        return self._wait_for_conditions(found, current, now)
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
-        """The Pods give up the claim; if nobody else has it, its devices are free again."""
+        """Removes the reservations for the Pods. If the claim is reserved for no other Pod, deallocates it."""
         if not isinstance(found, dra.ResourceClaim) or found.metadata.uid != self.uid:
             return None
-        mine = {consumer.uid for consumer in self.consumers}
-        listed = {reference.uid for reference in found.status.reserved_for or ()}
+        own = {consumer.uid for consumer in self.consumers}
+        reserved = {reference.uid for reference in found.status.reserved_for or ()}
         changes: dict[str, Any] = {}
-        if listed & mine:
-            changes["reservedFor"] = [{"$patch": "delete", "uid": uid} for uid in sorted(listed & mine)]
-        held = found.status.allocation
-        if held is not None and self.allocation is not None and not listed - mine:
+        if reserved & own:
+            changes["reservedFor"] = [{"$patch": "delete", "uid": uid} for uid in sorted(reserved & own)]
+        current = found.status.allocation
+        if current is not None and self.allocation is not None and not reserved - own:
             changes["allocation"] = None
         return _status(**changes) if changes else None
 
@@ -78,9 +77,9 @@ class ClaimReservation(Preparation):
         return f"{self.namespace}/{self.name}"
 
     def _missing(self, found: dra.ResourceClaim) -> list[dict[str, str]]:
-        """The consumers that the claim is not reserved for yet, as references."""
-        listed = {reference.uid for reference in found.status.reserved_for or ()}
-        return [{"resource": "pods", "name": c.name, "uid": c.uid} for c in self.consumers if c.uid not in listed]
+        """References to the consumers for which the claim is not reserved yet."""
+        reserved = {reference.uid for reference in found.status.reserved_for or ()}
+        return [{"resource": "pods", "name": c.name, "uid": c.uid} for c in self.consumers if c.uid not in reserved]
 
     def _allocate(self, found: dra.ResourceClaim, now: float) -> Step:
         if self.allocation is None:
@@ -90,37 +89,37 @@ class ClaimReservation(Preparation):
         allocation = {**msgspec.to_builtins(self.allocation), "allocationTimestamp": format_moment(now)}
         return _status(allocation=allocation, reservedFor=self._missing(found))
 
-    def _readied(self, found: dra.ResourceClaim, held: dra.Allocation, now: float) -> Step:
-        """Wait for binding conditions. Where they failed, or were not met in time, and nobody else has the claim, it
-        is given up so that other devices can be tried."""
+    def _wait_for_conditions(self, found: dra.ResourceClaim, current: dra.Allocation, now: float) -> Step:
+        """Waits for the binding conditions. If one fails or times out, and the claim is reserved for no other Pod,
+        deallocates the claim, so that the next session can choose other devices."""
         waiting = ""
-        for result in held.devices.results or ():
+        for result in current.devices.results or ():
             conditions = _conditions(found, result)
             for name in result.binding_failure_conditions or ():
                 if name in conditions:
-                    return self._given_up(found, f"device {_title(result)} reports {name}: {conditions[name]}")
-            lacking = [name for name in result.binding_conditions or () if name not in conditions]
-            waiting = waiting or (f"device {_title(result)} of claim {self._key} to be {lacking[0]}" if lacking else "")
+                    return self._give_up(found, f"device {_title(result)} reports {name}: {conditions[name]}")
+            missing = [name for name in result.binding_conditions or () if name not in conditions]
+            waiting = waiting or (f"device {_title(result)} of claim {self._key} to be {missing[0]}" if missing else "")
         if not waiting:
             return None
-        since = parse_moment(held.allocation_timestamp)
-        if since is not None and now > since + READYING:
-            return self._given_up(found, f"timed out waiting for {waiting}")
+        since = parse_moment(current.allocation_timestamp)
+        if since is not None and now > since + CONDITIONS_TIMEOUT:
+            return self._give_up(found, f"timed out waiting for {waiting}")
         return Waits(waiting)
 
-    def _given_up(self, found: dra.ResourceClaim, why: str) -> Step:
+    def _give_up(self, found: dra.ResourceClaim, why: str) -> Step:
         if self.allocation is not None:
-            return Fails(f"claim {self._key}: {why}")  # undoing it gives it up
-        mine = {consumer.uid for consumer in self.consumers}
-        if {reference.uid for reference in found.status.reserved_for or ()} - mine:
+            return Fails(f"claim {self._key}: {why}")  # ``undo`` deallocates it
+        own = {consumer.uid for consumer in self.consumers}
+        if {reference.uid for reference in found.status.reserved_for or ()} - own:
             return Fails(f"claim {self._key}: {why}")
         return _status(allocation=None, reservedFor=None)
 
 
 def timeout(allocation: dra.Allocation) -> float:
-    """Seconds until a claim has to be ready."""
+    """The time limit, in seconds, for preparing a claim with this allocation."""
     results = allocation.devices.results or ()
-    return READYING if any(result.binding_conditions for result in results) else WRITING
+    return CONDITIONS_TIMEOUT if any(result.binding_conditions for result in results) else WRITE_TIMEOUT
 
 
 def _status(**changes: Any) -> Patch:
@@ -128,12 +127,12 @@ def _status(**changes: Any) -> Patch:
 
 
 def _devices(allocation: dra.Allocation) -> list[tuple[str, str, str, str, str | None]]:
-    """What makes two allocations the same; the rest follows from it, or is written by the server in its own way."""
+    """The fields by which two allocations are compared. The others depend on these, or the API server changes them."""
     return [(r.request, r.driver, r.pool, r.device, r.share_id) for r in allocation.devices.results or ()]
 
 
 def _conditions(found: dra.ResourceClaim, result: dra.DeviceResult) -> dict[str, str]:
-    """The conditions that are true of a device -> message."""
+    """Condition -> message, for the conditions of a device with status True."""
     for device in found.status.devices or ():
         if (device.driver, device.pool, device.device) == (result.driver, result.pool, result.device):
             return {c.type: c.message or c.reason for c in device.conditions or () if c.status == "True"}

@@ -1,8 +1,10 @@
-"""The search for devices on one node: the first combination, in the order of pools, that satisfies all claims of a Pod.
+"""Searches the devices of one node for the first combination, in the order of pools, that satisfies all claims of a
+Pod.
 
-Every request tries its alternatives in turn, every alternative the devices in their order; what leads nowhere is given
-back and the next is tried. Devices of one request are taken in ascending order only, since their order makes no
-difference. The outcome is that of kube-scheduler's allocator, which tries the same in the same order.
+A backtracking search: each request tries its alternatives in order, and each alternative the devices in order; if the
+remaining requests cannot be satisfied, the choice is undone and the next one is tried. The devices of one request are
+chosen in ascending order only, because permutations are equivalent. The result is that of kube-scheduler's allocator,
+which tries the same choices in the same order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,31 +13,32 @@ from scheduler.api import dra
 from scheduler.api.tolerations import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.constraints import Constraint
-from scheduler.plugins.predicates.dynamic_resources.demand import Ask, Demand
+from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
 from scheduler.plugins.predicates.dynamic_resources.expressions import ExpressionError
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 
 Picks = list[list[Pick]]
-"""What was chosen, a list for each demand."""
-MOST_REMEMBERED = 256
-"""Combinations of expressions of which a node's answer is kept."""
+"""The chosen devices, one list per demand."""
+MAX_CACHED = 256
+"""Cached combinations of expressions per node."""
+CANNOT_ALLOCATE = "cannot allocate all claims"
 TIMED_OUT = "timed out trying to allocate devices"
 
 
 class NodeRefusedError(Exception):
-    """The devices of one node cannot be chosen from, for the reason given."""
+    """The search on a node failed; the message says why."""
 
 
 class Budget:
-    """How many choices may be taken back before a search is given up."""
+    """The number of choices that searches may undo before they time out."""
 
     def __init__(self, choices: int | None) -> None:
-        """None: any number."""
+        """``choices``: None for no limit."""
         self._left = choices
 
     def spend(self) -> None:
-        """Raises NodeRefusedError when it is used up."""
+        """Counts one undone choice. Raises NodeRefusedError beyond the limit."""
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
@@ -43,32 +46,33 @@ class Budget:
 
 
 class _Found:
-    """Everything is chosen."""
+    """Marks that all requests are satisfied."""
 
 
 _FOUND = _Found()
-_Frame = Iterator["_Frame | _Found"]
-"""Choices at one point: each ``next`` takes back the choice before, makes another and gives what comes after it."""
+_Step = Iterator["_Step | _Found"]
+"""The choices of one step: each ``next`` undoes the previous choice, makes another and returns the next_step step."""
 
 
-def selected(pools: NodePools, ask: Ask) -> tuple[Device, ...]:
-    """The devices on a node that the selectors of a request select, or err on: who takes one is told."""
-    found = pools.chosen.get(ask.expressions)
+def selected(pools: NodePools, alternative: Alternative) -> tuple[Device, ...]:
+    """The devices on a node that the selectors of a request select, or for which they fail. Taking a device for which
+    they fail raises an error."""
+    found = pools.selected.get(alternative.expressions)
     if found is None:
-        if len(pools.chosen) >= MOST_REMEMBERED:
-            pools.chosen.clear()
-        found = pools.chosen[ask.expressions] = tuple(d for d in pools.devices if may_select(d, ask))
+        if len(pools.selected) >= MAX_CACHED:
+            pools.selected.clear()
+        found = pools.selected[alternative.expressions] = tuple(d for d in pools.devices if may_select(d, alternative))
     return found
 
 
-def may_select(device: Device, ask: Ask) -> bool:
-    """Whether the selectors of a request select a device, or err on it."""
-    return _verdict(device, ask) != ""
+def may_select(device: Device, alternative: Alternative) -> bool:
+    """Whether the selectors of a request select a device or fail for it."""
+    return _selection(device, alternative) != ""
 
 
-def _verdict(device: Device, ask: Ask) -> str | None:
-    """None: selected; "": not selected; else why that cannot be said."""
-    for owner, expression in ask.selectors:
+def _selection(device: Device, alternative: Alternative) -> str | None:
+    """None if the device is selected, "" if it is not, else the error of the selector that failed."""
+    for owner, expression in alternative.selectors:
         try:
             if not device.selected(expression):
                 return ""
@@ -78,7 +82,7 @@ def _verdict(device: Device, ask: Ask) -> str | None:
 
 
 class Search:
-    """One search. ``run`` once."""
+    """One search; ``run`` may be called once."""
 
     def __init__(self, books: Books, pools: NodePools, demands: Sequence[Demand], budget: Budget) -> None:
         self._books = books
@@ -87,160 +91,162 @@ class Search:
         self._requests = [(i, alternatives) for i, demand in enumerate(demands) for alternatives in demand.requests]
         self._demands = demands
         self._constraints = [[Constraint(spec) for spec in demand.constraints] for demand in demands]
-        self._all: dict[Ask, tuple[Device, ...]] = {}
-        self._holders: dict[Device, list[int]] = {}
-        """Devices chosen for one claim alone -> the claims they were chosen for; administrators' access included."""
+        self._all: dict[Alternative, tuple[Device, ...]] = {}
+        self._claims_of: dict[Device, list[int]] = {}
+        """Device that is not shared -> the claims for which it is chosen, including administrator access."""
         self._picks: Picks = [[] for _ in demands]
 
     def run(self) -> Picks | None:
-        """The devices, which are taken in the books; None (and nothing taken) if there is no way. Raises
-        NodeRefusedError, nothing taken."""
+        """Returns the devices, which are taken in the books, or None if no combination satisfies the claims. Raises
+        NodeRefusedError. In the last two cases no device is taken."""
         self._check()
-        frames: list[_Frame] = [self._request(0)]
+        steps: list[_Step] = [self._request(0)]
         try:
-            while frames:
-                following = next(frames[-1], None)
-                if following is None:
-                    frames.pop()
-                elif isinstance(following, _Found):
+            while steps:
+                next_step = next(steps[-1], None)
+                if next_step is None:
+                    steps.pop()
+                elif isinstance(next_step, _Found):
                     return self._picks
                 else:
-                    frames.append(following)
+                    steps.append(next_step)
         except NodeRefusedError:
             for claim, picks in enumerate(self._picks):
                 while picks:
-                    self._give_back(claim)
+                    self._undo(claim)
             raise
         if self._pools.invalid:
             raise NodeRefusedError("invalid resource pools were encountered")
         return None
 
     def _check(self) -> None:
-        """Count what is asked for. Raises NodeRefusedError where that is too much, or cannot be said."""
+        """Raises NodeRefusedError if the claims request too many devices, or if their number cannot be determined."""
         for claim, demand in enumerate(self._demands):
-            least = 0
+            minimum = 0
             for alternatives in demand.requests:
-                for ask in alternatives:
-                    if ask.everything:
-                        self._all[ask] = self._everything(claim, ask)
-                least += min(map(self._number, alternatives))
-            if least > dra.MOST_RESULTS:
+                for alternative in alternatives:
+                    if alternative.all_devices:
+                        self._all[alternative] = self._all_selected(claim, alternative)
+                minimum += min(map(self._number, alternatives))
+            if minimum > dra.MOST_RESULTS:
                 raise NodeRefusedError(
-                    f"claim {demand.title}: number of requested devices {least} exceeds the claim limit of "
+                    f"claim {demand.title}: number of requested devices {minimum} exceeds the claim limit of "
                     f"{dra.MOST_RESULTS}"
                 )
 
-    def _where(self, claim: int, ask: Ask) -> str:
-        return f"claim {self._demands[claim].title}, request {ask.name}"
+    def _label(self, claim: int, alternative: Alternative) -> str:
+        return f"claim {self._demands[claim].title}, request {alternative.name}"
 
-    def _everything(self, claim: int, ask: Ask) -> tuple[Device, ...]:
-        pools, where = self._pools, self._where(claim, ask)
+    def _all_selected(self, claim: int, alternative: Alternative) -> tuple[Device, ...]:
+        pools, label = self._pools, self._label(claim, alternative)
         if pools.incomplete:
             raise NodeRefusedError(
-                f"{where}: asks for all devices, but resource pool {pools.incomplete} is currently being updated"
+                f"{label}: asks for all devices, but resource pool {pools.incomplete} is currently being updated"
             )
         if pools.invalid:
             raise NodeRefusedError(
-                f"{where}: asks for all devices, but resource pool {pools.invalid} is currently invalid"
+                f"{label}: asks for all devices, but resource pool {pools.invalid} is currently invalid"
             )
-        devices = selected(pools, ask)
+        devices = selected(pools, alternative)
         for device in devices:
-            problem = _verdict(device, ask)
+            problem = _selection(device, alternative)
             if problem:
                 raise NodeRefusedError(problem)
-        return tuple(device for device in devices if self._books.consumption(device, ask) is not None)
+        return tuple(device for device in devices if self._books.consumption(device, alternative) is not None)
 
-    def _number(self, ask: Ask) -> int:
-        return len(self._all[ask]) if ask.everything else ask.spec.count
+    def _number(self, alternative: Alternative) -> int:
+        return len(self._all[alternative]) if alternative.all_devices else alternative.spec.count
 
-    # --- frames ---
-    def _request(self, position: int) -> _Frame:
-        """The alternatives of one request."""
+    # --- steps ---
+    def _request(self, position: int) -> _Step:
+        """Tries the alternatives of one request."""
         if position == len(self._requests):
             yield _FOUND
             return
         claim, alternatives = self._requests[position]
-        for ask in alternatives:
-            if len(self._picks[claim]) + self._number(ask) > dra.MOST_RESULTS:
+        for alternative in alternatives:
+            if len(self._picks[claim]) + self._number(alternative) > dra.MOST_RESULTS:
                 continue
-            if ask.everything:
-                yield self._take_all(position, claim, ask)
+            if alternative.all_devices:
+                yield self._take_all(position, claim, alternative)
             else:
-                yield self._devices(position, claim, ask, ask.spec.count, 0)
+                yield self._devices(position, claim, alternative, alternative.spec.count, 0)
 
-    def _devices(self, position: int, claim: int, ask: Ask, missing: int, start: int) -> _Frame:
-        """The devices for one of those still missing."""
-        devices = selected(self._pools, ask)
+    def _devices(self, position: int, claim: int, alternative: Alternative, missing: int, start: int) -> _Step:
+        """Tries the devices, from index ``start``, for the first of the ``missing`` ones."""
+        devices = selected(self._pools, alternative)
         for i in range(start, len(devices) - missing + 1):
-            if not self._take(claim, ask, devices[i]):
+            if not self._take(claim, alternative, devices[i]):
                 continue
             yield (
-                self._request(position + 1) if missing == 1 else self._devices(position, claim, ask, missing - 1, i + 1)
+                self._request(position + 1)
+                if missing == 1
+                else self._devices(position, claim, alternative, missing - 1, i + 1)
             )
-            self._give_back(claim)
+            self._undo(claim)
             self._budget.spend()
 
-    def _take_all(self, position: int, claim: int, ask: Ask) -> _Frame:
-        devices = self._all[ask]
+    def _take_all(self, position: int, claim: int, alternative: Alternative) -> _Step:
+        devices = self._all[alternative]
         if not devices:
-            return  # "all" means one at least
+            return  # "all" requires at least one device
         taken = 0
         for device in devices:
-            if not self._take(claim, ask, device):
+            if not self._take(claim, alternative, device):
                 break
             taken += 1
         else:
             yield self._request(position + 1)
         for _ in range(taken):
-            self._give_back(claim)
+            self._undo(claim)
 
     # --- one device ---
-    def _take(self, claim: int, ask: Ask, device: Device) -> bool:
-        holders = self._holders.get(device, [])
-        if (claim in holders) if ask.spec.admin_access else (holders or not self._books.free(device)):
+    def _take(self, claim: int, alternative: Alternative, device: Device) -> bool:
+        claims = self._claims_of.get(device, [])
+        if (claim in claims) if alternative.spec.admin_access else (claims or not self._books.free(device)):
             return False
-        problem = _verdict(device, ask)
+        problem = _selection(device, alternative)
         if problem:
             raise NodeRefusedError(problem)
-        consumed = self._books.consumption(device, ask)
-        if consumed is None or not self._books.counters_left(device) or not _tolerated(device, ask):
+        consumed = self._books.consumption(device, alternative)
+        if consumed is None or not self._books.counters_suffice(device) or not _tolerated(device, alternative):
             return False
         constraints = self._constraints[claim]
         for i, constraint in enumerate(constraints):
-            if not constraint.add(ask, device):
-                for joined in constraints[:i]:
-                    joined.remove(ask, device)
-                if ask.everything:
+            if not constraint.add(alternative, device):
+                for earlier in constraints[:i]:
+                    earlier.remove(alternative, device)
+                if alternative.all_devices:
                     raise NodeRefusedError(
-                        f"{self._where(claim, ask)}: cannot add device {'/'.join(device.id)} because a claim "
+                        f"{self._label(claim, alternative)}: cannot add device {'/'.join(device.id)} because a claim "
                         "constraint would not be satisfied"
                     )
                 return False
-        pick = Pick(device, ask, consumed if device.shared else {})
+        pick = Pick(device, alternative, consumed if device.shared else {})
         self._books.take(pick)
         self._picks[claim].append(pick)
         if not device.shared:
-            self._holders.setdefault(device, []).append(claim)
+            self._claims_of.setdefault(device, []).append(claim)
         return True
 
-    def _give_back(self, claim: int) -> None:
-        """Undo the last choice for a claim."""
+    def _undo(self, claim: int) -> None:
+        """Undoes the last choice for a claim."""
         pick = self._picks[claim].pop()
-        self._books.give_back(pick)
+        self._books.release(pick)
         if not pick.device.shared:
-            self._holders[pick.device].remove(claim)
+            self._claims_of[pick.device].remove(claim)
         for constraint in self._constraints[claim]:
-            constraint.remove(pick.ask, pick.device)
+            constraint.remove(pick.alternative, pick.device)
 
 
-def _tolerated(device: Device, ask: Ask) -> bool:
-    """Whether the request tolerates every taint that keeps claims off the device."""
-    tolerations = ask.spec.tolerations or ()
+def _tolerated(device: Device, alternative: Alternative) -> bool:
+    """Whether the request tolerates all taints of the device with effect NoSchedule or NoExecute."""
+    tolerations = alternative.spec.tolerations or ()
     return all(tolerates(tolerations, taint) for taint in device.taints)
 
 
-def give_back(books: Books, picks: Picks) -> None:
-    """Undo a search that found something."""
+def release(books: Books, picks: Picks) -> None:
+    """Releases the devices of a successful search."""
     for chosen in reversed(picks):
         for pick in reversed(chosen):
-            books.give_back(pick)
+            books.release(pick)

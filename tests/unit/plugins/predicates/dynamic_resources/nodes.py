@@ -1,4 +1,4 @@
-"""Nodes with devices and claims on them, for tests of the search alone."""
+"""Builders for inventories of devices and for demands, for tests of the search."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ CLASSES = {"gpu": device_class("gpu")}
 
 
 def inventory(slices: Sequence[Raw], nodes: Mapping[str, Mapping[str, str]] | Sequence[str] = ("n1",)) -> Inventory:
-    """``nodes``: names, or names with labels."""
+    """The inventory of slices and nodes. ``nodes``: names, or names with labels."""
     labels = nodes if isinstance(nodes, Mapping) else {name: {} for name in nodes}
     objects = [msgspec.convert({"metadata": {"name": n, "labels": dict(labels[n])}}, Node) for n in sorted(labels)]
     return Inventory(

@@ -1,4 +1,4 @@
-"""Pods that claim devices, through whole cycles: gangs, claims that are shared, sessions that follow each other."""
+"""Pods with device claims in whole cycles: gangs, shared claims, consecutive sessions."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ ONE = template("one", request())
 
 
 def world(*objects: Raw | list[Raw]) -> World:
-    """A cluster in which the claims that Pods want by template are made."""
+    """A cluster with the claims that are generated from the templates of Pods."""
     made = World(device_class(), *objects)
     keep_claims(made.cluster.server)
     return made
 
 
 def machines(*devices: int) -> list[Raw]:
-    """``n1``, ``n2``, ... with so many devices each."""
+    """Nodes ``n1``, ``n2``, ... with the given numbers of devices."""
     found: list[Raw] = []
     for i, number in enumerate(devices, start=1):
         found += [node(f"n{i}", "16c+64Gi"), resource_slice(gpus(number), f"n{i}")]
@@ -51,7 +51,7 @@ def gang(number: int, minimum: int, claims: list[Raw], name: str = "g", **spec: 
 
 
 def given(world: World) -> dict[str, list[str]]:
-    """Claim -> the devices written into it, as ``node/device``."""
+    """Claim -> the devices of its allocation, as ``node/device``."""
     found = {}
     for raw in world.cluster.server.of(RESOURCE_CLAIM):
         allocation = (raw.get("status") or {}).get("allocation")
@@ -67,13 +67,13 @@ def reserved(world: World, name: str) -> list[str]:
 
 
 def waits(world: World, name: str) -> str:
-    """Why a Pod waits."""
+    """The reason in the condition of a pending Pod."""
     conditions = world.get("Pod", name)["status"].get("conditions", [])
     return next((c["message"] for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), "")
 
 
 # --- gangs ---
-def test_every_pod_of_a_gang_gets_devices_of_its_own() -> None:
+def test_each_pod_of_a_gang_gets_its_own_devices() -> None:
     ran = world(*machines(2, 2), ONE, gang(4, 4, templated("one"))).run(CONF)
 
     assert sorted(d for devices in given(ran).values() for d in devices) == [
@@ -86,7 +86,7 @@ def test_every_pod_of_a_gang_gets_devices_of_its_own() -> None:
     assert all(reserved(ran, name) == [name.rsplit("-", 2)[0]] for name in given(ran))
 
 
-def test_a_gang_that_does_not_fit_takes_nothing_and_is_told_the_numbers() -> None:
+def test_a_gang_that_does_not_fit_takes_no_devices_and_its_reason_has_the_numbers() -> None:
     ran = world(*machines(2, 2), template("two", request(count=2)), gang(3, 3, templated("two"))).run(CONF)
 
     assert (ran.bound, given(ran)) == ({}, {})
@@ -96,7 +96,7 @@ def test_a_gang_that_does_not_fit_takes_nothing_and_is_told_the_numbers() -> Non
     assert text in waits(ran, "g-2")
 
 
-def test_devices_of_a_gang_that_does_not_fit_go_to_the_next() -> None:
+def test_devices_of_a_discarded_gang_are_available_to_the_next_job() -> None:
     ran = world(*machines(2), ONE, gang(3, 3, templated("one"), "large"), gang(2, 2, templated("one"), "small")).run(
         CONF
     )
@@ -104,7 +104,7 @@ def test_devices_of_a_gang_that_does_not_fit_go_to_the_next() -> None:
     assert ran.bound == {"small-0": "n1", "small-1": "n1"}
 
 
-def test_equal_claims_keep_equal_pods_in_one_class_and_a_gang_in_one_run() -> None:
+def test_pods_with_equal_claims_are_one_class_and_placed_in_one_run() -> None:
     ran = world(*machines(*[8] * 32), ONE, gang(256, 256, templated("one")))
     session = ran.session(CONF)
     (job,) = session.jobs.values()
@@ -117,7 +117,7 @@ def test_equal_claims_keep_equal_pods_in_one_class_and_a_gang_in_one_run() -> No
     assert len({d for devices in given(ran).values() for d in devices}) == 256
 
 
-def test_a_gang_on_devices_within_reach_of_several_nodes_takes_none_twice() -> None:
+def test_a_gang_takes_no_device_of_several_nodes_twice() -> None:
     fabric = resource_slice(gpus(3), pool="fabric", allNodes=True)
     ran = world(*machines(0, 0), fabric, ONE, gang(4, 3, templated("one"))).run(CONF)
 
@@ -125,14 +125,14 @@ def test_a_gang_on_devices_within_reach_of_several_nodes_takes_none_twice() -> N
     assert sorted(d for devices in given(ran).values() for d in devices) == [f"fabric/gpu-{i}" for i in range(3)]
 
 
-def test_amounts_and_devices_bound_a_node_together() -> None:
+def test_both_resource_amounts_and_devices_limit_the_tasks_of_a_node() -> None:
     small = [node("n1", "2c+64Gi"), resource_slice(gpus(8), "n1"), *machines(0, 1)[2:]]
     ran = world(*small, ONE, gang(4, 1, templated("one"))).run(CONF)
 
     assert sorted(ran.bound.values()) == ["n1", "n1", "n2"]
 
 
-def test_best_effort_pods_get_devices_too() -> None:
+def test_best_effort_pods_get_devices() -> None:
     ran = world(*machines(1), ONE, group("g"), pods("p", 2, "", "g", resourceClaims=templated("one"))).run(CONF)
 
     assert list(ran.bound.values()) == ["n1"]
@@ -152,7 +152,7 @@ def test_best_effort_pods_get_devices_too() -> None:
         ([], [{"name": "c0"}], "none of the supported fields are set"),
     ],
 )
-def test_a_claim_that_cannot_be_used_keeps_its_pod_waiting_with_the_reason(
+def test_a_pod_with_an_unusable_claim_waits_and_its_condition_gives_the_reason(
     objects: list[Raw], claims: list[Raw], words: str
 ) -> None:
     ran = world(*machines(2), *objects, gang(1, 1, claims)).run(CONF)
@@ -161,7 +161,7 @@ def test_a_claim_that_cannot_be_used_keeps_its_pod_waiting_with_the_reason(
     assert words in waits(ran, "g-0")
 
 
-def test_a_claim_that_was_made_for_another_pod_is_not_used() -> None:
+def test_a_claim_that_was_generated_for_another_pod_is_not_used() -> None:
     other = claim("other", request())
     other["metadata"]["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x", "controller": True}
@@ -173,14 +173,14 @@ def test_a_claim_that_was_made_for_another_pod_is_not_used() -> None:
     assert "was not created for the Pod" in waits(ran, "p")
 
 
-def test_an_entry_that_needs_no_claim_is_passed_over() -> None:
+def test_an_entry_that_needs_no_claim_is_ignored() -> None:
     mine = pod("p", "1c", "g", resourceClaims=templated("one"))
     mine["status"]["resourceClaimStatuses"] = [{"name": "c0"}]
 
     assert World(device_class(), *machines(0), group("g"), mine).run(CONF).bound == {"p": "n1"}
 
 
-def test_a_pod_is_placed_as_soon_as_its_claim_is_there() -> None:
+def test_a_pod_is_scheduled_as_soon_as_its_claim_exists() -> None:
     ran = world(*machines(1), gang(1, 1, templated("one"))).run(CONF)
     assert ran.bound == {}
 
@@ -190,7 +190,7 @@ def test_a_pod_is_placed_as_soon_as_its_claim_is_there() -> None:
     assert ran.run(CONF).bound == {"g-0": "n1"}
 
 
-def test_a_slice_with_an_amount_that_is_none_is_told_of() -> None:
+def test_an_invalid_amount_in_a_slice_is_reported() -> None:
     bad = resource_slice([device("bad", None, {"memory": "many"})], "n1")
     ran = world(node("n1"), bad, ONE, gang(1, 1, templated("one"))).run(CONF)
 
@@ -198,7 +198,7 @@ def test_a_slice_with_an_amount_that_is_none_is_told_of() -> None:
 
 
 # --- claims that are allocated ---
-def test_the_devices_of_a_claim_bind_its_pods_to_their_node() -> None:
+def test_an_allocated_claim_restricts_its_pods_to_the_node_of_its_devices() -> None:
     old = claim("c", request(), status=allocated("n2", "gpu-0"))
     ran = world(*machines(2, 2), old, gang(2, 2, named("c"))).run(CONF)
 
@@ -206,7 +206,7 @@ def test_the_devices_of_a_claim_bind_its_pods_to_their_node() -> None:
     assert reserved(ran, "c") == ["g-0", "g-1"]
 
 
-def test_devices_that_claims_hold_are_not_given_again() -> None:
+def test_devices_of_allocated_claims_are_not_allocated_again() -> None:
     old = claim("c", request(), status=allocated("n1", "gpu-0"))
     ran = world(*machines(2), old, ONE, gang(2, 1, templated("one"))).run(CONF)
 
@@ -214,14 +214,14 @@ def test_devices_that_claims_hold_are_not_given_again() -> None:
     assert sorted(d for devices in given(ran).values() for d in devices) == ["n1/gpu-0", "n1/gpu-1"]
 
 
-def test_a_claim_allocated_where_its_pod_cannot_run_says_so() -> None:
+def test_a_claim_that_is_allocated_on_an_unsuitable_node_is_the_reason() -> None:
     old = claim("c", request(), status=allocated("n9", "gpu-0"))
     ran = world(*machines(1, 1), old, gang(1, 1, named("c"))).run(CONF)
 
     assert "2 resourceclaim not available on the node" in waits(ran, "g-0")
 
 
-def test_a_claim_with_an_amount_that_is_none_is_told_of_and_does_not_stop_others() -> None:
+def test_an_invalid_amount_in_a_claim_is_reported_and_does_not_affect_other_claims() -> None:
     status = allocated("n1", "gpu-0")
     status["allocation"]["devices"]["results"][0]["consumedCapacity"] = {"memory": "many"}
     ran = world(*machines(2), claim("bad", request(), status=status), ONE, gang(1, 1, templated("one"))).run(CONF)
@@ -231,7 +231,7 @@ def test_a_claim_with_an_amount_that_is_none_is_told_of_and_does_not_stop_others
 
 
 # --- claims that are shared ---
-def test_a_gang_that_shares_a_claim_goes_where_its_devices_are() -> None:
+def test_a_gang_that_shares_a_claim_runs_on_the_node_of_its_devices() -> None:
     ran = world(*machines(1, 1), claim("c", request()), gang(3, 3, named("c"))).run(CONF)
 
     assert len(ran.bound) == 3
@@ -249,7 +249,7 @@ def test_pods_of_several_jobs_may_share_a_claim() -> None:
     assert sorted(reserved(ran, "c")) == ["a-0", "b-0"]
 
 
-def test_a_shared_claim_that_a_gang_gave_back_is_free_for_others() -> None:
+def test_a_shared_claim_of_a_discarded_gang_can_be_allocated_again() -> None:
     large = gang(20, 20, named("c"), "large")  # more than the node runs
     ran = world(*machines(1), claim("c", request()), large, gang(1, 1, named("c"), "small")).run(CONF)
 
@@ -257,7 +257,7 @@ def test_a_shared_claim_that_a_gang_gave_back_is_free_for_others() -> None:
     assert reserved(ran, "c") == ["small-0"]
 
 
-def test_a_claim_is_shared_by_no_more_pods_than_it_can_list() -> None:
+def test_a_claim_is_shared_by_at_most_the_pods_that_its_status_can_list() -> None:
     others = [{"resource": "pods", "name": f"x{i}", "uid": f"x{i}"} for i in range(255)]
     full = claim("c", request(), status={**allocated("n1", "gpu-0"), "reservedFor": others})
     ran = World(device_class(), *machines(1), full, *gang(2, 1, named("c"))).run(CONF)
@@ -267,7 +267,7 @@ def test_a_claim_is_shared_by_no_more_pods_than_it_can_list() -> None:
 
 
 # --- alternatives ---
-def test_the_node_that_offers_the_preferred_alternative_is_taken() -> None:
+def test_the_node_that_offers_the_preferred_alternative_is_chosen() -> None:
     choice = alternatives("r", ("best", request("x", "gpu", f"{INDEX} == 7")), ("any", request()))
     best = resource_slice([device("gpu-7", {"index": 7})], "n2")
     ran = world(*machines(1), node("n2", "16c+64Gi"), best, template("c", choice), gang(2, 2, templated("c"))).run(CONF)
@@ -277,19 +277,19 @@ def test_the_node_that_offers_the_preferred_alternative_is_taken() -> None:
 
 # --- what one session decides and the next one finds ---
 def decide(cache: ClusterCache, now: float = 0.0) -> Decisions:
-    """What a session over the cache decides, assumed and not carried out."""
+    """The decisions of a session, assumed in the cache but not carried out."""
     decisions = run_cycle(cache.snapshot(now), CONF).decisions
     cache.assume(decisions)
     return decisions
 
 
-def test_devices_decided_on_are_taken_before_their_claim_says_so() -> None:
+def test_devices_of_a_waiting_binding_are_taken() -> None:
     cache = world(*machines(1), ONE, gang(1, 1, templated("one"), "a"), gang(1, 1, templated("one"), "b")).cluster.cache
 
     assert [len(decide(cache, now).binds) for now in (0.0, 1.0)] == [1, 0]
 
 
-def test_devices_of_a_binding_that_failed_are_free_again() -> None:
+def test_devices_of_a_failed_binding_are_free_again() -> None:
     cache = world(*machines(1), ONE, gang(2, 1, templated("one"))).cluster.cache
     (bind,) = decide(cache).binds
 
@@ -298,7 +298,7 @@ def test_devices_of_a_binding_that_failed_are_free_again() -> None:
     assert [again.node for again in decide(cache, 1.0).binds] == ["n1"]
 
 
-def test_a_claim_promised_by_one_session_may_be_shared_by_the_next() -> None:
+def test_a_claim_of_a_waiting_binding_can_be_shared_by_the_next_session() -> None:
     cache = world(*machines(1, 1), claim("c", request()), gang(1, 1, named("c"), "a")).cluster.cache
     (first,) = decide(cache).binds
     feed(cache, gang(1, 1, named("c"), "b"))
@@ -311,7 +311,7 @@ def test_a_claim_promised_by_one_session_may_be_shared_by_the_next() -> None:
     assert shared.allocation == promised.allocation  # should the first not come about, the second writes it
 
 
-def test_devices_of_pods_that_are_gone_are_given_again() -> None:
+def test_devices_of_deleted_pods_are_allocated_again() -> None:
     ran = world(*machines(1), ONE, gang(2, 1, templated("one"))).run(CONF, kubelet=True)
     assert list(ran.bound) == ["g-0"]
     ran.cluster.server.delete(POD, "default", "g-0")
@@ -338,7 +338,7 @@ def test_evicting_a_pod_does_not_free_its_devices() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_discarded_statement_gives_back_what_it_took(shared: bool) -> None:
+def test_a_discarded_statement_releases_its_devices(shared: bool) -> None:
     claims = named("c") if shared else templated("one")
     session = world(*machines(2), ONE, claim("c", request(count=2)), gang(2, 1, claims)).session(CONF)
     job = session.jobs["default/g"]
@@ -371,7 +371,7 @@ def test_a_pod_evicted_in_the_session_that_placed_it_keeps_its_devices() -> None
         session.statement().allocate(job, [second], [0])
 
 
-def test_a_promise_keeps_devices_from_others() -> None:
+def test_a_pipelined_task_keeps_its_devices_from_others() -> None:
     session = world(*machines(1), ONE, gang(2, 1, templated("one"))).session(CONF)
     job = session.jobs["default/g"]
     first, second = job.tasks()
@@ -385,7 +385,7 @@ def test_a_promise_keeps_devices_from_others() -> None:
     session.statement().allocate(job, [second], [0])
 
 
-def test_a_search_that_takes_too_long_refuses_the_node() -> None:
+def test_a_search_that_times_out_rejects_the_node() -> None:
     spec = request(count=12)
     odd = resource_slice([device(f"d{i}", {"kind": i % 11}) for i in range(33)], "n1")
     hard = template("hard", spec, constraints=[{"distinctAttribute": "gpu.example.com/kind"}])
@@ -398,7 +398,7 @@ def test_a_search_that_takes_too_long_refuses_the_node() -> None:
     assert "timed out trying to allocate devices" in waits(ran, "g-0")
 
 
-def test_a_gang_of_which_one_claim_cannot_be_written_is_not_bound() -> None:
+def test_a_gang_is_not_bound_if_one_of_its_claims_cannot_be_written() -> None:
     ran = world(*machines(3), ONE, gang(2, 2, templated("one")))
     decisions = decide(ran.cluster.cache)
     taken, _ = ran.cluster.server.of(RESOURCE_CLAIM)

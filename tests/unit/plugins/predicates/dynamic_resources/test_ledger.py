@@ -1,4 +1,4 @@
-"""No device is ever given twice, and undoing gives back exactly what was taken."""
+"""No device is allocated twice, and undoing a placement restores the books exactly."""
 
 from dataclasses import dataclass, field
 
@@ -59,7 +59,7 @@ def machine(name: str) -> list[Raw]:
 
 @dataclass
 class Setting(statements.Setting):
-    """A session with its ledger."""
+    """A session and its ledger of devices."""
 
     ledger: DeviceLedger = field(init=False)
 
@@ -69,16 +69,16 @@ class Setting(statements.Setting):
     def books(self) -> list[object]:
         ledger, books = self.ledger, self.ledger.books
         return [
-            sorted(ledger._held),
-            {key: (sorted(shared.users), sorted(shared.binding)) for key, shared in ledger._shared.items()},
+            sorted(ledger._own),
+            {key: (sorted(shared.users), sorted(shared.allocated)) for key, shared in ledger._shared.items()},
             {taken.id: number for taken, number in books._taken.items()},
-            {shared.id: (by.holders, dict(by.consumed)) for shared, by in books._shares.items()},
-            {(pool, *key): n for pool, drawn in books._drawn.items() for key, n in drawn.items() if n},
+            {shared.id: (by.users, dict(by.consumed)) for shared, by in books._shares.items()},
+            {(pool, *key): n for pool, used in books._counters_used.items() for key, n in used.items() if n},
         ]
 
 
 class DevicesAreConserved(statements.Statements):
-    """On two nodes, with devices that are had whole, shared, and cut."""
+    """Statements on two nodes with exclusive, shared and partitioned devices."""
 
     @initialize(running=st.lists(st.sampled_from(["gpu-0", "gpu-1", "part-0"]), unique=True, max_size=RUNNING))
     def open(self, running: list[str]) -> None:
@@ -92,18 +92,18 @@ class DevicesAreConserved(statements.Statements):
         common = claim("common", request("gpu", "gpu", INDEX))
         world = World(device_class(), *machine("a"), *machine("b"), *TEMPLATES, common, *jobs)
         keep_claims(world.cluster.server)
-        self.given = Setting(world.session(CONF))
-        self.begin(self.given, [f"j{i}" for i in range(len(ASKED))], [f"r{i}" for i in range(len(running))])
+        self.opened = Setting(world.session(CONF))
+        self.begin(self.opened, [f"j{i}" for i in range(len(ASKED))], [f"r{i}" for i in range(len(running))])
 
     @invariant()
-    def no_device_has_given_more_than_it_has(self) -> None:
-        books = self.given.ledger.books
+    def no_device_is_used_beyond_its_capacity(self) -> None:
+        books = self.opened.ledger.books
         assert all(number == 1 for number in books._taken.values())
         for shared, by in books._shares.items():
             assert all(amount <= shared.capacity[name].value for name, amount in by.consumed.items())
-        for pool, drawn in books._drawn.items():
+        for pool, used in books._counters_used.items():
             limits = books.inventory.counters(pool)
-            assert all(0 <= number <= limits[key] for key, number in drawn.items())
+            assert all(0 <= number <= limits[key] for key, number in used.items())
 
 
 DevicesAreConserved.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

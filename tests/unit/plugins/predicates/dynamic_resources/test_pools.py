@@ -1,4 +1,4 @@
-"""Pools put together from ResourceSlices: which devices are within reach of which node."""
+"""Pools from ResourceSlices: the devices that each node can take."""
 
 import pytest
 
@@ -20,14 +20,14 @@ def reached(found: Inventory, row: int = 0) -> list[str]:
     return [device.spec.name for device in found.at(row).devices]
 
 
-def test_a_slice_is_for_its_node() -> None:
+def test_a_slice_with_a_node_name_applies_to_that_node() -> None:
     found = inventory([resource_slice(gpus(1), "n1")], ["n1", "n2"])
 
     assert (reached(found, 0), reached(found, 1)) == (["gpu-0"], [])
-    assert found.wide == []
+    assert found.multi_node == []
 
 
-def test_a_slice_may_be_for_all_nodes_or_for_those_a_selector_meets() -> None:
+def test_a_slice_can_apply_to_all_nodes_or_to_those_of_a_selector() -> None:
     found = inventory(
         [
             resource_slice([device("everywhere")], pool="a", allNodes=True),
@@ -37,10 +37,10 @@ def test_a_slice_may_be_for_all_nodes_or_for_those_a_selector_meets() -> None:
     )
 
     assert (reached(found, 0), reached(found, 1)) == (["everywhere"], ["everywhere", "in-b"])
-    assert {d.spec.name for d in found.wide} == {"everywhere", "in-b"}
+    assert {d.spec.name for d in found.multi_node} == {"everywhere", "in-b"}
 
 
-def test_a_slice_may_say_it_device_by_device() -> None:
+def test_a_slice_can_specify_nodes_per_device() -> None:
     devices = [
         device("one", nodeName="n1"),
         device("b", nodeSelector=zone("b")),
@@ -53,20 +53,20 @@ def test_a_slice_may_say_it_device_by_device() -> None:
     assert (reached(found, 0), reached(found, 1)) == (["one", "all"], ["b", "all"])
 
 
-def test_nodes_that_reach_the_same_share_one_answer() -> None:
+def test_nodes_with_the_same_devices_share_their_pools() -> None:
     found = inventory([resource_slice(gpus(2), pool="net", allNodes=True)], ["n1", "n2"])
 
     assert found.at(0) is found.at(1)
 
 
-def test_the_newest_generation_counts() -> None:
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
     old = resource_slice([device("old")], "n1", name="old", generation=1)
     new = resource_slice([device("new")], "n1", name="new", generation=2)
 
     assert reached(inventory([old, new])) == ["new"]
 
 
-def test_an_old_generation_is_void_when_the_new_one_has_nothing_for_the_node() -> None:
+def test_an_old_generation_is_ignored_even_if_the_new_one_has_no_devices_for_the_node() -> None:
     old = [resource_slice([device(f"old-{n}")], n, name=f"old-{n}", pool="p", count=2) for n in ("n1", "n2")]
     new = resource_slice([device("new")], "n2", name="new", pool="p", generation=2)
 
@@ -75,7 +75,7 @@ def test_an_old_generation_is_void_when_the_new_one_has_nothing_for_the_node() -
     assert (reached(found, 0), reached(found, 1)) == ([], ["new"])
 
 
-def test_nothing_is_taken_of_a_pool_of_which_slices_are_missing() -> None:
+def test_no_device_of_an_incomplete_pool_is_allocated() -> None:
     found = inventory([resource_slice(gpus(2), "n1", count=2)])
 
     assert reached(found) == []
@@ -83,7 +83,7 @@ def test_nothing_is_taken_of_a_pool_of_which_slices_are_missing() -> None:
         search(Books(found), demand(claim_spec(request(allocationMode="All"))))
 
 
-def test_a_pool_is_whole_when_its_slices_are_spread_over_nodes() -> None:
+def test_a_pool_is_complete_if_its_slices_are_on_several_nodes() -> None:
     slices = [resource_slice([device(n)], n, name=n, pool="p", count=2) for n in ("n1", "n2")]
 
     assert reached(inventory(slices, ["n1", "n2"])) == ["n1"]
@@ -100,12 +100,12 @@ def test_a_pool_is_whole_when_its_slices_are_spread_over_nodes() -> None:
         ],
     ],
 )
-def test_nothing_is_taken_of_a_pool_that_contradicts_itself(slices: list[Raw]) -> None:
+def test_no_device_of_an_inconsistent_pool_is_allocated(slices: list[Raw]) -> None:
     with pytest.raises(NodeRefusedError, match="invalid resource pools were encountered"):
         search(Books(inventory(slices)), demand(claim_spec(request())))
 
 
-def test_pools_come_by_driver_and_name_slices_by_name_devices_in_their_order() -> None:
+def test_pools_are_ordered_by_driver_and_name_slices_by_name_devices_by_position() -> None:
     found = inventory(
         [
             resource_slice([device("4")], "n1", driver="z.example.com"),
@@ -118,7 +118,7 @@ def test_pools_come_by_driver_and_name_slices_by_name_devices_in_their_order() -
     assert reached(found) == ["1", "0", "2", "3", "4"]
 
 
-def test_devices_that_have_to_be_made_ready_come_last() -> None:
+def test_devices_with_binding_conditions_come_last() -> None:
     found = inventory(
         [
             resource_slice([device("slow", bindingConditions=["attached"])], "n1", pool="a"),
@@ -129,7 +129,7 @@ def test_devices_that_have_to_be_made_ready_come_last() -> None:
     assert reached(found) == ["quick", "slow"]
 
 
-def test_a_device_with_an_amount_that_is_none_is_left_out_and_told_of() -> None:
+def test_a_device_with_an_invalid_amount_is_left_out_and_reported() -> None:
     found = inventory([resource_slice([device("bad", None, {"memory": "many"}), *gpus(1)], "n1")])
 
     assert reached(found) == ["gpu-0"]
@@ -138,7 +138,7 @@ def test_a_device_with_an_amount_that_is_none_is_left_out_and_told_of() -> None:
     ]
 
 
-def test_slices_that_did_not_change_are_not_read_again() -> None:
+def test_unchanged_slices_are_not_parsed_again() -> None:
     slices = [resource_slice(gpus(1), "n1")]
     before = inventory(slices)
 

@@ -1,4 +1,4 @@
-"""What is written into a claim before its Pod is bound, and taken back if it is not."""
+"""The writes to a claim before its Pod is bound, and how they are undone."""
 
 from typing import Any
 
@@ -9,7 +9,12 @@ from scheduler.api import dra
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import CLAIM_FINALIZER
 from scheduler.api.preparation import Fails, Patch, Step, Waits
-from scheduler.plugins.predicates.dynamic_resources.reservation import READYING, ClaimReservation, Consumer, timeout
+from scheduler.plugins.predicates.dynamic_resources.reservation import (
+    CONDITIONS_TIMEOUT,
+    ClaimReservation,
+    Consumer,
+    timeout,
+)
 from tests.builders import Raw
 from tests.device_builders import allocated
 
@@ -31,7 +36,7 @@ def found(finalizers: list[str] | None = None, **status: Any) -> dra.ResourceCla
 
 
 def held(*pods: str, ready: dict[str, str] | None = None, since: str = "2020-01-01T12:00:00Z") -> dra.ResourceClaim:
-    """An allocated claim, reserved for Pods; ``ready``: its device has binding conditions, and these are true."""
+    """An allocated claim, reserved for Pods. ``ready``: the true conditions of its device."""
     status = allocated("n1", "gpu-0")
     status["allocation"]["allocationTimestamp"] = since
     status["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in pods]
@@ -62,13 +67,13 @@ def message(step: Step) -> str:
 
 
 # --- writing ---
-def test_the_finalizer_comes_first() -> None:
+def test_the_finalizer_is_written_first() -> None:
     step = reservation(allocation()).step(found(), NOON)
 
     assert step == Patch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
 
 
-def test_devices_and_reservation_are_written_together() -> None:
+def test_allocation_and_reservation_are_written_together() -> None:
     step = reservation(allocation()).step(found([CLAIM_FINALIZER]), NOON)
 
     assert isinstance(step, Patch)
@@ -79,19 +84,19 @@ def test_devices_and_reservation_are_written_together() -> None:
     assert status["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "uid-p"}]
 
 
-def test_a_claim_that_is_as_it_must_be_needs_nothing() -> None:
+def test_a_claim_that_is_allocated_and_reserved_needs_no_write() -> None:
     assert reservation(allocation()).step(held("p"), NOON) is None
     assert reservation(None).step(held("p", "q"), NOON) is None
 
 
-def test_a_shared_claim_is_reserved_for_all_that_are_not_listed() -> None:
+def test_a_shared_claim_is_reserved_for_all_consumers_that_are_missing() -> None:
     step = reservation(allocation(), "p", "q", "r").step(held("q"), NOON)
 
     assert isinstance(step, Patch)
     assert [reference["name"] for reference in step.body["status"]["reservedFor"]] == ["p", "r"]
 
 
-def test_a_claim_is_reserved_for_no_more_pods_than_it_can_list() -> None:
+def test_a_claim_is_reserved_for_at_most_the_pods_that_its_status_can_list() -> None:
     many = held(*(f"p{i}" for i in range(256)))
 
     assert "257 Pods, the limit is 256" in message(reservation(None, "q").step(many, NOON))
@@ -106,7 +111,7 @@ def test_a_claim_is_reserved_for_no_more_pods_than_it_can_list() -> None:
         (found(), None, "got deallocated elsewhere"),
     ],
 )
-def test_a_claim_that_is_not_as_it_was_when_it_was_decided_fails(
+def test_a_claim_that_was_changed_after_the_decision_fails(
     claim: dra.ResourceClaim | None, given: dra.Allocation | None, words: str
 ) -> None:
     assert words in message(reservation(given).step(claim, NOON))
@@ -120,7 +125,7 @@ def test_a_claim_that_is_being_deleted_fails() -> None:
 
 
 # --- devices that have to be made ready ---
-def test_a_device_is_waited_for_until_its_driver_has_made_it_ready() -> None:
+def test_the_preparation_waits_for_the_binding_conditions_of_the_device() -> None:
     step = reservation(allocation()).step(held("p", ready={}), NOON)
     assert isinstance(step, Waits)
     assert "to be attached" in step.what
@@ -128,14 +133,16 @@ def test_a_device_is_waited_for_until_its_driver_has_made_it_ready() -> None:
     assert reservation(allocation()).step(held("p", ready={"attached": ""}), NOON) is None
 
 
-def test_a_device_that_cannot_be_made_ready_fails_with_the_drivers_words() -> None:
+def test_a_binding_failure_condition_fails_with_the_drivers_message() -> None:
     step = reservation(allocation()).step(held("p", ready={"broken": "no cable"}), NOON)
 
     assert "broken: no cable" in message(step)
 
 
-@pytest.mark.parametrize(("ready", "since"), [({"broken": "x"}, NOON), ({}, NOON - READYING - 1)])
-def test_devices_decided_before_that_are_not_to_be_had_are_given_up(ready: dict[str, str], since: float) -> None:
+@pytest.mark.parametrize(("ready", "since"), [({"broken": "x"}, NOON), ({}, NOON - CONDITIONS_TIMEOUT - 1)])
+def test_an_earlier_allocation_whose_conditions_fail_or_time_out_is_removed(
+    ready: dict[str, str], since: float
+) -> None:
     claim = held("p", ready=ready, since="2020-01-01T11:49:00Z" if since < NOON else "2020-01-01T12:00:00Z")
 
     step = reservation(None).step(claim, NOON)
@@ -143,23 +150,23 @@ def test_devices_decided_before_that_are_not_to_be_had_are_given_up(ready: dict[
     assert step == Patch({"status": {"allocation": None, "reservedFor": None}}, strategic=True, subresource="status")
 
 
-def test_devices_that_others_use_are_not_given_up() -> None:
+def test_an_allocation_that_other_pods_use_is_not_removed() -> None:
     assert "broken" in message(reservation(None).step(held("p", "q", ready={"broken": "x"}), NOON))
 
 
-def test_devices_that_have_to_be_made_ready_get_more_time() -> None:
-    assert timeout(allocation()) < timeout(allocation(binding_conditions=["attached"])) == READYING
+def test_devices_with_binding_conditions_have_a_longer_timeout() -> None:
+    assert timeout(allocation()) < timeout(allocation(binding_conditions=["attached"])) == CONDITIONS_TIMEOUT
 
 
 # --- taking back ---
-def test_the_last_user_gives_the_devices_back() -> None:
+def test_undo_deallocates_the_claim_of_its_last_user() -> None:
     undone = reservation(allocation()).undo(held("p"), NOON)
 
     assert undone is not None
     assert undone.body == {"status": {"allocation": None, "reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}}
 
 
-def test_devices_that_others_use_or_had_before_stay() -> None:
+def test_undo_keeps_an_allocation_that_others_use_or_that_was_made_before() -> None:
     gone = {"status": {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}}
 
     for undone in (reservation(allocation()).undo(held("p", "q"), NOON), reservation(None).undo(held("p"), NOON)):
@@ -167,5 +174,5 @@ def test_devices_that_others_use_or_had_before_stay() -> None:
         assert undone.body == gone
 
 
-def test_where_nothing_was_written_nothing_is_taken_back() -> None:
+def test_undo_writes_nothing_if_nothing_was_written() -> None:
     assert reservation(allocation()).undo(found([CLAIM_FINALIZER]), NOON) is None

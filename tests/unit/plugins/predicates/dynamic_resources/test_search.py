@@ -1,9 +1,9 @@
-"""The search on one node: the first devices, in their order, that satisfy all claims of a Pod."""
+"""The search on one node: the first combination of devices that satisfies all claims of a Pod."""
 
 import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.books import Books
-from scheduler.plugins.predicates.dynamic_resources.search import TIMED_OUT, NodeRefusedError, give_back
+from scheduler.plugins.predicates.dynamic_resources.search import TIMED_OUT, NodeRefusedError, release
 from tests.builders import Raw
 from tests.device_builders import alternatives, claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, names, search
@@ -15,7 +15,7 @@ def books(*devices: Raw, **spec: object) -> Books:
     return Books(inventory([resource_slice(devices, "n1", **spec)]))  # type: ignore[arg-type]
 
 
-def test_the_first_free_devices_are_taken_and_no_device_twice() -> None:
+def test_the_first_free_devices_are_taken_and_none_twice() -> None:
     node = books(*gpus(3))
     two = demand(claim_spec(request(count=2)))
 
@@ -24,25 +24,25 @@ def test_the_first_free_devices_are_taken_and_no_device_twice() -> None:
     assert names(search(node, demand(claim_spec(request())))) == [["gpu-2"]]
 
 
-def test_a_search_that_finds_nothing_takes_nothing() -> None:
+def test_a_failed_search_takes_no_devices() -> None:
     node = books(*gpus(3))
 
     assert search(node, demand(claim_spec(request(count=2))), demand(claim_spec(request(count=2)))) is None
     assert names(search(node, demand(claim_spec(request(count=3))))) == [["gpu-0", "gpu-1", "gpu-2"]]
 
 
-def test_what_was_found_is_given_back_whole() -> None:
+def test_releasing_the_devices_of_a_search_restores_the_books() -> None:
     node = books(*gpus(2))
     both = demand(claim_spec(request(count=2)))
     picks = search(node, both)
     assert picks is not None
 
-    give_back(node, picks)
+    release(node, picks)
 
     assert names(search(node, both)) == [["gpu-0", "gpu-1"]]
 
 
-def test_a_choice_is_taken_back_where_it_leaves_nothing_for_the_next_request() -> None:
+def test_a_choice_is_undone_if_the_next_request_cannot_be_satisfied() -> None:
     node = books(*gpus(2))
     picky = demand(claim_spec(request("any"), request("first", "gpu", f"{INDEX} == 0")))
 
@@ -58,34 +58,34 @@ def test_claims_of_one_pod_are_satisfied_together() -> None:
 
 
 # --- alternatives ---
-def test_the_preferred_alternative_that_can_be_had_is_taken() -> None:
+def test_the_first_alternative_that_can_be_satisfied_is_chosen() -> None:
     node = books(*gpus(2))
     choice = alternatives("r", ("four", request(count=4)), ("two", request(count=2)), ("one", request()))
 
     picks = search(node, demand(claim_spec(choice)))
 
     assert picks is not None
-    assert [pick.ask.name for pick in picks[0]] == ["r/two", "r/two"]
+    assert [pick.alternative.name for pick in picks[0]] == ["r/two", "r/two"]
 
 
-def test_an_alternative_is_given_up_where_the_rest_of_the_claim_needs_its_devices() -> None:
+def test_an_alternative_is_undone_if_other_requests_need_its_devices() -> None:
     node = books(*gpus(2))
     choice = alternatives("r", ("two", request(count=2)), ("one", request()))
 
     picks = search(node, demand(claim_spec(choice, request("other"))))
 
     assert picks is not None
-    assert [pick.ask.name for pick in picks[0]] == ["r/one", "other"]
+    assert [pick.alternative.name for pick in picks[0]] == ["r/one", "other"]
 
 
 # --- all devices ---
-def test_all_means_every_device_that_the_selectors_select() -> None:
+def test_allocation_mode_all_takes_every_selected_device() -> None:
     everything = demand(claim_spec(request("gpu", "gpu", f"{INDEX} > 0", allocationMode="All")))
 
     assert names(search(books(*gpus(3)), everything)) == [["gpu-1", "gpu-2"]]
 
 
-def test_all_is_refused_where_one_of_the_devices_is_taken_or_there_is_none() -> None:
+def test_allocation_mode_all_fails_if_a_selected_device_is_taken_or_none_exists() -> None:
     everything = demand(claim_spec(request(allocationMode="All")))
     node = books(*gpus(2))
     search(node, demand(claim_spec(request())))
@@ -94,7 +94,7 @@ def test_all_is_refused_where_one_of_the_devices_is_taken_or_there_is_none() -> 
     assert search(books(), everything) is None
 
 
-def test_all_with_a_constraint_that_not_all_meet_says_so() -> None:
+def test_allocation_mode_all_reports_a_violated_constraint() -> None:
     spec = claim_spec(request(allocationMode="All"), constraints=[{"matchAttribute": "gpu.example.com/index"}])
 
     with pytest.raises(NodeRefusedError, match=r"cannot add device gpu.example.com/n1/gpu-1"):
@@ -106,20 +106,20 @@ def numa(*nodes: int) -> list[Raw]:
     return [device(f"gpu-{i}", {"numa": node}) for i, node in enumerate(nodes)]
 
 
-def test_devices_match_in_an_attribute() -> None:
+def test_match_attribute_requires_equal_values() -> None:
     spec = claim_spec(request(count=2), constraints=[{"matchAttribute": "gpu.example.com/numa"}])
 
     assert names(search(books(*numa(0, 1, 2, 1)), demand(spec))) == [["gpu-1", "gpu-3"]]
 
 
-def test_devices_differ_in_an_attribute_all_of_them() -> None:
+def test_distinct_attribute_requires_distinct_values() -> None:
     spec = claim_spec(request(count=3), constraints=[{"distinctAttribute": "gpu.example.com/numa"}])
 
     assert names(search(books(*numa(0, 0, 1, 0, 2)), demand(spec))) == [["gpu-0", "gpu-2", "gpu-4"]]
     assert search(books(*numa(0, 1, 0, 1)), demand(spec)) is None
 
 
-def test_a_constraint_concerns_the_requests_it_names() -> None:
+def test_a_constraint_applies_to_the_requests_that_it_names() -> None:
     spec = claim_spec(
         request("a", "gpu", "true", count=2),
         request("b"),
@@ -129,23 +129,23 @@ def test_a_constraint_concerns_the_requests_it_names() -> None:
     assert names(search(books(*numa(0, 1, 0)), demand(spec))) == [["gpu-0", "gpu-2", "gpu-1"]]
 
 
-def test_a_constraint_may_name_an_alternative() -> None:
+def test_a_constraint_can_name_an_alternative() -> None:
     choice = alternatives("r", ("pair", request(count=2)), ("any", request("x", "gpu", "true", count=2)))
     spec = claim_spec(choice, constraints=[{"requests": ["r/pair"], "matchAttribute": "gpu.example.com/numa"}])
 
     picks = search(books(*numa(0, 1)), demand(spec))
 
     assert picks is not None
-    assert {pick.ask.name for pick in picks[0]} == {"r/any"}
+    assert {pick.alternative.name for pick in picks[0]} == {"r/any"}
 
 
-def test_a_device_without_the_attribute_does_not_meet_a_constraint() -> None:
+def test_a_device_without_the_attribute_violates_a_constraint() -> None:
     spec = claim_spec(request(), constraints=[{"matchAttribute": "gpu.example.com/numa"}])
 
     assert search(books(*gpus(1)), demand(spec)) is None
 
 
-def test_an_attribute_of_another_domain_is_named_in_full() -> None:
+def test_an_attribute_of_another_domain_is_found_by_its_full_name() -> None:
     spec = claim_spec(request(count=2), constraints=[{"matchAttribute": "pci.example.com/root"}])
     node = books(*(device(f"d{i}", {"pci.example.com/root": root}) for i, root in enumerate(["x", "y", "x"])))
 
@@ -153,7 +153,7 @@ def test_an_attribute_of_another_domain_is_named_in_full() -> None:
 
 
 # --- taints ---
-def test_a_tainted_device_is_for_those_who_tolerate_it() -> None:
+def test_a_tainted_device_is_allocated_only_to_requests_that_tolerate_the_taint() -> None:
     taint = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
     node = books(device("bad", taints=[taint]), device("odd", taints=[{**taint, "effect": "None"}]))
 
@@ -164,21 +164,21 @@ def test_a_tainted_device_is_for_those_who_tolerate_it() -> None:
     ]
 
 
-def test_a_toleration_of_everything_tolerates_everything() -> None:
+def test_a_toleration_without_a_key_tolerates_all_taints() -> None:
     taints = [{"key": k, "value": "v", "effect": e} for k, e in (("a", "NoSchedule"), ("b", "NoExecute"))]
     everything = demand(claim_spec(request(tolerations=[{"operator": "Exists"}])))
 
     assert names(search(books(device("bad", taints=taints)), everything)) == [["bad"]]
 
 
-# --- administrators ---
-def test_administrators_see_devices_that_others_have_and_take_nothing() -> None:
+# --- administrator access ---
+def test_administrator_access_selects_allocated_devices_and_takes_none() -> None:
     node = books(*gpus(1))
     search(node, demand(claim_spec(request())))
-    looking = demand(claim_spec(request(adminAccess=True)))
+    observer = demand(claim_spec(request(adminAccess=True)))
 
-    assert names(search(node, looking)) == [["gpu-0"]]
-    assert names(search(node, looking)) == [["gpu-0"]]
+    assert names(search(node, observer)) == [["gpu-0"]]
+    assert names(search(node, observer)) == [["gpu-0"]]
     assert search(node, demand(claim_spec(request(adminAccess=True, count=2)))) is None
 
 
@@ -199,7 +199,7 @@ def test_claims_share_a_device_until_its_capacity_is_used_up() -> None:
     assert search(node, demand(share("2G"))) is not None
 
 
-def test_who_asks_for_nothing_of_a_shared_device_gets_all_of_it_or_the_default() -> None:
+def test_a_request_without_capacity_consumes_the_default_or_all_of_a_shared_device() -> None:
     node, plain = books(nic()), demand(claim_spec(request()))
     assert search(node, plain) is not None
     assert search(node, demand(share("1"))) is None
@@ -218,13 +218,13 @@ def test_who_asks_for_nothing_of_a_shared_device_gets_all_of_it_or_the_default()
         ({"default": "1G", "validValues": ["1G", "4G", "8G"]}, "9G", None),
     ],
 )
-def test_a_share_is_rounded_up_to_what_may_be_asked_for(policy: Raw, asked: str, consumed: int | None) -> None:
+def test_requested_capacity_is_rounded_up_to_a_valid_amount(policy: Raw, asked: str, consumed: int | None) -> None:
     picks = search(books(nic(policy)), demand(share(asked)))
 
     assert (picks and picks[0][0].consumed["bandwidth"]) == (consumed and consumed * 10**18)
 
 
-def test_a_device_without_the_capacity_asked_for_or_with_too_little_is_passed_over() -> None:
+def test_a_device_without_enough_of_the_requested_capacity_is_skipped() -> None:
     asks = demand(claim_spec(request(capacity={"requests": {"memory": "20Gi"}})))
     node = books(device("none"), device("small", None, {"memory": "10Gi"}), device("large", None, {"memory": "40Gi"}))
 
@@ -249,7 +249,7 @@ def partitions() -> Books:
     )
 
 
-def test_partitions_draw_on_what_their_device_has() -> None:
+def test_partitions_use_the_shared_counters_of_their_device() -> None:
     node = partitions()
     half = demand(claim_spec(request("r", "gpu", 'device.driver == "gpu.example.com"')))
     assert names(search(node, half)) == [["whole"]]
@@ -260,12 +260,12 @@ def test_partitions_draw_on_what_their_device_has() -> None:
     assert names(both) == [["half-0", "half-1"]]
     assert search(node, half) is None
     assert both is not None
-    give_back(node, both)
+    release(node, both)
     assert names(search(node, half)) == [["whole"]]
 
 
 # --- what cannot be said ---
-def test_an_expression_that_errs_on_a_device_refuses_the_node_when_it_comes_to_that_device() -> None:
+def test_an_expression_that_fails_for_a_device_rejects_the_node_when_the_search_reaches_it() -> None:
     node = books(device("good", {"model": "a"}), device("bad", {"index": 1}))
     asks = demand(claim_spec(request("gpu", "gpu", 'device.attributes["gpu.example.com"].model == "a"')))
 
@@ -275,21 +275,21 @@ def test_an_expression_that_errs_on_a_device_refuses_the_node_when_it_comes_to_t
     assert names(search(node, demand(claim_spec(request())))) == [["bad"]]
 
 
-def test_an_expression_that_does_not_compile_refuses_every_node_with_devices() -> None:
+def test_an_expression_that_does_not_compile_rejects_all_nodes_with_devices() -> None:
     asks = demand(claim_spec(request("gpu", "gpu", "device.")))
 
     with pytest.raises(NodeRefusedError, match=r"claim c: selector #0: CEL compile error"):
         search(books(*gpus(1)), asks)
 
 
-def test_a_claim_for_more_devices_than_may_be_written_down_is_refused() -> None:
+def test_a_claim_for_more_devices_than_its_status_can_list_is_rejected() -> None:
     asks = demand(claim_spec(request("a", "gpu", "true", count=20), request("b", count=20)))
 
     with pytest.raises(NodeRefusedError, match="number of requested devices 40 exceeds the claim limit of 32"):
         search(books(*gpus(64)), asks)
 
 
-def test_an_alternative_that_would_exceed_the_limit_is_passed_over() -> None:
+def test_an_alternative_that_would_exceed_the_limit_is_skipped() -> None:
     choice = alternatives("b", ("many", request(count=20)), ("few", request(count=4)))
 
     picks = search(books(*gpus(64)), demand(claim_spec(request("a", count=20), choice)))
@@ -298,7 +298,7 @@ def test_an_alternative_that_would_exceed_the_limit_is_passed_over() -> None:
     assert len(picks[0]) == 24
 
 
-def test_a_search_that_would_take_too_long_is_given_up_and_takes_nothing() -> None:
+def test_a_search_that_times_out_takes_no_devices() -> None:
     spec = claim_spec(request(count=12), constraints=[{"distinctAttribute": "gpu.example.com/numa"}])
     node = books(*numa(*(i % 11 for i in range(33))))
 
