@@ -115,8 +115,8 @@ chart: controlplane ## Check the chart and pack it into dist/
 	"$$helm" package charts/volcano-py --destination dist
 
 # One lock file serves every supported Python and both architectures: it carries the hashes of all files of a release
-# and environment markers where they differ. The runtime lock is the same set of pins without the dev extra. Neither
-# may name an index: where packages come from is the business of whoever installs them.
+# and environment markers where they differ. The runtime lock is the same set of pins without the dev extra: what
+# the image installs, with the extra dra. Neither may name an index: those who install choose where packages come from.
 .PHONY: lock
 lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for newest releases)
 	@set -eu; \
@@ -129,7 +129,7 @@ lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for 
 	    --custom-compile-command "make lock" pyproject.toml "$$@" >/dev/null; \
 	}; \
 	compile --extra dev $(if $(UPGRADE),--upgrade) -o requirements.lock; \
-	compile -c requirements.lock $(if $(UPGRADE),--upgrade) -o requirements-runtime.lock; \
+	compile --extra dra -c requirements.lock $(if $(UPGRADE),--upgrade) -o requirements-runtime.lock; \
 	if grep -n '://' requirements.lock requirements-runtime.lock; then \
 	  echo "a lock file names a host" >&2; exit 1; \
 	fi

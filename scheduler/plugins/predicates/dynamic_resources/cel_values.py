@@ -1,4 +1,4 @@
-"""Quantities and semantic versions in CEL expressions.
+"""Quantities and semantic versions in CEL expressions, and what an expression raises.
 
 The CEL runtime lets functions pass on values of its own types only, so both travel as bytes: a word for what it is and
 the value in one canonical form, which makes ``==`` right as well.
@@ -22,6 +22,13 @@ _SEMVER: Final = re.compile(
     rf"(?:-((?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?"
     r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
+
+Domains = dict[str, dict[str, Any]]
+"""Domain -> name -> value."""
+
+
+class ExpressionError(ValueError):
+    """An expression cannot be asked."""
 
 
 # --- quantities ---

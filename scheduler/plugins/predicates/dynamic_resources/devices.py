@@ -13,8 +13,8 @@ from scheduler.api.amount import parse_amount
 from scheduler.api.objects import NodeSelector, Quantity, Taint
 from scheduler.api.quantity import QuantityError
 from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE
-from scheduler.plugins.predicates.dynamic_resources.cel_values import quantity, version
-from scheduler.plugins.predicates.dynamic_resources.expressions import Domains, ExpressionError, compiled
+from scheduler.plugins.predicates.dynamic_resources.cel_selectors import compiled
+from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError, quantity, version
 
 PoolKey = tuple[str, str]
 """Driver and pool."""

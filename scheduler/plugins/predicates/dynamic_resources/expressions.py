@@ -7,7 +7,7 @@ expression that does not compile, or errs on a device, is an ExpressionError tha
 
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from itertools import permutations
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import yaml
 from cel_expr_python import cel
 
 from scheduler.plugins.predicates.dynamic_resources.cel_functions import VALUE, functions
+from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError
 
 LONGEST: Final = 10 * 1024
 """Characters of an expression, by the schema of claims."""
@@ -26,12 +27,6 @@ _COMPARISONS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
 """Types of numbers -> how overloads call them."""
 _OTHERS: Final = ("bool", "string", "bytes", "timestamp", "duration")
-Domains = dict[str, dict[str, Any]]
-"""Domain -> name -> value."""
-
-
-class ExpressionError(ValueError):
-    """An expression cannot be asked."""
 
 
 @cache
@@ -115,15 +110,6 @@ class Expression:
 
     def _widened(self, domains: Domains) -> Domains:
         return {**{name: {} for name in self._named}, **domains}
-
-
-@lru_cache(maxsize=1024)
-def compiled(text: str) -> Expression | ExpressionError:
-    """The expression of a text, or why it is none."""
-    try:
-        return Expression(text)
-    except ExpressionError as error:
-        return error
 
 
 def _first_line(text: str) -> str:

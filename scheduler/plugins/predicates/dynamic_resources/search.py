@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from scheduler.api import dra
 from scheduler.api.tolerations import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
+from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
 from scheduler.plugins.predicates.dynamic_resources.constraints import Constraint
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
-from scheduler.plugins.predicates.dynamic_resources.expressions import ExpressionError
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 
 Picks = list[list[Pick]]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.plugins.predicates.dynamic_resources.cel_values import quantity, version
-from scheduler.plugins.predicates.dynamic_resources.expressions import LONGEST, Expression, ExpressionError
+from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError, quantity, version
+from scheduler.plugins.predicates.dynamic_resources.expressions import LONGEST, Expression
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "gpu.example.com": {"model": "a100", "index": 3, "healthy": True, "driverVersion": version("1.10.0-rc.1")},
