@@ -22,7 +22,7 @@ import scheduler.plugins  # noqa: F401
 from scheduler.api import objects, scheduling
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, GROUP_NAME
 from scheduler.cache import ClusterCache
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from scheduler.framework.cycle import run_cycle
 
 GANG = 100

@@ -19,7 +19,7 @@ import scheduler.plugins  # noqa: F401
 from scheduler.api import objects, scheduling
 from scheduler.api.names import GROUP_NAME
 from scheduler.cache import ClusterCache
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 
 CONFIGURATION = """\

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scheduler.api.names import GROUP_NAME, SCHEDULING_API_VERSION
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
 Manifest = dict[str, Any]
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

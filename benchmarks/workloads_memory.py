@@ -22,7 +22,7 @@ import scheduler.plugins  # noqa: F401
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
 from scheduler.api import objects, scheduling
 from scheduler.cache import ClusterCache
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 
 START = "2026-01-01T00:00:00Z"

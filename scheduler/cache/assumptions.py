@@ -59,7 +59,7 @@ class Assumptions:
         """A binding did not come about: the task is pending again and gives its place back."""
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
-            cls = self._pods.class_by_claims(task)
+            cls = self._pods.class_by_demands(task)
             freed = replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls, record=None)
             self._tasks.swap(task, freed)
 

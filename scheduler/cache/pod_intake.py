@@ -138,9 +138,9 @@ class PodIntake:
         for key in self._device_claims.users(claim):
             task = self._tasks.get(key)
             if task is not None and task.status is TaskStatus.PENDING:
-                self._move(task, self.class_by_claims(task))
+                self._move(task, self.class_by_demands(task))
 
-    def class_by_claims(self, task: Task) -> TaskClass:
+    def class_by_demands(self, task: Task) -> TaskClass:
         """The class of a waiting task as its ResourceClaims are now."""
         if not task.cls.spec.resource_claims:
             return task.cls

@@ -88,7 +88,7 @@ def _simulation(
     from scheduler.cli.explain_live import read_cluster
     from scheduler.cli.node_usage import ask_usage
     from scheduler.cluster.memory import ManifestError, Simulation, read_manifests
-    from scheduler.framework.configuration import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
+    from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
     settings: dict[str, Any] = {}
     try:

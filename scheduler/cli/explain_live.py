@@ -76,7 +76,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
 async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
     """The scheduler's configuration file and where it comes from."""
     from scheduler.api.kinds import CONFIG_MAP
-    from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+    from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
     for raw in () if configured else await _of_the_scheduler(cluster, CONFIG_MAP):
         text = _dict(raw, "data").get(_FILE)

@@ -99,7 +99,7 @@ def scheduler_command(
     from scheduler.cache import ClusterCache
     from scheduler.cluster.kube.process.reload import ConfigurationFile
     from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
-    from scheduler.framework.configuration import ConfigurationError
+    from scheduler.framework.configuration_file import ConfigurationError
     from scheduler.record.cache import RecordedCache
     from scheduler.record.journal import Journal
 

@@ -26,7 +26,7 @@ from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_ma
 from scheduler.cluster.outside import HttpOutside
 from scheduler.explain import compare, picture
 from scheduler.explain.document import difference_document
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
 BAD_INPUT = 2
 _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")

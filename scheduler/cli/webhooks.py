@@ -121,7 +121,7 @@ def webhooks_command(
     from scheduler.cluster.kube.process.reload import ReloadedFile
     from scheduler.cluster.kube.transport.credentials import Credentials
     from scheduler.controllers.job.plugins import PLUGIN_NAMES
-    from scheduler.framework.configuration import ConfigurationError
+    from scheduler.framework.configuration_file import ConfigurationError
     from scheduler.observability import logs
     from scheduler.webhooks.contract import Settings
     from scheduler.webhooks.resource_groups import parse_resource_groups

@@ -21,6 +21,7 @@ from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
 from scheduler.explain.turn import queue_numbers, turn
 from scheduler.explain.witness import Witness
+from scheduler.framework.opening import open_plugins
 
 Raw = dict[str, Any]
 _GONE: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
@@ -118,6 +119,7 @@ def _as_if_unplaced(simulation: Simulation, target: Target, task: Task) -> Ranki
     pending = {**raw, "metadata": {**meta, "annotations": annotations}, "spec": spec, "status": {"phase": "Pending"}}
     trial.cluster.server.update(POD, task.namespace, task.name, pending)
     session = Witness(trial.snapshot(), trial.configuration, about=target.job)
+    open_plugins(session)
     job = session.jobs[target.job]
     again = job.of(TaskStatus.PENDING).get(task.uid)
     return None if again is None else rank(session, job, again, chosen=task.node)

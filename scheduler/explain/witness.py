@@ -52,7 +52,6 @@ class Witness(Session):
         The rest as for any session."""
         self._about = about
         self._pod = pod
-        self._plugins_of: dict[Function, str] = {}
         self._authors: dict[int, tuple[Refusal, Author]] = {}
         self._speaking: Author | None = None
         self.refusers: dict[ExtensionPoint, list[str]] = {}
@@ -62,15 +61,9 @@ class Witness(Session):
         super().__init__(snapshot, configuration, **settings)
 
     # --- who says what ---
-    def add(self, point: ExtensionPoint, function: Function, *rest: Any, **options: Any) -> None:
-        plugin = self._option.name
-        heard = self._listening(point, function, plugin) if point in _QUESTIONS else function
-        self._plugins_of[heard] = plugin
-        super().add(point, heard, *rest, **options)
-
-    def plugin_of(self, function: Function) -> str:
-        """The plugin that registered a function."""
-        return self._plugins_of.get(function, "")
+    def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
+        heard = self._listening(point, function, self._option.name) if point in _QUESTIONS else function
+        super()._add(point, heard, source)
 
     def plugin(self, kind: type[P]) -> P | None:
         """The plugin of a class, if it is configured."""

@@ -45,6 +45,7 @@ from scheduler.framework.extension import (
     VICTIM_TASKS,
     ExtensionPoint,
 )
+from scheduler.framework.failures import Source
 from scheduler.framework.figures import Figures
 from scheduler.framework.tenants import Bound
 
@@ -59,6 +60,11 @@ class Answers:
         self._functions = Functions(tiers)
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
+        self._by_task: set[ExtensionPoint] = set()
+        self._owners: dict[Function, str] = {}
+        self._sources: list[Source] = []
+        self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
+        """Both name the plugin when what it registered, or a Filter or Score that it returned, raises."""
 
     def functions(self, point: ExtensionPoint) -> list[list[Function]]:
         """The functions registered at a point, tier by tier."""
@@ -67,6 +73,10 @@ class Answers:
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
         """What the plugins answer together at a point, by its combinator (see ``Functions.ask``)."""
         return self._functions.ask(point, *arguments)
+
+    def plugin_of(self, function: Function) -> str:
+        """The plugin that registered a function."""
+        return self._owners.get(function, "")
 
     # --- orders ---
     def moves(self, point: ExtensionPoint) -> bool:
@@ -172,12 +182,25 @@ class Answers:
         """The bound of a victim function; None: it may approve of anybody."""
         return self._bounds.get(function)
 
+    def answers_by_demand(self, point: ExtensionPoint) -> bool:
+        """Whether the victim functions of a point depend on the demand alone (see ``add_preemptable``)."""
+        return point not in self._by_task
+
     # --- nodes and HyperNodes ---
     def filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        return [one for some in self.ask(PREDICATE, cls, job) for one in some]
+        return self._of_class(PREDICATE, cls, job)
 
     def scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        return [one for some in self.ask(NODE_ORDER, cls, job) for one in some]
+        return self._of_class(NODE_ORDER, cls, job)
+
+    def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
+        """All Filters or Scores for a class."""
+        result = []
+        for function in self._functions.flat(point):
+            found = function(cls, job)
+            result += found
+            self._returned.append((function, point, found))
+        return result
 
     def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
         """The HyperNodes within one that may take the tasks of a job or sub-job, those to be tried first in front: a
@@ -191,6 +214,11 @@ class Answers:
         return scores
 
     # --- reports ---
+    def sources(self) -> list[Source]:
+        """What plugins registered and returned, with plugin and extension point (see ``failures``)."""
+        returned = [(self._owners[f], point.name, answer) for f, point, answers in self._returned for answer in answers]
+        return self._sources + returned
+
     def figures(self) -> list[Figures]:
         """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
         figures: list[Figures] = self.ask(FIGURES)

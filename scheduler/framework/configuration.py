@@ -1,40 +1,13 @@
-"""The scheduler's configuration file, in the format of ``volcano-scheduler.conf``.
+"""What a session is configured with: actions, tiers of plugins with flags and arguments.
 
-Unknown keys are ignored and unknown plugins are only warned of, as Volcano does; an unknown action or a value of a
-wrong type refuses the whole file, with its place, so that a running scheduler keeps the last good one.
+``configuration_file`` reads it from a file.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from scheduler.framework import registry
-from scheduler.framework.documents import DocumentError, read_yaml
-from scheduler.framework.extension import ENABLE_HIERARCHY, FLAGS
-from scheduler.framework.usage_source import UsageSource, parse_usage_source
-
-DEFAULT_CONFIGURATION: Final = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: ascend
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-"""
-"""What runs when no file is given: Volcano's chart default with ``ascend`` in it."""
-
-
-class ConfigurationError(ValueError):
-    """The file cannot be used; the message says where and why."""
+from scheduler.framework.extension import ENABLE_HIERARCHY
+from scheduler.framework.usage_source import UsageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,81 +38,3 @@ class Configuration:
 
     def has_action(self, name: str) -> bool:
         return name in self.actions
-
-
-def parse_configuration(text: str, source: str = "scheduler configuration") -> Configuration:
-    """Raises ConfigurationError, naming ``source`` and the line or field, when the text cannot be used."""
-    try:
-        document = read_yaml(text)
-    except DocumentError as error:
-        raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
-    root = _mapping(document, source, "the file")
-    warnings: list[str] = []
-    names = _actions(root.get("actions", ""), source)
-    tiers = tuple(
-        tuple(
-            _plugin(plugin, f"tiers[{i}].plugins[{j}]", source, warnings)
-            for j, plugin in enumerate(
-                _list(_mapping(tier, source, f"tiers[{i}]").get("plugins"), source, f"tiers[{i}].plugins")
-            )
-        )
-        for i, tier in enumerate(_list(root.get("tiers"), source, "tiers"))
-    )
-    for tier in tiers:
-        by_name = {option.name: option for option in tier}
-        if "proportion" in by_name and "drf" in by_name and by_name["drf"].enabled(ENABLE_HIERARCHY):
-            raise ConfigurationError(f"{source}: proportion and drf with hierarchy enabled conflicts")
-        for option in tier:
-            refusal = registry.refusal(option.name, option.arguments)
-            if refusal:
-                raise ConfigurationError(f"{source}: plugin {option.name}: {refusal}")
-    arguments: dict[str, dict[str, Any]] = {}
-    for i, entry in enumerate(_list(root.get("configurations"), source, "configurations")):
-        fields = _mapping(entry, source, f"configurations[{i}]")
-        given = _mapping(fields.get("arguments") or {}, source, f"configurations[{i}].arguments")
-        arguments.setdefault(str(fields.get("name", "")), given)  # the first counts, as Volcano's
-    metrics, problems = parse_usage_source(_mapping(root.get("metrics") or {}, source, "metrics"), f"{source}: metrics")
-    warnings += problems
-    return Configuration(names, tiers, arguments, metrics, warnings=tuple(warnings))
-
-
-def _actions(value: object, source: str) -> tuple[str, ...]:
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{source}: actions: expected a comma-separated string, got {type(value).__name__}")
-    names = tuple(name.strip() for name in value.split(","))
-    for name in names:
-        if registry.action(name) is None:
-            raise ConfigurationError(
-                f"{source}: actions: failed to find Action {name!r}; known: {', '.join(registry.action_names())}"
-            )
-    return names
-
-
-def _plugin(value: object, where: str, source: str, warnings: list[str]) -> PluginOption:
-    fields = _mapping(value, source, where)
-    name = fields.get("name")
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"{source}: {where}.name: expected a plugin's name, got {name!r}")
-    if registry.plugin(name) is None:
-        warnings.append(f"{source}: {where}: unknown plugin {name!r} is ignored")
-    flags = {}
-    for key in sorted(key for key in FLAGS if fields.get(key) is not None):
-        if not isinstance(fields[key], bool):
-            raise ConfigurationError(f"{source}: {where}.{key}: expected true or false, got {fields[key]!r}")
-        flags[key] = fields[key]
-    arguments = _mapping(fields.get("arguments") or {}, source, f"{where}.arguments")
-    return PluginOption(registry.resolve_plugin(name), flags, {str(key): value for key, value in arguments.items()})
-
-
-def _mapping(value: object, source: str, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{source}: {where}: expected a mapping, got {type(value).__name__}")
-    return value
-
-
-def _list(value: object, source: str, where: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ConfigurationError(f"{source}: {where}: expected a list, got {type(value).__name__}")
-    return value

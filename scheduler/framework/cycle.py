@@ -5,7 +5,8 @@ decisions out; what it measures along the way goes back with them for metrics.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from scheduler.api.decisions import Decisions
@@ -14,6 +15,8 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.failures import PluginError, plugin_error
+from scheduler.framework.opening import open_plugins
 from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
@@ -45,13 +48,13 @@ def run_cycle(
     ``make_session``: the type of session, for who wants to look on while it decides. ``outside``: answers plugins that
     ask other programs.
 
-    An error in a plugin or action propagates: nothing was carried out yet, the caller reports it and tries again with
-    the next snapshot.
+    Raises PluginError where a plugin or an action raises an exception: nothing was carried out yet, the caller reports
+    it and tries again with the next snapshot.
     """
     started = time.perf_counter()
-    session = make_session(
-        snapshot, configuration, nodes_limit=nodes_limit, stopwatch=time.perf_counter, outside=outside
-    )
+    session = make_session(snapshot, configuration, nodes_limit=nodes_limit, outside=outside)
+    with naming_plugins(session):
+        open_plugins(session, time.perf_counter)
     opened = time.perf_counter()
     outcome = Outcome(session.decisions, session.malformed, session, open_seconds=opened - started)
     for name in configuration.actions:
@@ -60,9 +63,26 @@ def run_cycle(
             continue
         begun = time.perf_counter()
         arguments = Arguments(configuration.action_arguments.get(name))
-        factory(arguments).execute(session)
+        with naming_plugins(session, name):
+            factory(arguments).execute(session)
         session.problems += [f"action {name}: {problem}" for problem in arguments.problems]
         outcome.action_seconds[name] = time.perf_counter() - begun
-    close_session(session)
+    with naming_plugins(session):
+        close_session(session)
     outcome.seconds = time.perf_counter() - started
     return outcome
+
+
+@contextmanager
+def naming_plugins(session: Session, action: str = "") -> Iterator[None]:
+    """Raises what is raised in the block as a PluginError that names plugin, extension point and object, or the action
+    that was running; as it is where neither had a part in it."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except Exception as error:  # the code of others may raise anything
+        named = plugin_error(error, session.sources(), session.nodes, action)
+        if named is None:
+            raise
+        raise named from error

@@ -1,28 +1,11 @@
-"""Actions and plugins by name, and what each must look like. To add one: write a class, register its name."""
+"""Actions and plugins by name. To add one: write a class, register its name."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from scheduler.framework.arguments import Arguments
-
-if TYPE_CHECKING:
-    from scheduler.framework.session import Session
-
-
-class Plugin(Protocol):
-    """Answers the questions of a session. Made anew for each session, so it may keep its state in ``self``.
-
-    It may have class methods besides: ``intake(arguments, config_maps)`` (see ``intake``), and ``refusal(arguments)``,
-    why a configuration with these arguments is not to be used, or "".
-    """
-
-    name: ClassVar[str]
-
-    def __init__(self, arguments: Arguments) -> None:
-        """Reads all its arguments here or in ``open``: others are told of as unknown."""
-
-    def open(self, session: "Session") -> None:
-        """Register functions on the session. Called once, tier by tier, in the configured order."""
+from scheduler.framework.failures import words_of
+from scheduler.framework.session import Plugin, Session
 
 
 class Action(Protocol):
@@ -32,7 +15,7 @@ class Action(Protocol):
 
     def __init__(self, arguments: Arguments) -> None: ...
 
-    def execute(self, session: "Session") -> None:
+    def execute(self, session: Session) -> None:
         """Decide, through statements of the session."""
 
 
@@ -45,21 +28,24 @@ _prefixes: dict[str, str] = {}
 
 def register_plugin(factory: type[Plugin]) -> type[Plugin]:
     """Class decorator: make a plugin known by its ``name``. Raises ValueError if the name is another's."""
-    _claim(factory, _plugins.get(factory.name), "plugin")
+    _claim(factory, _plugins, "plugin")
     _plugins[factory.name] = factory
     return factory
 
 
 def register_action(factory: type[Action]) -> type[Action]:
     """Class decorator: make an action known by its ``name``. Raises ValueError if the name is another's."""
-    _claim(factory, _actions.get(factory.name), "action")
+    _claim(factory, _actions, "action")
     _actions[factory.name] = factory
     return factory
 
 
-def _claim(factory: type[Plugin] | type[Action], known: object, what: str) -> None:
-    if known is not None and known is not factory:
-        raise ValueError(f"there is a {what} called {factory.name!r} already")
+def _claim(factory: type[Plugin] | type[Action], known: Mapping[str, object], what: str) -> None:
+    name: object = getattr(factory, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{factory.__qualname__}.name is {name!r:.66}, not the name of a {what}")
+    if known.get(name, factory) is not factory:
+        raise ValueError(f"there is a {what} called {name!r} already")
 
 
 def register_prefix(prefix: str, name: str) -> None:
@@ -83,7 +69,12 @@ def plugin(name: str) -> PluginFactory | None:
 def refusal(name: str, arguments: Mapping[str, Any]) -> str:
     """Why a plugin refuses its arguments, or ""."""
     factory: Any = plugin(name)
-    return str(factory.refusal(Arguments(arguments))) if hasattr(factory, "refusal") else ""
+    if not hasattr(factory, "refusal"):
+        return ""
+    try:
+        return str(factory.refusal(Arguments(arguments)))
+    except Exception as error:  # the code of others may raise anything
+        return f"its refusal() raised {words_of(error)}"
 
 
 def action(name: str) -> ActionFactory | None:

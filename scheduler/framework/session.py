@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -23,35 +23,37 @@ from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.framework import registry
-from scheduler.framework.answers import Answers
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.classview import ClassView
-from scheduler.framework.combining import Function
-from scheduler.framework.configuration import Configuration, PluginOption
-from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED, ExtensionPoint
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED
 from scheduler.framework.outside import NOBODY, Outside
-from scheduler.framework.statement import Statement
-from scheduler.framework.tenants import Bound, Tenants
+from scheduler.framework.registration import DeallocateHandler, Registration
+from scheduler.framework.statement import Placement, Statement
+from scheduler.framework.tenants import Tenants
 from scheduler.framework.topology import set_tier_limits
 
 T = TypeVar("T")
-Placement = tuple[Job, Sequence[Task], Sequence[int]]
-"""Tasks of one job and their rows."""
 NO_CARDS: Final[Mapping[str, str]] = {}
 
 
-class AllocateHandler(Protocol):
-    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Tasks of one class took their nodes. May raise AllocationError."""
+class Plugin(Protocol):
+    """Answers the questions of a session. Created for each session, so it may keep its state in ``self``.
+
+    It may have class methods besides: ``intake(arguments, config_maps)`` (see ``intake``), and ``refusal(arguments)``,
+    why a configuration with these arguments is not to be used, or "".
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, arguments: Arguments) -> None:
+        """Reads all its arguments here or in ``open``: others are reported as unknown."""
+
+    def open(self, session: "Session") -> None:
+        """Register functions with the session. Called once, tier by tier, in the configured order."""
 
 
-class DeallocateHandler(Protocol):
-    def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one class lost their nodes, or a placement was undone."""
-
-
-class Session(Answers):
+class Session(Registration):
     """One cycle of deciding."""
 
     def __init__(
@@ -60,11 +62,10 @@ class Session(Answers):
         configuration: Configuration,
         *,
         nodes_limit: int = 0,
-        stopwatch: Callable[[], float] = lambda: 0.0,
         outside: Outside = NOBODY,
     ) -> None:
-        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``stopwatch``: seconds since any
-        moment, for ``open_seconds`` alone. ``outside``: answers plugins that ask other programs."""
+        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``outside``: answers plugins that
+        ask other programs. The plugins are opened by ``opening.open_plugins``."""
         super().__init__(len(configuration.tiers))
         self.snapshot = snapshot
         self.outside = outside
@@ -83,38 +84,15 @@ class Session(Answers):
         """What is wrong with the arguments of the configuration, which is the same for all its sessions, and what other
         programs failed to answer."""
         self.nodes_limit = nodes_limit
-        self.plugins: list[registry.Plugin] = []
+        self.plugins: list[Plugin] = []
         self.open_seconds: dict[str, float] = {}
         """Plugin -> how long it took to open."""
-        self._stopwatch = stopwatch
-        self._variants: list[Callable[[Job], object]] = []
-        self._situations: list[Callable[[TaskClass], object]] = []
-        self._allocate: list[AllocateHandler] = []
-        self._deallocate: list[DeallocateHandler] = []
         self._views: dict[tuple[object, ...], ClassView] = {}
         self.shared: dict[object, Any] = {}
         """What plugins compute once for all of them, by key."""
         self._extended: dict[int, bool] = {}
-        self._tier = 0
-        self._option = PluginOption("")
-        self._open()
-
-    def _open(self) -> None:
-        for number, tier in enumerate(self.configuration.tiers):
-            self._tier = number
-            for option in tier:
-                factory = registry.plugin(option.name)
-                if factory is None:
-                    continue
-                self._option = option
-                begun = self._stopwatch()
-                arguments = Arguments(option.arguments)
-                plugin = factory(arguments)
-                self.plugins.append(plugin)
-                plugin.open(self)
-                unknown = [f"argument {key} is not known; it is ignored" for key in arguments.unknown]
-                self.problems += [f"plugin {option.name}: {problem}" for problem in arguments.problems + unknown]
-                self.open_seconds[option.name] = self._stopwatch() - begun
+        self._viewing: Job | None = None
+        """The job for which filters and scores are asked for."""
 
     def release(self) -> None:
         """Give up the snapshot and the plugins; the session is of no use after that. It, its plugins and their columns
@@ -138,55 +116,19 @@ class Session(Answers):
         total: Vector = self.nodes.allocatable.sum(axis=1)
         return total
 
-    # --- for plugins: registration ---
-    def add(
-        self,
-        point: ExtensionPoint,
-        function: Function,
-        variant: Callable[[Job], object] | None = None,
-        bound: Bound | None = None,
-        *,
-        moving: bool = False,
-    ) -> None:
-        """Register a function of the plugin being opened. It is left out if the plugin's flags switch it off.
-
-        PREDICATE and NODE_ORDER functions are asked once per class, and once more for each value of ``variant(job)``:
-        a plugin that answers by queue gives ``lambda job: job.queue``, one that answers by job its key. ``bound`` says
-        for whole columns whom a victim function refuses in any case (see ``tenants``). ``moving``: the key of one job
-        or queue changes when another gets something.
-        """
-        if not self._option.enabled(point.flag):
-            return
-        self._functions.add(point, self._tier, function)
-        if variant is not None:
-            self._variants.append(variant)
-        if bound is not None:
-            self._bounds[function] = bound
-        if moving:
-            self._moving.add(point)
-
-    def add_situation(self, situation: Callable[[TaskClass], object]) -> None:
-        """``situation(cls)``: what matters of the claims of a class at this moment. Classes that differ in nothing else
-        and are in the same situation share their filters and scores; a class that comes into another is asked anew."""
-        self._situations.append(situation)
-
-    def add_veto(self, point: ExtensionPoint, spared: Callable[[Task | None, Task], bool]) -> None:
-        """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
-        switch a veto off is the plugin's business."""
-        self._functions.add_veto(point, spared)
-
-    def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
-        """Be told of every placement and of every one undone."""
-        self._allocate.append(allocate)
-        self._deallocate.append(deallocate)
-
-    def option(self, flag: str) -> bool:
-        """Whether a flag is on for the plugin being opened (``enableHierarchy``)."""
-        return self._option.enabled(flag)
-
+    # --- for plugins ---
     def malformed_field(self, malformed: Malformed) -> None:
         """A field was set aside; it is told in a Warning Event and counted."""
         self.malformed.append(malformed)
+
+    def malformed_pod(self, cls: TaskClass, field: str, problem: str) -> None:
+        """A field of the Pods of a class was set aside. The Warning Event is on one of them: while filters and scores
+        are asked for, one of the job that needs them."""
+        jobs = [self._viewing] if self._viewing is not None else self.jobs.values()
+        name = next((task.name for job in jobs for task in job.tasks() if task.cls is cls), None)
+        if name is None:
+            name = self._viewing.name if self._viewing is not None else ""
+        self.malformed_field(Malformed("Pod", cls.namespace, name, field, problem))
 
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
         self.decisions.events.append(EventPost(about, type_, reason, message))
@@ -211,11 +153,15 @@ class Session(Answers):
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
         """The nodes as tasks of the class see them; kept for the session."""
-        key: tuple[object, ...] = (cls.id, *(variant(job) for variant in self._variants))
+        key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
         if cls.claims:
             key = (cls.alike, *key[1:], *(situation(cls) for situation in self._situations))
-        view = self._views.get(key)
+        try:
+            view = self._views.get(key)
+        except TypeError:
+            raise self._unhashable(job) or AssertionError("a situation is no key") from None
         if view is None:
+            self._viewing = job
             view = self._views[key] = ClassView(
                 self.nodes,
                 cls,
@@ -225,6 +171,7 @@ class Session(Answers):
                 limit=self.nodes_limit,
                 chooser=partial(self.ask, BEST_NODE, cls) if self.functions(BEST_NODE) else None,
             )
+            self._viewing = None
         return view
 
     def statement(self) -> Statement:

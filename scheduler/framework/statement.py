@@ -4,16 +4,34 @@ Amounts are whole numbers, so undoing an operation restores every number exactly
 are told of each undoing as they were of the doing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from scheduler.api.decisions import EventPost, Evict
+from scheduler.api.decisions import Decisions, EventPost, Evict
 from scheduler.api.job import Job
+from scheduler.api.node import Nodes
 from scheduler.api.task import Task, TaskStatus
 
-if TYPE_CHECKING:
-    from scheduler.framework.session import Session
+Placement = tuple[Job, Sequence[Task], Sequence[int]]
+"""Tasks of one job and their rows."""
+
+
+class StatementContext(Protocol):
+    """What a statement acts on: a session."""
+
+    nodes: Nodes
+    decisions: Decisions
+
+    def row_of(self, job: Job, task: Task) -> int: ...
+
+    def status_of(self, job: Job, task: Task) -> TaskStatus: ...
+
+    def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None: ...
+
+    def notify_deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
+
+    def bind(self, placements: Iterable[Placement]) -> None: ...
 
 
 class AllocationError(Exception):
@@ -44,7 +62,7 @@ class _Eviction:
 class Statement:
     """Operations on one session, to be committed or discarded as a whole."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: StatementContext) -> None:
         self._session = session
         self._operations: list[_Placement | _Eviction] = []
 

@@ -6,11 +6,9 @@ score = sum over requested resources of weight x (requested + used) / allocatabl
 
 from typing import ClassVar
 
-from scheduler.api.job import Job
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
-from scheduler.framework.extension import NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.utilization import UtilizationScore, resource_weights
@@ -32,9 +30,9 @@ class Binpack:
     def open(self, session: Session) -> None:
         self._session = session
         if self._weight:
-            session.add(NODE_ORDER, self._scores)
+            session.add_score(self._scores)
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         known = ((self._session.dimensions.find(name), weight) for name, weight in self._weights.items())
         weights = {d: weight for d, weight in known if d is not None and cls.request[d] > 0}
         if not any(weights.values()):

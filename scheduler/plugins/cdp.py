@@ -13,7 +13,6 @@ from scheduler.api.node import Mask
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
@@ -32,8 +31,9 @@ class Cdp:
         self._session = session
         self._known: dict[str, bool] = {}
         """uid -> whether the task still cools down."""
-        for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
-            session.add(point, self._victims, bound=self._cooled)
+        session.add_preemptable(self._victims, bound=self._cooled, by_demand=True)
+        session.add_reclaimable(self._victims, bound=self._cooled, by_demand=True)
+        session.add_unified_evictable(self._victims, bound=self._cooled)
 
     def _victims(self, claimant: object, candidates: Sequence[Task]) -> list[Task]:
         return [task for task in candidates if not self._cooling(task)]

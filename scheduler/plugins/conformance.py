@@ -10,7 +10,7 @@ from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_TASKS
+from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
@@ -26,8 +26,9 @@ class Conformance:
         del arguments  # takes none
 
     def open(self, session: Session) -> None:
-        for point in (PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE):
-            session.add(point, _evictable, bound=_not_critical)
+        session.add_preemptable(_evictable, bound=_not_critical, by_demand=True)
+        session.add_reclaimable(_evictable, bound=_not_critical, by_demand=True)
+        session.add_unified_evictable(_evictable, bound=_not_critical)
         for point in (PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS):
             session.add_veto(point, lambda claimant, task: critical(task))
 

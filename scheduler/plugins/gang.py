@@ -18,17 +18,6 @@ from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
-    CLOSE,
-    JOB_ORDER,
-    JOB_PIPELINED,
-    JOB_READY,
-    JOB_STARVING,
-    JOB_VALID,
-    PREEMPTABLE,
-    RECLAIMABLE,
-    SUB_JOB_ORDER,
-    SUB_JOB_PIPELINED,
-    SUB_JOB_READY,
     Vote,
 )
 from scheduler.framework.registry import register_plugin
@@ -50,17 +39,17 @@ class Gang:
 
     def open(self, session: Session) -> None:
         self._session = session
-        session.add(JOB_VALID, self._valid)
-        session.add(JOB_ORDER, lambda job: job.missing <= 0)
-        session.add(SUB_JOB_ORDER, lambda sub_job: sub_job.ready)
-        session.add(SUB_JOB_READY, lambda sub_job: max(sub_job.missing, 0))
-        session.add(SUB_JOB_PIPELINED, lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
-        session.add(JOB_READY, _lacking)
-        session.add(JOB_PIPELINED, self._pipelined)
-        session.add(JOB_STARVING, lambda job: job.waiting_count + job.ready_count < job.min_member)
-        session.add(PREEMPTABLE, self._victims, bound=_dispensable)
-        session.add(RECLAIMABLE, self._victims, bound=_dispensable)
-        session.add(CLOSE, self._close)
+        session.add_job_valid(self._valid)
+        session.add_job_order(lambda job: job.missing <= 0)
+        session.add_sub_job_order(lambda sub_job: sub_job.ready)
+        session.add_sub_job_ready(lambda sub_job: max(sub_job.missing, 0))
+        session.add_sub_job_pipelined(lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
+        session.add_job_ready(_lacking)
+        session.add_job_pipelined(self._pipelined)
+        session.add_job_starving(lambda job: job.waiting_count + job.ready_count < job.min_member)
+        session.add_preemptable(self._victims, bound=_dispensable, by_demand=True)
+        session.add_reclaimable(self._victims, bound=_dispensable, by_demand=True)
+        session.add_close(self._close)
 
     @staticmethod
     def _valid(job: Job) -> Refusal | None:

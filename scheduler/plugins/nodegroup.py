@@ -22,7 +22,7 @@ from scheduler.api.scheduling import QueueAffinity
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, CodedFilter, Counts, Filter, Nowhere, Scope, Score, StaticScore
-from scheduler.framework.extension import ENABLE_HIERARCHY, NODE_ORDER, PREDICATE
+from scheduler.framework.extension import ENABLE_HIERARCHY
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 
@@ -92,19 +92,20 @@ class NodeGroup:
             if queue.annotations.get(NODEGROUP_RESOURCE_LIMITS):
                 self.limits[name] = self._read_limits(queue)
         self._count_allocated()
-        session.add(PREDICATE, self._filters, variant=self._own_view)
-        session.add(NODE_ORDER, self._scores)
+        session.add_filter(self._filters, per_queue=self._view_of)
+        session.add_score(self._scores, per_queue=self._view_of)
         if self.limits:
             session.add_handlers(self._allocated, self._deallocated)
 
-    def _own_view(self, job: Job) -> object:
-        """Queues that say the same see the nodes alike, unless they have limits."""
-        return job.queue if job.queue in self.limits else self.groups.get(job.queue)
+    def _view_of(self, queue: Queue) -> tuple[Groups, str]:
+        """The groups of a queue, and its name if it has limits: queues without limits that name the same groups see the
+        nodes alike."""
+        return self.groups[queue.name], queue.name if queue.name in self.limits else ""
 
     # --- nodes ---
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
-        groups = self.groups.get(job.queue, ANYWHERE)
-        limits = self.limits.get(job.queue) if job.queue in self.limits else NO_LIMITS
+    def _filters(self, cls: TaskClass, view: tuple[Groups, str]) -> list[Filter]:
+        groups, limited = view
+        limits = self.limits[limited] if limited else NO_LIMITS
         if limits is None:
             return [Nowhere(LIMIT_INVALID)]
         if groups:
@@ -118,8 +119,8 @@ class NodeGroup:
             filters.append(LimitFilter(self._codes, self._names, limits, cls.request))
         return filters
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        groups = self.groups.get(job.queue, ANYWHERE)
+    def _scores(self, cls: TaskClass, view: tuple[Groups, str]) -> list[Score]:
+        groups, _ = view
         by_group = np.array([*(groups.score(name, self._ordered) for name in self._names), 0.0])
         return [StaticScore(by_group[self._codes])] if by_group.any() else []
 

@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.resource import exceeded
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.accounting import job_columns, reservation
@@ -30,8 +30,8 @@ class Overcommit:
         columns = job_columns(session)
         self._idle = np.maximum(session.total * self.factor - session.nodes.used.sum(axis=1), 0)
         self._inqueue = columns.reserved.sum(axis=0) if len(columns.jobs) else session.dimensions.zeros()
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
 
     def _enqueueable(self, job: Job) -> Vote:
         if job.min_resources is None:

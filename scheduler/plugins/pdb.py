@@ -16,7 +16,6 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import is_valid, matches
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, UNIFIED_EVICTABLE, VICTIM_LIMIT
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.tenants import Tenants
@@ -40,10 +39,10 @@ class Pdb:
                 self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
         self._gone: Counter[str] = Counter()
         """Budget -> how many of its Pods were evicted in this session."""
-        for point in (PREEMPTABLE, RECLAIMABLE):
-            session.add(point, lambda claimant, candidates: self._victims(candidates), bound=self._expendable)
-        session.add(UNIFIED_EVICTABLE, lambda context, candidates: self._within_budgets(candidates))
-        session.add(VICTIM_LIMIT, self._victims)
+        session.add_preemptable(lambda _, candidates: self._victims(candidates), bound=self._expendable, by_demand=True)
+        session.add_reclaimable(lambda _, candidates: self._victims(candidates), bound=self._expendable, by_demand=True)
+        session.add_unified_evictable(lambda context, candidates: self._within_budgets(candidates))
+        session.add_victim_limit(self._victims)
         if self._by_namespace:
             session.add_handlers(self._allocated, self._deallocated)
 

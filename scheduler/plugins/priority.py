@@ -12,12 +12,7 @@ from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
-    JOB_ORDER,
-    JOB_STARVING,
     PREEMPTABLE,
-    SUB_JOB_ORDER,
-    TASK_ORDER,
-    UNIFIED_EVICTABLE,
     EvictionContext,
 )
 from scheduler.framework.registry import register_plugin
@@ -36,14 +31,14 @@ class Priority:
 
     def open(self, session: Session) -> None:
         self._session = session
-        session.add(TASK_ORDER, lambda task: -task.priority)
-        session.add(JOB_ORDER, lambda job: -job.priority)
-        session.add(SUB_JOB_ORDER, lambda sub_job: -sub_job.priority)
-        session.add(PREEMPTABLE, self._victims, bound=self._lower)
+        session.add_task_order(lambda task: -task.priority)
+        session.add_job_order(lambda job: -job.priority)
+        session.add_sub_job_order(lambda sub_job: -sub_job.priority)
+        session.add_preemptable(self._victims, bound=self._lower, by_demand=True)
         if session.option(PREEMPTABLE.flag):
             session.add_veto(PREEMPTABLE, self._above)
-        session.add(UNIFIED_EVICTABLE, self._evictable)
-        session.add(JOB_STARVING, self._starving)
+        session.add_unified_evictable(self._evictable)
+        session.add_job_starving(self._starving)
 
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         jobs = self._session.jobs

@@ -27,15 +27,6 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import (
-    ALLOCATABLE,
-    FIGURES,
-    JOB_ENQUEUEABLE,
-    JOB_ENQUEUED,
-    OVERUSED,
-    PREEMPTIVE,
-    QUEUE_ORDER,
-    RECLAIMABLE,
-    UNIFIED_EVICTABLE,
     EvictionContext,
     Vote,
 )
@@ -85,15 +76,15 @@ class Proportion:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
-        session.add(QUEUE_ORDER, self._queue_key)
-        session.add(OVERUSED, self._overused)
-        session.add(ALLOCATABLE, self._allocatable)
-        session.add(PREEMPTIVE, self._preemptive)
-        session.add(RECLAIMABLE, self._reclaimable, bound=self._over_share)
-        session.add(UNIFIED_EVICTABLE, self._evictable)
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
-        session.add(FIGURES, self._figures)
+        session.add_queue_order(self._queue_key)
+        session.add_overused(self._overused)
+        session.add_allocatable(self._allocatable)
+        session.add_preemptive(self._preemptive)
+        session.add_reclaimable(self._reclaimable, bound=self._over_share, by_demand=True)
+        session.add_unified_evictable(self._evictable)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
+        session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
 
     @staticmethod

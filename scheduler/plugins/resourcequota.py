@@ -15,7 +15,7 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.resource import scale_of
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 
@@ -41,8 +41,8 @@ class ResourceQuotas:
             known = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
             self._quotas.setdefault(quota.metadata.namespace, []).append(known)
         self._promised: dict[str, dict[str, Amount]] = {}
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
 
     def _read(self, quota: ResourceQuota, field: str) -> Amounts:
         meta = quota.metadata

@@ -7,7 +7,7 @@ from scheduler.api.job import Job
 from scheduler.api.names import SLA_WAITING_TIME_PLAIN
 from scheduler.api.reasons import Malformed
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import JOB_ENQUEUEABLE, JOB_ORDER, JOB_PIPELINED, Vote
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.waiting_time import own_waiting_time, parse_waiting_time
@@ -34,9 +34,9 @@ class Sla:
     def open(self, session: Session) -> None:
         self._session = session
         self.deadlines = {key: self._deadline(job) for key, job in session.jobs.items()}
-        session.add(JOB_ORDER, lambda job: self.deadlines[job.key])
-        session.add(JOB_ENQUEUEABLE, self._overdue)
-        session.add(JOB_PIPELINED, self._overdue)
+        session.add_job_order(lambda job: self.deadlines[job.key])
+        session.add_job_enqueueable(self._overdue)
+        session.add_job_pipelined(self._overdue)
 
     def _overdue(self, job: Job) -> Vote:
         return Vote.PERMIT if self._session.now >= self.deadlines[job.key] else Vote.ABSTAIN

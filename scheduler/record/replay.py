@@ -15,6 +15,7 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.failures import PluginError
 from scheduler.record.external_calls import ReplayedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
@@ -163,6 +164,8 @@ class _Replayer:
         try:
             done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, outside=outside)
             self._decisions = done.outcome.decisions
+        except PluginError as error:
+            done.error = str(error)
         except Exception as error:  # whatever a plugin may raise is what is looked for
             done.error = f"{type(error).__name__}: {error}"
         if verdict is not None:

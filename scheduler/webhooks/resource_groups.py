@@ -8,7 +8,7 @@ process keeps the last good one.
 import json
 from typing import Any, Final
 
-from scheduler.framework.configuration import ConfigurationError
+from scheduler.framework.configuration_file import ConfigurationError
 from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.webhooks.contract import Json, ResourceGroup
 

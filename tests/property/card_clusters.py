@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST, WHAT_IF
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from tests.builders import Raw, group, node, pods, queue
 
 _TIER = "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: conformance}]\n"

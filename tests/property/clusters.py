@@ -12,7 +12,7 @@ from scheduler.api.names import (
     NODEGROUP_RESOURCE_LIMITS,
     REVOCABLE_ZONE,
 )
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import Raw, group, node, pods, queue
 from tests.device_builders import device_class, gpus, request, resource_slice, template, templated
 from tests.unit.plugins.predicates.volumes.claims import DRIVER, STORAGE, claim, csi_node, storage_class, volume

@@ -22,7 +22,8 @@ from scheduler.api.node import Column, Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory import simulate
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.session import Session
 from scheduler.plugins.conformance import critical
 from tests.builders import NAME, Raw, World, group, manifests, node, pod, queue

@@ -16,7 +16,8 @@ from scheduler.api.job import Job
 from scheduler.api.names import EVENT_PREEMPTED, EVENT_RECLAIMED, GROUP_NAME, PREEMPTABLE
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory import simulate
-from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.session import Session
 from scheduler.plugins.conformance import critical
 from tests.builders import NAME, Raw, World, group, manifests, node, queue

@@ -12,7 +12,8 @@ from scheduler.api.names import GROUP_NAME
 from scheduler.api.quantity import parse_quantity
 from scheduler.cluster.memory import Kubelet, simulate
 from scheduler.framework import runs
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, World, amounts, group, manifests, node, pod, queue
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)

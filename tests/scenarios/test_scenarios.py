@@ -24,7 +24,7 @@ from scheduler.api.names import GROUP_NAME
 from scheduler.api.usage import NodeUsage
 from scheduler.cli.feature_gates import FeatureGates
 from scheduler.cluster.memory import Kubelet, read_manifests, simulate
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 
 Raw = dict[str, Any]
 HERE = Path(__file__).parent

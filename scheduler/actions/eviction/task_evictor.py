@@ -61,6 +61,7 @@ class TaskEvictor:
         self._ranked = ranked
         self._comparison = comparison
         self._feasibility = EvictionFeasibility(policy.session, policy.point)
+        self._by_demand = policy.session.answers_by_demand(policy.point)
         self._impossible: dict[DemandKey, Mask] = {}
         """Nodes that evictions cannot open for a demand, whatever class the task has."""
         self._failed: set[tuple[DemandKey, int]] = set()
@@ -72,7 +73,7 @@ class TaskEvictor:
         session = self._session
         if task.cls.spec.preemption_policy == NEVER or can_wait_for_nominated_nodes(session, (task,)):
             return False
-        demand = _demand_key(job, task)
+        demand = _demand_key(job, task, by_demand=self._by_demand)
         if (demand, task.cls.id) in self._failed:
             return False
         with without_side_effects(job, (task,)):
@@ -134,9 +135,11 @@ class TaskEvictor:
         return False
 
 
-def _demand_key(job: Job, task: Task) -> DemandKey:
+def _demand_key(job: Job, task: Task, *, by_demand: bool) -> DemandKey:
     """Returns the key under which failed searches are remembered: tasks with equal keys get equal answers from quotas
-    and victim functions."""
+    and victim functions. ``by_demand`` False: some victim function may look at anything of the task."""
+    if not by_demand:
+        return (task.uid,)
     cls = task.cls
     own = job.key if job.count(TaskStatus.RUNNING, TaskStatus.BOUND) else ""
     amounts = (cls.request.tobytes(), job.allocated.tobytes(), job.pipelined.tobytes())

@@ -11,13 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.job import Job
 from scheduler.api.names import ACCELERATOR_TYPE
 from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, MaskFilter, Score
-from scheduler.framework.extension import BIND_ANNOTATIONS, JOB_VALID, NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import PodAnnotations
@@ -44,11 +42,14 @@ class Ascend:
         self._demand = Demand(session.dimensions, self._family)
         self._annotations = PodAnnotations(self._family, session.now)
         self._ledger = self._read()
-        session.add(JOB_VALID, self._demand.check)
+        session.add_job_valid(self._demand.check)
         # Whether a network fault matters depends on the job; where no node has one, its class says it all.
-        session.add(PREDICATE, self._filters, variant=self._demand.of_several if self._ledger.network_matters else None)
-        session.add(NODE_ORDER, self._scores)
-        session.add(BIND_ANNOTATIONS, self._bind)
+        if self._ledger.network_matters:
+            session.add_filter(self._filters, per_job=self._demand.of_several)
+        else:
+            session.add_filter(lambda cls: self._filters(cls, False))
+        session.add_score(self._scores)
+        session.add_bind_annotations(self._bind)
         session.add_handlers(self._ledger.allocate, self._ledger.deallocate)
 
     def _read(self) -> ChipLedger:
@@ -94,14 +95,13 @@ class Ascend:
         ]
 
     # --- answers ---
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass, several: bool) -> list[Filter]:
         table = self._family.tables.get(self._demand.chips(cls))
         if table is None or skipped(cls):
             return []
-        several = self._ledger.network_matters and self._demand.of_several(job)
         return [*self._family_filters, RingFilter(self._ledger, table, several)]
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         table = self._family.tables.get(self._demand.chips(cls))
         return [] if table is None or skipped(cls) else [RingScore(self._ledger, table)]
 

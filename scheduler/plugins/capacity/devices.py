@@ -18,7 +18,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.columns import UNBOUNDED
-from scheduler.framework.extension import ALLOCATABLE, JOB_ENQUEUEABLE, JOB_ENQUEUED, Vote
+from scheduler.framework.extension import Vote
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
 
@@ -123,9 +123,9 @@ class DeviceQuota:
     def register(self) -> None:
         """Have a say in what queues may have."""
         session = self._session
-        session.add(ALLOCATABLE, self._allocatable)
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
+        session.add_allocatable(self._allocatable)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
         session.add_handlers(self._allocated, self._deallocated)
 
     # --- amounts ---

@@ -17,17 +17,7 @@ from scheduler.api.resource import exceeded
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
-    ALLOCATABLE,
     ENABLE_HIERARCHY,
-    FIGURES,
-    JOB_ENQUEUEABLE,
-    JOB_ENQUEUED,
-    JOB_VALID,
-    PREEMPTIVE,
-    QUEUE_ORDER,
-    RECLAIMABLE,
-    UNIFIED_EVICTABLE,
-    VICTIM_QUEUE_ORDER,
     Vote,
 )
 from scheduler.framework.figures import Figures
@@ -64,23 +54,23 @@ class Capacity:
             self._tell_faults(tree)
             self._books = tree_books(session, tree)
             self._ages = self._oldest_jobs_queues(tree)
-            session.add(QUEUE_ORDER, self._tree_key)
-            session.add(VICTIM_QUEUE_ORDER, self._victim_key)
-            session.add(JOB_VALID, self._out_of_place)
+            session.add_queue_order(self._tree_key)
+            session.add_victim_queue_order(self._victim_key)
+            session.add_job_valid(self._out_of_place)
             level = self._level
         else:
             self._tree = QueueTree()
             self._books = flat_books(session)
-            session.add(QUEUE_ORDER, self._flat_key)
+            session.add_queue_order(self._flat_key)
             level = 0
         self._reclaim = Reclaim(self._books, session.jobs, level)
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
-        session.add(ALLOCATABLE, self._allocatable)
-        session.add(PREEMPTIVE, self._preemptive)
-        session.add(RECLAIMABLE, self._reclaim.victims, bound=self._losers)
-        session.add(UNIFIED_EVICTABLE, self._reclaim.evictable)
-        session.add(FIGURES, self._figures)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
+        session.add_allocatable(self._allocatable)
+        session.add_preemptive(self._preemptive)
+        session.add_reclaimable(self._reclaim.victims, bound=self._losers, by_demand=True)
+        session.add_unified_evictable(self._reclaim.evictable)
+        session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
         if SCHEDULING_GATES_QUEUE_ADMISSION in session.configuration.features:
             Reservations(session, self._books).register()

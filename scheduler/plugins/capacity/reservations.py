@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.framework.extension import UNGATED
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity.books import QueueBook
 
@@ -32,7 +31,7 @@ class Reservations:
                     waiting.setdefault(task.cls, []).append(task)
             for tasks in waiting.values():
                 self._reserve(job, tasks)
-        self._session.add(UNGATED, self._reserve)
+        self._session.add_ungated(self._reserve)
         self._session.add_handlers(self._allocated, self._deallocated)
 
     def _reserve(self, job: Job, tasks: Sequence[Task]) -> None:

@@ -19,16 +19,6 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, Filter, MaskFilter, Score, StaticScore
 from scheduler.framework.extension import (
-    ALLOCATABLE,
-    ALLOCATABLE_NOW,
-    CARDS,
-    JOB_ENQUEUEABLE,
-    JOB_ENQUEUED,
-    JOB_VALID,
-    NODE_ORDER,
-    PREDICATE,
-    QUEUE_ORDER,
-    QUEUE_USAGE,
     Vote,
 )
 from scheduler.framework.registry import register_plugin
@@ -71,17 +61,17 @@ class CapacityCard:
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
         self._books = self._open_books()
         self._account()
-        session.add(QUEUE_ORDER, self._queue_key)
-        session.add(JOB_VALID, self._valid)
-        session.add(JOB_ENQUEUEABLE, self._enqueueable)
-        session.add(JOB_ENQUEUED, self._enqueued)
-        session.add(ALLOCATABLE, self._allocatable)
-        session.add(ALLOCATABLE_NOW, self._allocatable_now)
-        session.add(CARDS, self._cards)
+        session.add_queue_order(self._queue_key)
+        session.add_job_valid(self._valid)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_job_enqueued(self._enqueued)
+        session.add_allocatable(self._allocatable)
+        session.add_allocatable_now(self._allocatable_now)
+        session.add_cards(self._cards)
         # Only where a queue's quota bears on which nodes its Pods may have do views differ from queue to queue.
-        session.add(PREDICATE, self._filters, variant=self._own_view)
-        session.add(NODE_ORDER, self._scores)
-        session.add(QUEUE_USAGE, self._usage)
+        session.add_filter(self._filters, per_queue=self._tight_queue)
+        session.add_score(self._scores)
+        session.add_queue_usage(self._usage)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
 
@@ -277,17 +267,18 @@ class CapacityCard:
         return [card for card in part.cards if book.limit(card) > 0]
 
     # --- nodes ---
-    def _own_view(self, job: Job) -> str:
-        book = self._books.get(job.queue)
-        return job.queue if book is not None and book.tight else ""
+    def _tight_queue(self, queue: Queue) -> str:
+        """The name of a queue whose quota decides which cards it may take; "" for all others, which see nodes alike."""
+        book = self._books.get(queue.name)
+        return queue.name if book is not None and book.tight else ""
 
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass, tight_queue: str) -> list[Filter]:
         demand = self._demands.of(cls)
         filters: list[Filter] = []
         if demand.cards and not any(part.named for part in demand.parts):
             filters.append(self._having(demand.cards, demand.written, None))
         for part in demand.parts:
-            filters += self._part_filters(part, self._books.get(job.queue))
+            filters += self._part_filters(part, self._books.get(tight_queue))
         return filters
 
     def _part_filters(self, part: Part, book: QueueBook | None) -> list[Filter]:
@@ -316,7 +307,7 @@ class CapacityCard:
     def _having(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
         return MaskFilter(self._inventory.having(cards, resource), f"node(s) had no card {' or '.join(written)}")
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         return [
             StaticScore(preference(self._inventory, part.resource, part.cards))
             for part in self._demands.of(cls).parts

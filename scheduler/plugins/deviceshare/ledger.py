@@ -56,9 +56,9 @@ class CardLedger(Ledger[Grant]):
             self._claims[cls.id] = self.family.claim(cls)
         return self._claims[cls.id]
 
-    def shuns(self, cls: TaskClass, job: Job) -> Shuns | None:
+    def shuns(self, cls: TaskClass, job_key: str) -> Shuns | None:
         """With whom tasks of a class share no card; None: with anybody."""
-        return None if self._separation is None else self._separation.shuns(cls, job)
+        return None if self._separation is None else self._separation.shuns(cls, job_key)
 
     def cards(self, row: int, *, later: bool) -> Cards:
         return (self._later if later else self._now)[row]
@@ -107,7 +107,7 @@ class CardLedger(Ledger[Grant]):
         grant = None
         if row in self.readings:
             eligible = self.family.eligible(claim, self.readings[row].inventory)
-            shuns = self.shuns(task.cls, job)
+            shuns = self.shuns(task.cls, job.key)
             if shuns is not None:
                 eligible &= ~self.barred(row, shuns, later=pipelined)
             placement = self.family.place(self.usable(row, later=pipelined), claim, eligible)

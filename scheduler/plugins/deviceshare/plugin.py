@@ -7,7 +7,6 @@ what its device plugin reads; ``ledger`` keeps the books, ``columns`` answers ab
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from scheduler.api.job import Job
 from scheduler.api.names import NPU_CORE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.preparation import Preparation
@@ -15,7 +14,6 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, MaskFilter, Score
-from scheduler.framework.extension import BIND_ANNOTATIONS, HELD_AMOUNTS, NODE_ORDER, PREDICATE, PREPARATIONS
 from scheduler.framework.intake import Intake
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
@@ -80,12 +78,16 @@ class DeviceShare:
                 for problem in reading.inventory.problems:
                     session.malformed_field(problem)
             session.add_handlers(ledger.allocate, ledger.deallocate)
-        session.add(PREDICATE, self._filters, variant=self._separation.variant if self._settings.vgpu else None)
-        session.add(NODE_ORDER, self._scores)
-        session.add(BIND_ANNOTATIONS, self._annotations)
-        session.add(HELD_AMOUNTS, self._held_amounts)
+        if self._settings.vgpu:
+            session.add_filter(self._filters, per_job=self._separation.job_apart)
+            session.add_score(self._scores, per_job=self._separation.job_apart)
+        else:
+            session.add_filter(lambda cls: self._filters(cls, ""))
+            session.add_score(lambda cls: self._scores(cls, ""))
+        session.add_bind_annotations(self._annotations)
+        session.add_held_amounts(self._held_amounts)
         if self._settings.node_lock:
-            session.add(PREPARATIONS, self._locks)
+            session.add_preparations(self._locks)
         session.shared[DEVICE_USAGE] = [
             DeviceUsage(ledger) for ledger in self.ledgers if ledger.family.name == Vgpu.name
         ]
@@ -109,13 +111,16 @@ class DeviceShare:
         return families
 
     # --- answers ---
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass, job_apart: str) -> list[Filter]:
         return [
-            f for ledger in self.ledgers if ledger.claim(cls) is not None for f in self._filters_of(ledger, cls, job)
+            f
+            for ledger in self.ledgers
+            if ledger.claim(cls) is not None
+            for f in self._filters_of(ledger, cls, job_apart)
         ]
 
-    def _filters_of(self, ledger: CardLedger, cls: TaskClass, job: Job) -> list[Filter]:
-        family, columns = ledger.family, self._column(ledger, cls, job)
+    def _filters_of(self, ledger: CardLedger, cls: TaskClass, job_apart: str) -> list[Filter]:
+        family, columns = ledger.family, self._column(ledger, cls, job_apart)
         filters: list[Filter] = [
             MaskFilter(ledger.has_devices, f"node(s) had no {family.title}"),
             MaskFilter(
@@ -127,7 +132,7 @@ class DeviceShare:
             filters.append(self._locked[family.name])
         return filters
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass, job_apart: str) -> list[Score]:
         weight = self._settings.weight
         if not weight:
             return []
@@ -135,7 +140,7 @@ class DeviceShare:
         for ledger in self.ledgers:
             if ledger.claim(cls) is None:
                 continue
-            columns = self._column(ledger, cls, job)
+            columns = self._column(ledger, cls, job_apart)
             if isinstance(ledger.family, MindClusterNpu):
                 position = self._session.dimensions.find(NPU_CORE)
                 if position is not None:
@@ -144,8 +149,8 @@ class DeviceShare:
                 scores.append(CardScore(columns, weight))
         return scores
 
-    def _column(self, ledger: CardLedger, cls: TaskClass, job: Job) -> ClaimColumns:
-        claim, shuns = ledger.claim(cls), ledger.shuns(cls, job)
+    def _column(self, ledger: CardLedger, cls: TaskClass, job_apart: str) -> ClaimColumns:
+        claim, shuns = ledger.claim(cls), ledger.shuns(cls, job_apart)
         key = (ledger.family.name, claim, shuns)
         columns = self._columns.get(key)
         if columns is None:

@@ -45,14 +45,14 @@ class Separation:
         self._apart: dict[str, str] = {}
         """Key of a job -> the same if a task of it that waits keeps apart from the rest, else ""."""
 
-    def shuns(self, cls: TaskClass, job: Job) -> Shuns | None:
+    def shuns(self, cls: TaskClass, job_key: str) -> Shuns | None:
         """With whom tasks of a class in a job share no card; None: with anybody."""
         rules = tuple(rule for rule in self._rules if _matches(cls.labels, rule))
-        group = job.key if _keeps_apart(cls) else None
+        group = job_key if _keeps_apart(cls) else None
         return Shuns(rules, group) if rules or group is not None else None
 
-    def variant(self, job: Job) -> str:
-        """What the answers of a job depend on besides the class."""
+    def job_apart(self, job: Job) -> str:
+        """Key of the job if a task of it that waits keeps apart from the rest, else ""."""
         known = self._apart.get(job.key)
         if known is None:
             apart = any(_keeps_apart(task.cls) for task in job.of(TaskStatus.PENDING).values())

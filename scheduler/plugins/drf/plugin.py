@@ -15,11 +15,6 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import (
     ENABLE_HIERARCHY,
     ENABLE_NAMESPACE_ORDER,
-    FIGURES,
-    JOB_ORDER,
-    PREEMPTABLE,
-    QUEUE_ORDER,
-    RECLAIMABLE,
 )
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
@@ -47,15 +42,15 @@ class Drf:
         weighted = weights(session.snapshot.quotas.values(), session)
         if weighted and session.option(ENABLE_NAMESPACE_ORDER):
             self._namespaces = Namespaces(session, self._shares, weighted)
-            session.add(JOB_ORDER, self._namespaces.share_of, moving=True)
-        session.add(JOB_ORDER, self.share)
-        session.add(PREEMPTABLE, self._victims, bound=self._richer)
-        session.add(FIGURES, self._figures)
+            session.add_job_order(self._namespaces.share_of, moving=True)
+        session.add_job_order(self.share)
+        session.add_preemptable(self._victims, bound=self._richer, by_demand=True)
+        session.add_figures(self._figures)
         if session.option(ENABLE_HIERARCHY):
             jobs = session.jobs.values()
             self._hierarchy = Hierarchy(self._shares, session.queues, jobs, self._complain)
-            session.add(QUEUE_ORDER, self._hierarchy.key, moving=True)
-            session.add(RECLAIMABLE, self._reclaimable)
+            session.add_queue_order(self._hierarchy.key, moving=True)
+            session.add_reclaimable(self._reclaimable, by_demand=True)
         if self._namespaces is not None or self._hierarchy is not None:
             session.add_handlers(self._allocated, self._deallocated)
 

@@ -14,15 +14,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.extension import (
-    CLOSE,
-    JOB_ENQUEUEABLE,
-    JOB_ENQUEUED,
     JOB_READY,
-    NODE_ORDER,
-    OVERUSED,
-    PREDICATE,
-    PREEMPTABLE,
-    RECLAIMABLE,
     Vote,
 )
 from scheduler.framework.intake import Intake
@@ -64,7 +56,7 @@ class Extender:
         self._client = ExtenderClient(session.outside, settings, self._tell)
         self._wire = Wire(session)
         if settings.session_close:
-            session.add(CLOSE, lambda: self._notify(settings.session_close, {}))
+            session.add_close(lambda: self._notify(settings.session_close, {}))
         heard = not settings.session_open or self._notify(settings.session_open, self._wire.everything())
         if heard or settings.ignorable:
             self._open(session)
@@ -72,21 +64,21 @@ class Extender:
     def _open(self, session: Session) -> None:
         settings = self._settings
         if settings.predicate or settings.allocate:
-            session.add(PREDICATE, self._filters, variant=lambda job: job.key)
+            session.add_filter(self._filters, per_job=True)
         if settings.prioritize:
-            session.add(NODE_ORDER, self._scores, variant=lambda job: job.key)
+            session.add_score(self._scores, per_job=True)
         if settings.preemptable:
-            session.add(PREEMPTABLE, partial(self._victims, settings.preemptable))
+            session.add_preemptable(partial(self._victims, settings.preemptable))
         if settings.reclaimable:
-            session.add(RECLAIMABLE, partial(self._victims, settings.reclaimable))
+            session.add_reclaimable(partial(self._victims, settings.reclaimable))
         if settings.queue_overused:
-            session.add(OVERUSED, self._overused)
+            session.add_overused(self._overused)
         if settings.job_enqueueable:
-            session.add(JOB_ENQUEUEABLE, self._enqueueable)
+            session.add_job_enqueueable(self._enqueueable)
         if settings.job_enqueued:
-            session.add(JOB_ENQUEUED, lambda job: self._notify(settings.job_enqueued, {"job": self._wire.job(job)}))
+            session.add_job_enqueued(lambda job: self._notify(settings.job_enqueued, {"job": self._wire.job(job)}))
         if settings.job_ready:
-            session.add(JOB_READY, self._missing)
+            session.add_job_ready(self._missing)
         if settings.allocate or settings.deallocate or settings.prioritize:
             session.add_handlers(self._allocated, self._deallocated)
 

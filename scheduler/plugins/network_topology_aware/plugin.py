@@ -15,7 +15,6 @@ from scheduler.api.subjob import SubJob
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
-from scheduler.framework.extension import HYPER_NODE_GRADIENT, HYPER_NODE_ORDER, NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.gradients import Gradients
@@ -49,9 +48,9 @@ class NetworkTopologyAware:
         self._whereabouts = Whereabouts(session)
         self._closeness = Closeness(session.hyper_nodes)
         if any(job.confined for job in session.jobs.values()):
-            session.add(HYPER_NODE_GRADIENT, Gradients(session, self._whereabouts, self._most).of)
-        session.add(HYPER_NODE_ORDER, self._hyper_node_scores)
-        session.add(NODE_ORDER, self._scores, variant=_wishes)
+            session.add_hyper_node_gradient(Gradients(session, self._whereabouts, self._most).of)
+        session.add_hyper_node_order(self._hyper_node_scores)
+        session.add_score(self._scores, per_job=_topologies_asked)
 
     @cached_property
     def _packing(self) -> Packing:
@@ -74,12 +73,11 @@ class NetworkTopologyAware:
         return scores * self._scale
 
     # --- nodes ---
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        wishes = _wishes(job)
+    def _scores(self, cls: TaskClass, asked: frozenset[bool]) -> list[Score]:
         scores: list[Score] = []
-        if True in wishes:
+        if True in asked:
             scores.append(ClosenessScore(self._session, self._whereabouts, self._closeness, self._scale))
-        if False in wishes and self._packs and self._tiers:
+        if False in asked and self._packs and self._tiers:
             scores.append(PackingScore(self._session, self._tiers, self._packing, cls, self._scale))
         return scores
 
@@ -92,7 +90,7 @@ class NetworkTopologyAware:
         return {tier: (_share(self._fading, tier, low, high), tree.codes_of(tier)) for tier in tree.tiers[:-1]}
 
 
-def _wishes(job: Job) -> frozenset[bool]:
+def _topologies_asked(job: Job) -> frozenset[bool]:
     """Whether its sub-jobs ask for a topology: all do, none does, or some do."""
     return frozenset(sub_job.topology is not None for sub_job in job.sub_jobs.values()) or frozenset({False})
 

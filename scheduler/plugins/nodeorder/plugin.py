@@ -5,11 +5,9 @@ A score that is equal on all nodes is left out, because it changes no decision.
 
 from typing import ClassVar
 
-from scheduler.api.job import Job
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
-from scheduler.framework.extension import NODE_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.nodeorder.images import image_locality
@@ -41,11 +39,11 @@ class NodeOrder:
     def open(self, session: Session) -> None:
         self._session = session
         self._counts = session.once(PodCounts)
-        session.add(NODE_ORDER, self._scores)
+        session.add_score(self._scores)
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         session, nodes = self._session, self._session.nodes
-        report = field_reporter(session, cls, job)
+        report = field_reporter(session, cls)
         scores: list[Score] = []
         if self._least_requested:
             scores.append(LeastAllocated(nodes, cls, self._least_requested))

@@ -8,12 +8,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.job import Job
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, Score
-from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.numa_aware.columns import AdmissionFilter, NumaScore, PlacementColumns
@@ -44,8 +42,8 @@ class NumaAware:
         self.ledger = CpuLedger(self.topologies, self._demand)
         self._columns: dict[int, PlacementColumns] = {}
         self._take_unreported()
-        session.add(PREDICATE, self._filters)
-        session.add(NODE_ORDER, self._scores)
+        session.add_filter(self._filters)
+        session.add_score(self._scores)
         session.add_handlers(self.ledger.allocate, self.ledger.deallocate)
 
     def _read_topologies(self) -> dict[int, CpuTopology]:
@@ -78,7 +76,7 @@ class NumaAware:
         return any(p.uid == task.uid or (p.namespace, p.name) == (task.namespace, task.name) for p in listed)
 
     # --- nodes ---
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass) -> list[Filter]:
         demand = self._demand(cls)
         if demand is None or not (demand.policy or self.topologies):
             return []
@@ -101,7 +99,7 @@ class NumaAware:
             return f"task topology policy[{policy}] is different with node[{topology.policy}]"
         return "" if self.ledger.free[row] else NO_CPUS
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         demand = self._demand(cls)
         if demand is None or not demand.policy or not self._weight:
             return []

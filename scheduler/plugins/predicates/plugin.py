@@ -6,11 +6,9 @@ columns (taints, unschedulable nodes) and the filter for the number of Pods.
 
 from typing import ClassVar
 
-from scheduler.api.job import Job
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score
-from scheduler.framework.extension import NODE_ORDER, PREDICATE, PREPARATIONS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources import DynamicResources
@@ -57,16 +55,16 @@ class Predicates:
         self._host_ports = HostPorts(session, self._counts)
         self.volumes = volumes = Volumes(session, self._volume_filters, self._bind_timeout, self._utilization_scores)
         self.devices = DynamicResources(session, self._filter_timeout)
-        session.add(PREDICATE, self._filters)
+        session.add_filter(self._filters)
         session.add_situation(volumes.claim_state)
         session.add_handlers(volumes.allocated, volumes.deallocated)
         if self._volume_filters.binding:
-            session.add(PREPARATIONS, volumes.preparations)
-        session.add(NODE_ORDER, self._scores)
+            session.add_preparations(volumes.preparations)
+        session.add_score(self._scores)
 
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass) -> list[Filter]:
         session, facts, spec = self._session, self._session.nodes.facts, cls.spec
-        report = field_reporter(session, cls, job)
+        report = field_reporter(session, cls)
         filters: list[Filter] = [pod_count(session.nodes)]
         tolerations = spec.tolerations or []
         filters += unschedulable(facts, tolerations)
@@ -84,5 +82,5 @@ class Predicates:
         filters += self.devices.filters(cls)
         return filters
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         return [*self.devices.scores(cls), *self.volumes.scores(cls)]

@@ -10,7 +10,6 @@ from scheduler.api.node import Column
 from scheduler.api.task import Task
 from scheduler.api.usage import PERIOD
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.rescheduling.low_node_utilization import Thresholds, choose_victims
@@ -42,7 +41,7 @@ class Rescheduling:
         self._session = session
         self._due = _rounds.due(session.configuration, session.now, self._interval)
         if self._thresholds is not None:
-            session.add(VICTIM_TASKS, self._victims)
+            session.add_victim_tasks(self._victims)
 
     def _victims(self, running: Sequence[Task]) -> list[Task]:
         session, usage = self._session, self._session.snapshot.usage

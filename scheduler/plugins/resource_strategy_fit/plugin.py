@@ -2,11 +2,9 @@
 
 from typing import ClassVar
 
-from scheduler.api.job import Job
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score, StaticScore
-from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.resource_strategy_fit.scarce import Proportions, Sra
@@ -41,20 +39,20 @@ class ResourceStrategyFit:
 
     def open(self, session: Session) -> None:
         self._session = session
-        session.add(PREDICATE, self._filters)
-        session.add(NODE_ORDER, self._scores)
+        session.add_filter(self._filters)
+        session.add_score(self._scores)
 
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass) -> list[Filter]:
         return [*self._proportions.filters(self._session.nodes, self._session.dimensions, cls)]
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         session, nodes = self._session, self._session.nodes
         scores: list[Score] = []
         if self._weight:
             try:
                 strategies = strategies_of(cls, session.dimensions, self._strategies)
             except StrategyError as error:
-                field_reporter(session, cls, job, "metadata.")(error.field, error.problem)
+                field_reporter(session, cls, "metadata.")(error.field, error.problem)
                 strategies = {}
             if strategies:
                 taken, left = ({d: s.weight for d, s in strategies.items() if s.type == t} for t in (MOST, LEAST))

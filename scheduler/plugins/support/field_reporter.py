@@ -1,6 +1,5 @@
 """Reports invalid fields of objects as Warning Events, each once per session."""
 
-from scheduler.api.job import Job
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
@@ -29,16 +28,14 @@ class ObjectReporters:
         return report
 
 
-def field_reporter(session: Session, cls: TaskClass, job: Job, prefix: str = "spec: ") -> FieldReporter:
+def field_reporter(session: Session, cls: TaskClass, prefix: str = "spec: ") -> FieldReporter:
     """Returns a reporter for invalid fields of the Pods of a class, which are reported with the name of one of the
     Pods. ``prefix`` is put before the name of the field."""
-    reported: set[Malformed] = set()
+    reported: set[tuple[str, str]] = set()
 
     def report(field: str, problem: str) -> None:
-        name = next((task.name for task in job.tasks() if task.cls is cls), job.name)
-        malformed = Malformed("Pod", cls.namespace, name, f"{prefix}{field}", problem)
-        if malformed not in reported:
-            reported.add(malformed)
-            session.malformed_field(malformed)
+        if (field, problem) not in reported:
+            reported.add((field, problem))
+            session.malformed_pod(cls, f"{prefix}{field}", problem)
 
     return report

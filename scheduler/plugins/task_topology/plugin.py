@@ -14,7 +14,6 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Counts, Scope, Score
-from scheduler.framework.extension import NODE_ORDER, TASK_ORDER
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.task_topology.buckets import JobBuckets
@@ -43,8 +42,8 @@ class TaskTopology:
                     self._jobs[key] = buckets
         if not self._jobs:
             return
-        session.add(TASK_ORDER, self._key)
-        session.add(NODE_ORDER, self._scores, variant=lambda job: job.key if job.key in self._jobs else "")
+        session.add_task_order(self._key)
+        session.add_score(self._scores, per_job=lambda job: job.key if job.key in self._jobs else "")
         session.add_handlers(self._allocated, self._deallocated)
 
     def _buckets(self, job: Job) -> JobBuckets | None:
@@ -61,8 +60,8 @@ class TaskTopology:
         buckets = self._jobs.get(task.job)
         return (1,) if buckets is None else buckets.key(task)
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
-        buckets = self._jobs.get(job.key)
+    def _scores(self, cls: TaskClass, job_key: str) -> list[Score]:
+        buckets = self._jobs.get(job_key)
         if buckets is None or not buckets.largest:
             return []
         return [TopologyScore(self._session, cls, buckets, FULL * self._weight / buckets.largest)]

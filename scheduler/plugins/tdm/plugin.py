@@ -9,20 +9,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.job import Job
 from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.node import Codes, Mask
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
 from scheduler.framework.extension import (
-    JOB_ORDER,
-    JOB_PIPELINED,
-    JOB_STARVING,
-    NODE_ORDER,
-    PREDICATE,
-    PREEMPTABLE,
-    VICTIM_TASKS,
     Vote,
 )
 from scheduler.framework.registry import register_plugin
@@ -66,23 +58,23 @@ class Tdm:
         empty = self._names.index("") if "" in self._names else -2
         self._codes: Codes = np.where(codes == empty, np.int32(-1), codes)
         """Position of each node's zone in ``_names``; -1: an ordinary node."""
-        session.add(PREDICATE, self._filters)
-        session.add(NODE_ORDER, self._scores)
-        session.add(PREEMPTABLE, self._victims, bound=self._evictable)
-        session.add(VICTIM_TASKS, self._overdue)
-        session.add(JOB_ORDER, lambda job: job.preemptable)
-        session.add(JOB_PIPELINED, lambda job: Vote.PERMIT if job.missing <= job.waiting_count else Vote.REJECT)
-        session.add(JOB_STARVING, lambda job: not job.preemptable and TaskStatus.PENDING in job.by_status)
+        session.add_filter(self._filters)
+        session.add_score(self._scores)
+        session.add_preemptable(self._victims, bound=self._evictable, by_demand=True)
+        session.add_victim_tasks(self._overdue)
+        session.add_job_order(lambda job: job.preemptable)
+        session.add_job_pipelined(lambda job: Vote.PERMIT if job.missing <= job.waiting_count else Vote.REJECT)
+        session.add_job_starving(lambda job: not job.preemptable and TaskStatus.PENDING in job.by_status)
 
     # --- nodes ---
-    def _filters(self, cls: TaskClass, job: Job) -> list[Filter]:
+    def _filters(self, cls: TaskClass) -> list[Filter]:
         if not self._names:
             return []
         otherwise = "" if revocable(cls.annotations) else NOT_REVOCABLE
         reasons = [self._zones.why_not(zone) or otherwise for zone in self._names]
         return [_by_reason(self._codes, reasons)] if any(reasons) else []
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         if not self._names or not revocable(cls.annotations):
             return []
         active = np.array([*map(self._zones.active, self._names), False])

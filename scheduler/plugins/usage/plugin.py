@@ -15,7 +15,6 @@ from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Counts, Scope, Score
-from scheduler.framework.extension import NODE_ORDER, PREDICATE
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
@@ -57,9 +56,9 @@ class Usage:
         over_memory = np.where(usage.memory > self._settings.most_memory, 1, -1)
         codes = np.where(usage.cpu > self._settings.most_cpu, 0, over_memory)
         busy = CodedFilter(np.where(known, codes, -1).astype(np.int32), (BUSY_CPU, BUSY_MEMORY))
-        session.add(PREDICATE, lambda cls, job: [busy])
+        session.add_filter(lambda cls: [busy])
         self._known = known
-        session.add(NODE_ORDER, self._scores)
+        session.add_score(self._scores)
 
     def _unseen(self) -> Iterator[tuple[Task, int]]:
         """Tasks that are on nodes, and not in the measurements yet."""
@@ -74,7 +73,7 @@ class Usage:
         tasks += [task for task in running if not task.started_at or task.started_at > recent]
         return ((task, index[task.node]) for task in tasks if task.node in index)
 
-    def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
+    def _scores(self, cls: TaskClass) -> list[Score]:
         settings = self._settings
         if not settings.weight:
             return []

@@ -7,7 +7,7 @@ import pytest
 from scheduler.api.job import Job
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import JOB_ENQUEUEABLE, Vote
+from scheduler.framework.extension import Vote
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, node, only, pod, pods, queue
 
@@ -77,7 +77,7 @@ def _against_a() -> None:
             def vote(job: Job) -> Vote:
                 return Vote.REJECT if job.name == "a" else Vote.ABSTAIN
 
-            session.add(JOB_ENQUEUEABLE, vote)
+            session.add_job_enqueueable(vote)
 
     registry.register_plugin(AgainstA)
 

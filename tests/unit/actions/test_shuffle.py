@@ -6,7 +6,6 @@ from typing import ClassVar
 from scheduler.api.task import Task
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.extension import VICTIM_TASKS
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, pods
 
@@ -21,7 +20,7 @@ def names(function: Callable[[Sequence[Task]], list[Task]]) -> None:
             del arguments
 
         def open(self, session: Session) -> None:
-            session.add(VICTIM_TASKS, function)
+            session.add_victim_tasks(function)
 
     registry.register_plugin(Namer)
 

@@ -14,6 +14,7 @@ from scheduler.api.signing import SigningKey
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
+from scheduler.framework.opening import open_session
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.accounting import job_columns
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
@@ -83,7 +84,7 @@ class Scheduler:
 
     def reserved(self, name: str) -> float:
         """Thousandths of a cpu that a PodGroup reserves when a session opens."""
-        columns = job_columns(Session(self.cache.snapshot(LATER), self.plan))
+        columns = job_columns(open_session(Session(self.cache.snapshot(LATER), self.plan)))
         return next(float(columns.reserved[i, 0]) for i, job in enumerate(columns.jobs) if job.name == name)
 
     def phase(self, name: str) -> str:

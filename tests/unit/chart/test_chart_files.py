@@ -13,7 +13,7 @@ import yaml
 from scheduler.api import names
 from scheduler.api.kinds import find_kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
 
 ROOT = Path(__file__).resolve().parents[3]

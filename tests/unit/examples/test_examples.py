@@ -10,7 +10,7 @@ import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from scheduler.api.names import ASCEND_910, DEFAULT_SCHEDULER_NAME
 from scheduler.cluster.memory import Report, read_manifests, simulate
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CONFIGURATION = EXAMPLES / "scheduler.conf"

@@ -10,9 +10,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import main
 from scheduler.framework import registry
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION
-from scheduler.framework.loading import load_directory
-from tests.builders import World, configuration, group, node, pod
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -30,20 +28,6 @@ def headings(page: Path) -> set[str]:
     """As links name them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def test_the_plugin_prefers_the_cheaper_node(tmp_path: Path) -> None:
-    (source,) = blocks("docs/writing-plugins.md", "python")
-    (tmp_path / "price.py").write_text(source, encoding="utf-8")
-    load_directory(tmp_path)
-    world = World(
-        node("a", labels={"example.com/price": "9"}),
-        node("b", labels={"example.com/price": "4"}),
-        node("c", labels={"example.com/price": "5"}),
-        group("g"),
-        pod("p", "1c", "g"),
-    ).run(configuration(("gang", "price")))
-    assert world.bound == {"p": "b"}
 
 
 @pytest.mark.parametrize(

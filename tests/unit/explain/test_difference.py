@@ -6,7 +6,8 @@ from scheduler.api.names import WHAT_IF
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Difference, compare, picture
 from scheduler.explain.document import difference_document
-from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import parse_configuration
 from tests.builders import NAME, Raw, group, manifests, node, pod, pods, queue
 from tests.unit.explain.worlds import PLAIN
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.explain.explanation import Explanation, Held
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from tests.builders import Raw, configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import changes, explained
 

@@ -4,7 +4,7 @@ import json
 
 from scheduler.api.names import CARD_NAME, CARD_QUOTA
 from scheduler.explain.explanation import Explanation, Gate, Held
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from tests.builders import configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, explained
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Explanation, explain
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, group, manifests, node, pod
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)

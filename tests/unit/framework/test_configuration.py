@@ -6,12 +6,8 @@ from hypothesis import strategies as st
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
-from scheduler.framework.configuration import (
-    DEFAULT_CONFIGURATION,
-    Configuration,
-    ConfigurationError,
-    parse_configuration,
-)
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 from scheduler.framework.usage_source import SourceType, UsageSource
 
 TIERS = "tiers:\n- plugins:\n  - name: gang\n"

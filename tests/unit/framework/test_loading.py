@@ -15,7 +15,6 @@ TALLEST = '''
 import numpy as np
 
 from scheduler.framework.columns import MaskFilter
-from scheduler.framework.extension import PREDICATE
 from scheduler.framework.registry import register_plugin
 
 
@@ -30,7 +29,7 @@ class {name}:
 
     def open(self, session):
         good = np.array([name.endswith(self._ending) for name in session.nodes.names])
-        session.add(PREDICATE, lambda cls, job: [MaskFilter(good, "node(s) had another ending")])
+        session.add_filter(lambda cls: [MaskFilter(good, "node(s) had another ending")])
 '''
 
 

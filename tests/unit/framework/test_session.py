@@ -71,7 +71,7 @@ def _fake(name: str, point: ExtensionPoint, answer: Any) -> Callable[[Arguments]
             pass
 
         def open(self, session: Session) -> None:
-            session.add(point, answer if callable(answer) else lambda *_: answer)
+            session.register(point, answer if callable(answer) else lambda *_: answer)
 
     Fake.name = name  # type: ignore[attr-defined]
     return Fake

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import scheduler.actions  # noqa: F401
-from scheduler.framework.configuration import parse_configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.usage_source import SourceType, UsageSource, parse_usage_source
 
 ELASTIC = UsageSource(

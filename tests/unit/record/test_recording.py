@@ -152,7 +152,9 @@ def test_a_session_that_failed_fails_again_and_says_why(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("scheduler.plugins.gang.Gang.open", fail)
     (session,) = recorded.replayed()
-    assert session.same and session.recorded is None and session.error == "ZeroDivisionError: no total"
+    assert (
+        session.same and session.recorded is None and session.error == "plugin gang: open: ZeroDivisionError: no total"
+    )
 
 
 @pytest.mark.parametrize(

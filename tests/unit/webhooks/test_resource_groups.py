@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.framework.configuration import ConfigurationError
+from scheduler.framework.configuration_file import ConfigurationError
 from scheduler.webhooks.resource_groups import annotation_of, parse_resource_groups
 
 

@@ -11,12 +11,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from scheduler.framework.configuration import (
-    DEFAULT_CONFIGURATION,
-    Configuration,
-    ConfigurationError,
-    parse_configuration,
-)
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 from scheduler.observability.role_metrics import RoleMetrics
 
 LARGEST = 1_000_000

@@ -44,7 +44,8 @@ from scheduler.cluster.kube.write.writer import Writer
 from scheduler.cluster.outside import HttpOutside
 from scheduler.cluster.usage import UsagePoller
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.cycle import Outcome, naming_plugins, run_cycle
+from scheduler.framework.failures import PluginError
 from scheduler.framework.intake import intake_of
 from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
@@ -272,6 +273,10 @@ class Daemon:
             outcome = await asyncio.to_thread(self._decide, snapshot, configuration, limit)
             if self._sessions is not None:
                 self._sessions.decided(outcome.decisions)
+        except PluginError as error:
+            self._metrics.cycle_errors.inc()
+            self._report.plugin_failed(error)
+            return
         except Exception:
             self._metrics.cycle_errors.inc()
             log.exception("cycle failed; nothing was decided")
@@ -317,7 +322,8 @@ class Daemon:
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """Runs one cycle; called on another thread."""
         outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
-        self._report.update_figures(outcome, snapshot.now)
+        with naming_plugins(outcome.session):
+            self._report.update_figures(outcome, snapshot.now)
         return outcome
 
     def _carry_out(self, outcome: Outcome) -> None:

@@ -6,10 +6,12 @@ import structlog
 
 from scheduler.actions.gang_preempt import GangPreempt
 from scheduler.actions.preempt import Preempt
-from scheduler.api.names import REASON_NOT_ENOUGH_RESOURCES
+from scheduler.api.decisions import EventPost
+from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.framework.cycle import Outcome
+from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE
 
@@ -48,6 +50,15 @@ class CycleReport:
                 events=len(decisions.events),
                 milliseconds=round(outcome.seconds * 1000, 1),
             )
+
+    def plugin_failed(self, error: PluginError) -> None:
+        """Reports that code of a plugin or action raised an exception, so that the cycle decided nothing: in the log,
+        and in a Warning Event on the object in question, if there is one."""
+        named = {"owner": error.owner, "point": error.point, "about": error.subject}
+        log.error("cycle failed; nothing was decided", **named, problem=error.problem, exc_info=error)
+        if error.about is not None:
+            message = f"{error}; nothing is scheduled while this lasts"
+            self._recorder.post(EventPost(error.about, EVENT_WARNING, EVENT_PLUGIN_ERROR, message))
 
     def _report_problems(self, outcome: Outcome) -> None:
         """Reports malformed fields and wrong arguments once, not in every cycle."""

@@ -14,7 +14,6 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import nodes_of_terms
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
-from scheduler.framework.extension import PREPARATIONS
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims, ClassClaims
@@ -45,7 +44,7 @@ class DynamicResources:
         self._choices = filter_seconds * CHOICES_PER_SECOND if filter_seconds > 0 else None
         self._nodes_by_allocation: dict[int, tuple[dra.Allocation, Mask]] = {}
         session.add_handlers(self._allocate, self._deallocate)
-        session.add(PREPARATIONS, self._preparations)
+        session.add_preparations(self._preparations)
 
     @cached_property
     def _claims(self) -> Claims:

@@ -8,7 +8,7 @@ import pytest
 from scheduler.api.kinds import POD
 from scheduler.api.names import GROUP_NAME
 from scheduler.cluster.memory import Simulation
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, group, manifests, node, pod, pods
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)

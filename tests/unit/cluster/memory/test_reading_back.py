@@ -8,7 +8,7 @@ import pytest
 from scheduler.api.kinds import find_kind
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, manifests, node
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.api.names import ASCEND_910, WHAT_IF
 from scheduler.cluster.memory import ManifestError, Simulation
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, group, manifests, node, pod, pods, queue
 
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)

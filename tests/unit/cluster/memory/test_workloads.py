@@ -10,7 +10,7 @@ from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, 
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.cluster.memory.workloads import Workloads
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION, parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, manifests, node
 
 TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, "spec": {"containers": [{"name": "c"}]}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.framework.configuration import ConfigurationError, parse_configuration
+from scheduler.framework.configuration_file import ConfigurationError, parse_configuration
 from scheduler.plugins.deviceshare.device_config import DEFAULT, parse_device_config
 from tests.builders import World
 from tests.unit.plugins.deviceshare.devices import config_map, jobs, limited, sharing, vgpu_node, vgpus

@@ -7,7 +7,8 @@ import pytest
 
 from scheduler.api.objects import Container, PodSpec, ResourceRequirements
 from scheduler.api.usage import NodeUsage
-from scheduler.framework.configuration import Configuration, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import parse_configuration
 from scheduler.plugins.usage.limits import pod_limits
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 

@@ -10,7 +10,8 @@ import scheduler.plugins  # noqa: F401
 from scheduler.cluster.kube.process import reload
 from scheduler.cluster.kube.process.reload import ConfigurationFile, ReloadedFile
 from scheduler.cluster.kube.scheduler.daemon import nodes_to_find
-from scheduler.framework.configuration import Configuration, ConfigurationError, parse_configuration
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import ConfigurationError, parse_configuration
 from scheduler.observability.metrics import Metrics
 
 

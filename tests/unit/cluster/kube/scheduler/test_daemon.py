@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from scheduler.api.decisions import ObjectRef
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.lease import LeaseSettings
@@ -19,7 +21,8 @@ from scheduler.cluster.kube.process.process import ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
 from scheduler.cluster.kube.scheduler import daemon as daemons
 from scheduler.cluster.kube.scheduler.daemon import Daemon, Settings
-from scheduler.framework.configuration import DEFAULT_CONFIGURATION
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
+from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, StaticCredentials, healthz, serving, until
 from tests.unit.cluster.kube.process.test_lease import Leases
@@ -152,6 +155,39 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             monkeypatch.setattr(daemons, "intake_of", fail)
             w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
             await until(lambda: w.value("volcano_py_cycle_errors_total"))
+            before = w.cycles
+            await until(lambda: w.cycles > before)
+            w.daemon.process.stop()
+            assert await running == 0
+
+    asyncio.run(story())
+
+
+def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with any failed cycle: nothing is decided, the error is counted, and the next cycle tries again."""
+    group = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "default", "g", "uid-g")
+
+    async def story() -> None:
+        async with started(tmp_path / "scheduler.conf") as w:
+            w.api.answer("POST", "/api/v1/namespaces/default/events", {}, status=201)
+            running = asyncio.create_task(w.daemon.run())
+            await until(lambda: w.cycles)
+
+            def fail(*_: object, **__: object) -> None:
+                raise PluginError("plugin price", "JobValid", "KeyError: 'x'", "job default/g", group)
+
+            with monkeypatch.context() as patched, capture_logs() as logs:
+                patched.setattr(daemons, "run_cycle", fail)
+                w.daemon._last.version = -1
+                await until(lambda: w.value("volcano_py_cycle_errors_total"))
+                await until(lambda: w.api.to("POST", "/api/v1/namespaces/default/events"))
+            line = next(line for line in logs if line["event"] == "cycle failed; nothing was decided")
+            assert (line["owner"], line["point"], line["about"]) == ("plugin price", "JobValid", "job default/g")
+            body = w.api.to("POST", "/api/v1/namespaces/default/events")[0].body
+            assert (body["type"], body["reason"], body["involvedObject"]["name"]) == ("Warning", "PluginError", "g")
+            assert body["message"].startswith("plugin price: JobValid (about job default/g): KeyError: 'x'; ")
             before = w.cycles
             await until(lambda: w.cycles > before)
             w.daemon.process.stop()

@@ -1,0 +1,159 @@
+"""Whose fault an exception is: the plugin or action that raised it, at which extension point, and about which object.
+
+Nothing is wrapped while all goes well. When an exception leaves a session, its traceback is compared with the functions
+that plugins registered and with the Filters and Scores they returned; the job, task, queue and node are those that the
+frames nearest to the plugin were about.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from scheduler.api.decisions import ObjectRef, group_ref, pod_ref
+from scheduler.api.job import Job
+from scheduler.api.names import SCHEDULING_API_VERSION
+from scheduler.api.node import Nodes
+from scheduler.api.queue import Queue
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.extension import ExtensionPoint
+
+Source = tuple[str, str, Any]
+"""Plugin, extension point, and the function or object that answers there."""
+
+
+class PluginError(Exception):
+    """Code of a plugin or action raised an exception. The cycle that asked it decides nothing."""
+
+    def __init__(self, owner: str, point: str, problem: str, subject: str = "", about: ObjectRef | None = None) -> None:
+        """``owner``: ``plugin x`` or ``action x``; ``point``: the extension point, or the method that raised;
+        ``subject``: what it was asked about, in words; ``about``: the object to which an Event is attached."""
+        super().__init__(owner, point, problem, subject, about)
+        self.owner = owner
+        self.point = point
+        self.problem = problem
+        self.subject = subject
+        self.about = about
+
+    def __str__(self) -> str:
+        about = f" (about {self.subject})" if self.subject else ""
+        return f"{self.owner}: {self.point}{about}: {self.problem}"
+
+
+class RegistrationError(PluginError):
+    """A plugin registered a function that its extension point cannot use."""
+
+    def __init__(self, plugin: str, point: str, problem: str) -> None:
+        super().__init__(f"plugin {plugin}", point, problem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RegistrationError, (self.owner.removeprefix("plugin "), self.point, self.problem)
+
+
+def words_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", "") or repr(function)[:66])
+
+
+def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, action: str) -> PluginError | None:
+    """The error with its owner; None where no plugin and no action is to be seen in its traceback. ``sources``: what
+    plugins registered and returned. ``action``: the action that was running, or ""."""
+    frames = list(_frames(error.__traceback__))
+    found = _source(frames, list(sources))
+    if found is None and not action:
+        return None
+    owner, point, at = found or (f"action {action}", "execute", len(frames) - 1)
+    subject, about = _subject(frames[: at + 1][::-1], nodes)
+    return PluginError(owner, point, words_of(error), subject, about)
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
+    """From where the exception was caught to where it was raised."""
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
+
+
+def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str, str, int] | None:
+    """Owner, extension point and position of the frame nearest to the exception that is a plugin's own."""
+    functions = [(_code(answer), getattr(answer, "__self__", None), plugin, point) for plugin, point, answer in sources]
+    objects = {id(answer): (plugin, point) for plugin, point, answer in sources if _code(answer) is None}
+    for at in reversed(range(len(frames))):
+        frame = frames[at]
+        itself = frame.f_locals.get("self")
+        if itself is not None and id(itself) in objects:
+            plugin, point = objects[id(itself)]
+            return f"plugin {plugin}", f"{point} ({type(itself).__name__}.{frame.f_code.co_name})", at
+        matching = [
+            (plugin, point)
+            for code, owner, plugin, point in functions
+            if code is frame.f_code and (owner is None or owner is itself)
+        ]
+        if matching:
+            asked = _asked_point(frames[:at])
+            plugin, point = next((match for match in matching if match[1] == asked), matching[0])
+            return f"plugin {plugin}", point, at
+    return None
+
+
+def _asked_point(frames: Sequence[FrameType]) -> str:
+    """The extension point that was asked, where one function answers at several."""
+    points = (frame.f_locals.get("point") for frame in reversed(frames))
+    return next((point.name for point in points if isinstance(point, ExtensionPoint)), "")
+
+
+def _code(answer: Any) -> CodeType | None:
+    while hasattr(answer, "func"):  # functools.partial
+        answer = answer.func
+    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef | None]:
+    """What was asked about, in words and as a reference. ``frames``: the nearest first."""
+    task: Task | None = None
+    job: Job | None = None
+    queue: Queue | None = None
+    row: int | None = None
+    for frame in frames:
+        values = [*frame.f_locals.values()]
+        cls = next((value for value in values if isinstance(value, TaskClass)), None)
+        job = job or next((value for value in values if isinstance(value, Job)), None)
+        task = task or _task_of(values)
+        queue = queue or next((value for value in values if isinstance(value, Queue)), None)
+        if task is None and cls is not None and job is not None:
+            task = next((one for one in job.tasks() if one.cls is cls), None)
+        at = frame.f_locals.get("row")
+        row = int(at) if row is None and isinstance(at, int) and 0 <= at < len(nodes) else row
+    words = []
+    if task is not None:
+        words.append(f"Pod {task.key}")
+    if job is not None:
+        words.append(f"job {job.key}")
+    if queue is not None and job is None:
+        words.append(f"queue {queue.name}")
+    if row is not None:
+        words.append(f"node {nodes.names[row]}")
+    return ", ".join(words), _reference(task, job, queue, None if row is None else nodes.names[row])
+
+
+def _task_of(values: Sequence[Any]) -> Task | None:
+    for value in values:
+        if isinstance(value, Task):
+            return value
+    firsts = (value[0] for value in values if isinstance(value, list | tuple) and value)
+    return next((first for first in firsts if isinstance(first, Task)), None)
+
+
+def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: str | None) -> ObjectRef | None:
+    """The Pod, else the PodGroup, the Queue or the Node."""
+    if task is not None:
+        return pod_ref(task)
+    if job is not None and job.uid:
+        return group_ref(job)
+    if queue is not None:
+        return ObjectRef(SCHEDULING_API_VERSION, "Queue", "", queue.name)
+    return None if node is None else ObjectRef("v1", "Node", "", node)

@@ -1,0 +1,74 @@
+"""Whether a function that a plugin registers takes what its extension point gives.
+
+Checked when it is registered, by the number of positional parameters and, where they are annotated with a type of the
+domain, by these. A session registers the same functions as the one before it, so what was found good is remembered.
+"""
+
+import functools
+import inspect
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any, Final
+
+from scheduler.framework.combining import Function
+from scheduler.framework.failures import RegistrationError, name_of
+
+_DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
+"""Types that are told apart; annotations with others (protocols, aliases) are left to type checkers."""
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ADVICE: Final = (
+    "; its answer is kept for the class, for all jobs and queues: a function that needs the queue or the job is "
+    "registered with per_queue=True or per_job=True"
+)
+_good: set[tuple[CodeType, int, tuple[str, ...]]] = set()
+
+
+def check(plugin: str, point: str, function: Function, takes: Sequence[str], *, per_class: bool = False) -> None:
+    """Raises RegistrationError if the function cannot be called with positional arguments of the types ``takes``."""
+    key = _key(function, tuple(takes))
+    if key is not None and key in _good:
+        return
+    if not callable(function):
+        raise RegistrationError(plugin, point, f"{function!r:.66} is not a function")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of some built-in functions nothing is known
+        return
+    problem = _problem(signature, takes)
+    if problem:
+        given = f"({', '.join(takes)})" if takes else "nothing"
+        text = f"function {name_of(function)}{signature}: {problem}, and is called with {given}"
+        raise RegistrationError(plugin, point, text + (_ADVICE if per_class else ""))
+    if key is not None:
+        _good.add(key)
+
+
+def _problem(signature: inspect.Signature, takes: Sequence[str]) -> str:
+    """Why a function cannot be called so, or ""."""
+    try:
+        bound = signature.bind(*takes)
+    except TypeError as error:
+        return str(error)
+    for name, wanted in bound.arguments.items():
+        parameter = signature.parameters[name]
+        annotated = _simple_name(parameter.annotation)
+        if parameter.kind in _POSITIONAL and annotated in _DOMAIN and annotated != wanted and wanted in _DOMAIN:
+            return f"parameter {name} is a {annotated}"
+    return ""
+
+
+def _simple_name(annotation: Any) -> str:
+    """The last part of the name of a class, also of one that is written as a string."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text.strip("'\"").rpartition(".")[2]
+
+
+def _key(function: Function, takes: tuple[str, ...]) -> tuple[CodeType, int, tuple[str, ...]] | None:
+    """What the signature follows from; None: it is to be looked at each time."""
+    if isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
+        return None
+    code = getattr(function, "__code__", None)  # of a bound method, that of its function
+    if not isinstance(code, CodeType):
+        return None
+    defaults = getattr(function, "__defaults__", None) or ()
+    return code, len(defaults) + 1000 * hasattr(function, "__self__"), takes

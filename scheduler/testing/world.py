@@ -1,0 +1,110 @@
+"""A cluster in memory that is scheduled a cycle at a time, for tests of plugins and actions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401  both register what they hold
+from scheduler.api.decisions import Decisions
+from scheduler.api.names import SCHEDULING_API_VERSION
+from scheduler.cache import ClusterCache
+from scheduler.cluster.memory import MemoryCluster
+from scheduler.framework.configuration import Configuration, PluginOption
+from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.extension import FLAGS
+from scheduler.framework.opening import open_session
+from scheduler.framework.session import Session
+from scheduler.testing.objects import NAME, Raw, manifests
+
+
+def only(*flags: str) -> dict[str, bool]:
+    """Flags of a plugin of which none but these is on."""
+    return {flag: flag in flags for flag in FLAGS}
+
+
+def configuration(
+    *tiers: Mapping[str, Mapping[str, bool]] | Sequence[str],
+    actions: str = "enqueue, allocate, backfill",
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Configuration:
+    """Tiers as plugin names, or as plugin names with their flags; ``arguments`` by plugin."""
+    built = []
+    for tier in tiers:
+        flags: Mapping[str, Mapping[str, bool]] = tier if isinstance(tier, Mapping) else {name: {} for name in tier}
+        built.append(tuple(PluginOption(n, dict(f), dict((arguments or {}).get(n, {}))) for n, f in flags.items()))
+    return Configuration(tuple(a.strip() for a in actions.split(",") if a.strip()), tuple(built))
+
+
+class World:
+    """A cluster in memory. Only the scheduler runs in it, when ``run`` is called."""
+
+    def __init__(self, *objects: Raw | Sequence[Raw]) -> None:
+        self.cluster = MemoryCluster(ClusterCache([NAME]), [NAME])
+        self.cluster.load(manifests(*objects))
+        self.outcome: Outcome | None = None
+
+    def session(self, configuration: Configuration) -> Session:
+        """A session opened over the present state; nothing is carried out."""
+        self.cluster.cache.configure(configuration)
+        return open_session(Session(self.cluster.cache.snapshot(self.cluster.now), configuration))
+
+    def run(self, configuration: Configuration, cycles: int = 1, *, kubelet: bool = False) -> Self:
+        """Run cycles, carrying out what they decide. ``kubelet``: Pods with a node run after each cycle. Raises
+        PluginError where a plugin or action raises."""
+        for _ in range(cycles):
+            cache = self.cluster.cache
+            cache.configure(configuration)
+            self.outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
+            cache.assume(self.outcome.decisions)
+            self.cluster.carry_out(self.outcome.decisions, cache.take_malformed() + self.outcome.malformed)
+            if kubelet:
+                self.cluster.run_kubelet()
+            self.cluster.tick()
+        return self
+
+    @property
+    def decisions(self) -> Decisions:
+        assert self.outcome is not None
+        return self.outcome.decisions
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """Pod -> node of the last cycle's bindings."""
+        return {bind.task.name: bind.node for bind in self.decisions.binds}
+
+    @property
+    def evicted(self) -> set[str]:
+        """The Pods that the last cycle evicted."""
+        return {eviction.task.name for eviction in self.decisions.evictions}
+
+    def get(self, kind: str, name: str) -> Raw:
+        """An object (Pod, Node, Queue, PodGroup, ...) as it is now."""
+        api_version = SCHEDULING_API_VERSION if kind in ("PodGroup", "Queue") else "v1"
+        namespace = "" if kind in ("Queue", "Node") else "default"
+        found = self.cluster.get(api_version, kind, namespace, name)
+        assert found is not None, f"{kind} {name} is gone"
+        return found
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """Pod -> why it has no node, as the last cycle writes it into the condition PodScheduled."""
+        return {pod.task.name: pod.message for pod in self.decisions.pods}
+
+    def refusals(self, group: str) -> list[str]:
+        """What plugins have against a job as a whole, as the last cycle found it."""
+        assert self.outcome is not None
+        return [refusal.message for refusal in self.outcome.session.jobs[f"default/{group}"].refusals]
+
+    @property
+    def malformed(self) -> list[str]:
+        """The fields that the last cycle set aside: ``kind name field: problem``."""
+        assert self.outcome is not None
+        return [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in self.outcome.malformed]
+
+    def phase(self, name: str) -> str:
+        """Of a PodGroup."""
+        return str((self.get("PodGroup", name).get("status") or {}).get("phase", ""))
+
+    def events(self, reason: str) -> list[str]:
+        """Messages of the Events with a reason."""
+        return [o["message"] for o in self.cluster.objects() if o["kind"] == "Event" and o["reason"] == reason]

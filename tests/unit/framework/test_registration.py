@@ -1,0 +1,249 @@
+"""What plugins may register: functions that are given what they may depend on, and those that are refused."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from scheduler.api.job import Job
+from scheduler.api.queue import Queue
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.columns import MaskFilter, StaticScore
+from scheduler.framework.extension import FLAGS, JOB_VALID, POINTS
+from scheduler.framework.failures import PluginError, RegistrationError
+from scheduler.framework.session import Session
+from tests.builders import World, configuration, group, node, pod, queue
+
+Opening = Callable[[Session], None]
+
+
+def plan(opening: Opening, monkeypatch: pytest.MonkeyPatch, *others: str) -> Any:
+    """A configuration with a plugin ``fake`` that registers so, and others."""
+
+    class Fake:
+        name: ClassVar[str] = "fake"
+
+        def __init__(self, arguments: Arguments) -> None:
+            del arguments
+
+        def open(self, session: Session) -> None:
+            opening(session)
+
+    monkeypatch.setitem(registry._plugins, "fake", Fake)
+    return configuration(["gang", "fake", *others])
+
+
+def two_queues() -> World:
+    """Two queues, each with a job; the Pods of both are of one class."""
+    jobs = [[group(f"g-{name}", name), pod(f"p-{name}", "1c", f"g-{name}")] for name in ("red", "blue")]
+    return World(node("n-blue"), node("n-red"), queue("red"), queue("blue"), *jobs)
+
+
+def named_like(session: Session, colour: str) -> MaskFilter:
+    return MaskFilter(np.array([name.endswith(colour) for name in session.nodes.names]), f"node(s) were not {colour}")
+
+
+# --- what a function may depend on ---
+def test_a_filter_by_queue_is_asked_for_each_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        def filters(cls: TaskClass, queue: Queue) -> list[MaskFilter]:
+            return [named_like(session, queue.name)]
+
+        session.add_filter(filters, per_queue=True)
+
+    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+
+
+def test_a_filter_by_a_part_of_the_queue_is_given_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        session.add_filter(lambda cls, colour: [named_like(session, colour)], per_queue=lambda queue: queue.name)
+
+    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+
+
+def test_a_score_by_job_is_asked_for_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        def scores(cls: TaskClass, job: Job) -> list[StaticScore]:
+            wanted = job.name.removeprefix("g-")
+            return [StaticScore(np.array([9.0 * name.endswith(wanted) for name in session.nodes.names]))]
+
+        session.add_score(scores, per_job=True)
+
+    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+
+
+@pytest.mark.parametrize(
+    ("key", "calls"), [({}, 1), ({"per_queue": lambda queue: queue.weight}, 1), ({"per_job": True}, 2)]
+)
+def test_an_answer_is_kept_for_all_jobs_that_it_cannot_tell_apart(
+    key: dict[str, Any], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def opening(session: Session) -> None:
+        def alone(cls: TaskClass) -> list[Any]:
+            asked.append(cls)
+            return []
+
+        def keyed(cls: TaskClass, value: object) -> list[Any]:
+            asked.append(value)
+            return []
+
+        session.add_filter(keyed if key else alone, **key)  # type: ignore[call-overload]
+
+    two_queues().run(plan(opening, monkeypatch))
+    assert len(asked) == calls
+
+
+# --- what is refused ---
+def refused(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> str:
+    with pytest.raises(RegistrationError) as raised:
+        two_queues().session(plan(opening, monkeypatch))
+    return str(raised.value)
+
+
+def test_a_filter_that_wants_the_job_without_saying_so_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_job(cls: TaskClass, job: Job) -> list[MaskFilter]:
+        return []
+
+    message = refused(lambda session: session.add_filter(by_job), monkeypatch)  # type: ignore[arg-type]
+    assert message.startswith("plugin fake: Predicate: function ")
+    assert "by_job(cls: " in message and "missing a required argument: 'job'" in message
+    assert "per_queue=True or per_job=True" in message
+
+
+@pytest.mark.parametrize(("key", "wanted"), [({"per_queue": True}, "Job"), ({"per_job": True}, "Queue")])
+def test_a_score_that_is_given_a_queue_and_wants_a_job_is_refused(
+    key: dict[str, Any], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_job(cls: TaskClass, what: Job) -> list[StaticScore]:
+        return []
+
+    def by_queue(cls: TaskClass, what: "Queue") -> list[StaticScore]:
+        return []
+
+    function = by_job if wanted == "Job" else by_queue
+    message = refused(lambda session: session.add_score(function, **key), monkeypatch)  # type: ignore[call-overload]
+    assert message.startswith("plugin fake: NodeOrder: function ") and f"parameter what is a {wanted}" in message
+
+
+def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(job: Job) -> str:
+        return job.name
+
+    message = refused(
+        lambda session: session.add_filter(lambda cls, name: [], per_queue=key),  # type: ignore[arg-type]
+        monkeypatch,
+    )
+    assert message.startswith("plugin fake: Predicate key: function ") and "parameter job is a Job" in message
+
+
+def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[call-overload]
+
+    with pytest.raises(PluginError, match=r"plugin fake: Predicate: per_queue or per_job returned .*unhashable"):
+        two_queues().run(plan(opening, monkeypatch))
+
+
+def test_queue_and_job_are_not_given_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        session.add_filter(lambda cls, what: [], per_queue=True, per_job=True)  # type: ignore[call-overload]
+
+    assert "per_queue and per_job were both given" in refused(opening, monkeypatch)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
+def test_a_function_with_a_parameter_too_many_is_refused_at_every_point(
+    point: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = ", ".join(f"a{i}" for i in range(len(point.takes) + 1))
+    function = eval(f"lambda {parameters}: None")
+    message = refused(lambda session: _helper(session, point)(function), monkeypatch)
+    assert message.startswith(f"plugin fake: {point.name}: function ")
+
+
+def test_there_is_a_method_for_every_point() -> None:
+    session = World(node("n")).session(configuration(["gang"]))
+    assert all(callable(_helper(session, point)) for point in POINTS)
+
+
+def _helper(session: Session, point: Any) -> Callable[..., None]:
+    name = {"Predicate": "Filter", "NodeOrder": "Score"}.get(point.name, point.name)
+    method: Callable[..., None] = getattr(session, "add" + "".join(f"_{c.lower()}" if c.isupper() else c for c in name))
+    return method
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda job: None,
+        lambda *anything: None,
+        lambda job, extra=1: None,
+        functools.partial(lambda extra, job: None, 1),
+        {}.get,
+    ],
+)
+def test_whatever_can_be_called_with_what_is_given_is_taken(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_queues().session(plan(lambda session: session.add_job_valid(function), monkeypatch))
+
+
+def test_handlers_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(session: Session) -> None:
+        session.add_handlers(lambda job, tasks, rows: None, lambda job, tasks, rows: None)  # type: ignore[misc, arg-type]
+
+    assert refused(opening, monkeypatch).startswith("plugin fake: Allocate: function ")
+
+
+def test_a_function_that_a_flag_switches_off_is_checked_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = configuration({"fake": dict.fromkeys(FLAGS, False)})
+    plan(lambda session: session.add_filter(lambda cls, job: []), monkeypatch)  # type: ignore[arg-type, misc]
+    with pytest.raises(RegistrationError):
+        two_queues().session(off)
+    plan(lambda session: session.add_filter(lambda cls: []), monkeypatch)
+    assert not any(two_queues().session(off).functions(JOB_VALID))
+
+
+# --- victims ---
+@pytest.mark.parametrize(("by_demand", "asked"), [(False, ["default/g0", "default/g1"]), (True, ["default/g0"])])
+def test_victims_are_asked_for_again_for_an_equal_task_unless_the_plugin_answers_by_demand(
+    by_demand: bool, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimants: list[str] = []
+
+    def victims(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        claimants.append(preemptor.job)
+        return []
+
+    plan(lambda session: session.add_preemptable(victims, by_demand=by_demand), monkeypatch)
+    off = {"enablePreemptable": False}
+    tier = {"gang": off, "priority": off, "fake": {}}
+    World(
+        node("n", "2c"),
+        [group("low"), pod("l", "2c", "low", on="n", priority=1, preemptable=True)],
+        *([group(f"g{i}"), pod(f"p{i}", "2c", f"g{i}", priority=9)] for i in range(2)),
+    ).run(configuration(tier, actions="enqueue, allocate, preempt"))
+    assert claimants == asked
+
+
+# --- classes ---
+@pytest.mark.parametrize("name", [None, "", 3])
+def test_a_plugin_without_a_name_is_not_registered(name: object) -> None:
+    with pytest.raises(ValueError, match="not the name of a plugin"):
+        registry.register_plugin(type("Nameless", (), {"name": name}))
+
+
+def test_a_refusal_of_arguments_that_raises_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(arguments: Arguments) -> str:
+        raise KeyError("limit")
+
+    monkeypatch.setitem(registry._plugins, "fake", type("Fake", (), {"name": "fake", "refusal": staticmethod(refusal)}))
+    assert registry.refusal("fake", {}) == "its refusal() raised KeyError: 'limit'"
