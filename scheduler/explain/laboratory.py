@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from scheduler.api.kinds import find_kind
+from scheduler.api.task import TaskStatus
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.simulation import MOST_CYCLES
@@ -98,12 +99,13 @@ class Laboratory:
         return trial
 
     def _is_final(self, trial: Simulation, outcome: Outcome) -> bool:
-        """Whether the goal is reached for good: no action evicts, no binding waits for other objects, and no Pod is on
-        its way out."""
-        binds, cluster = outcome.decisions.binds, trial.cluster
-        unsettled = any(bind.together for bind in binds) or cluster.unsettled
+        """Whether the goal is reached for good: no action evicts, no binding waits for other objects, and no Pod of the
+        job is on its way out."""
+        binds, job = outcome.decisions.binds, outcome.session.jobs.get(self._goal.job)
+        waits = any(bind.together for bind in binds) or trial.cluster.preparing
+        leaves = job is not None and bool(job.of(TaskStatus.RELEASING))
         keeps = _KEEPING.issuperset(trial.configuration.actions)
-        return keeps and not unsettled and self._goal.reached(outcome.session)
+        return keeps and not waits and not leaves and self._goal.reached(outcome.session)
 
     def documents(self, steps: Sequence[Step]) -> list[Raw]:
         """The change as a what-if file."""

@@ -28,7 +28,7 @@ ENOUGH: Final = 3
 """So many ways to choose from are shown."""
 _LAYERS: Final = 4
 """So many obstacles one behind the other are looked for."""
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 2
 """At so many degrees a lever is tried before it is given up (``Lever.attempts``)."""
 _FEW: Final = 2
 """Fewer plans are tried one by one without a look whether they do together."""
@@ -50,7 +50,7 @@ class _Found:
 
     def within(self, plan: Plan) -> bool:
         """Whether a plan comes to the same, with more besides: to this change, or to another that was tried."""
-        own = {lever.key: lever.guess for lever in plan}
+        own = {lever.key: lever.attempts[0] for lever in plan}
         return all(degree <= own.get(key, 0) for key, degree in self.degrees.items())
 
 
@@ -59,6 +59,8 @@ class _Search:
         self._settled = settled
         self._goal = goal
         self._laboratory = Laboratory(settled, goal, pod)
+        self._least: dict[Key, int] = {}
+        """The degree from which a lever alone does: at a lower one it need not be tried."""
 
     def run(self) -> list[Change]:
         found: list[_Found] = []
@@ -159,6 +161,9 @@ class _Search:
         return _ATTEMPTS
 
     def _works(self, levers: Sequence[Lever], degrees: Sequence[int]) -> bool:
+        moved = [(lever.key, degree) for lever, degree in zip(levers, degrees, strict=True) if degree]
+        if len(moved) == 1 and moved[0][1] < self._least.get(moved[0][0], 0):
+            return False
         return self._laboratory.works(_steps(levers, degrees))
 
     def _without_the_idle(self, levers: Plan, degrees: list[int]) -> tuple[Plan, list[int]]:
@@ -196,7 +201,10 @@ class _Search:
         text = " and ".join(step.text for step in steps)
         documents = tuple(self._laboratory.documents(steps))
         change = Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
-        return _Found(change, {lever.key: degree for lever, degree in zip(levers, degrees, strict=True) if degree})
+        moved = {lever.key: degree for lever, degree in zip(levers, degrees, strict=True) if degree}
+        if len(moved) == 1:
+            self._least.update(moved)
+        return _Found(change, moved)
 
 
 def _is_known(plan: Plan, found: Sequence[_Found]) -> bool:
@@ -229,17 +237,21 @@ def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool
     levers are moved too."""
     if good == 0 or (droppable and works(0)):
         return 0
-    grain, bad = lever.grain, 0
-    for guess in lever.attempts[:-1]:
-        if guess < good:
-            good, bad = (guess, bad) if works(guess) else (good, guess)
-    if good not in lever.attempts[:-1] and bad:  # further and further beyond the guess
-        step = grain
-        while bad + step < good and not works(bad + step):
+    guess, grain, bad = lever.guess, lever.grain, 0
+    if good in lever.attempts[:-1] and (good == 1 or not works(good - 1)):
+        return good  # what the numbers say is nearly always right
+    if good > guess and works(guess):
+        good = guess
+    if good > guess:
+        bad, step = guess, grain
+        shared = lever.attempts[0]
+        if bad < shared < good:
+            good, bad = (shared, bad) if works(shared) else (good, shared)
+        while bad + step < good and not works(bad + step):  # further and further beyond the guess
             bad, step = bad + step, 4 * step
         good = min(good, bad + step)
     while good - bad > 1:
-        if not works(good - 1):  # what the numbers say is nearly always right
+        if not works(good - 1):
             return good
         good -= 1
         while good - bad > grain:

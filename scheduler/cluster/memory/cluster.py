@@ -200,9 +200,14 @@ class MemoryCluster:
         return (keep_volumes(self.server) and self._preparing.run()) or changed
 
     @property
+    def preparing(self) -> bool:
+        """Whether bindings wait for other objects."""
+        return bool(self._preparing)
+
+    @property
     def unsettled(self) -> bool:
         """Whether bindings wait for other objects, or Pods terminate that were deleted."""
-        return bool(self._preparing) or self._kubelet.waits
+        return self.preparing or self._kubelet.waits
 
     def _not_prepared(self, bind: Bind, message: str, at_fault: bool) -> None:
         """A binding will not come about for want of what it depends on."""

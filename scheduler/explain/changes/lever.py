@@ -103,9 +103,9 @@ class Lever:
     """The degree that should do where jobs that come first take their part of what is added; 0: the same."""
 
     @property
-    def attempts(self) -> tuple[int, int, int]:
-        """The degrees at which it is tried, the smallest first."""
-        return (self.guess, min(max(self.shared, self.guess), self.most), self.most)
+    def attempts(self) -> tuple[int, int]:
+        """The degrees at which it is tried: one that should do for all, and the highest."""
+        return (min(max(self.shared, self.guess), self.most), self.most)
 
     @property
     def key(self) -> Key:

@@ -1,6 +1,7 @@
 """A higher priority for the job: at which one others would have to make room for it, or let it go first."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -36,7 +37,7 @@ def go_first(evidence: Evidence) -> Iterator[Plan]:
         return
     for added in (raise_card_quota, raise_limits, more_nodes, delete_others):
         for plan in added(evidence):
-            yield (lever, *plan)
+            yield (lever, *(replace(other, shared=0) for other in plan))
 
 
 def _lever(evidence: Evidence) -> Lever | None:

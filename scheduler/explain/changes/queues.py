@@ -92,8 +92,8 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
                 waiting = units(resource, float(others[d]))
                 change = partial(_with_amount, at, field, resource, now)
                 what, grain = f"{at} {resource}", grain_of(resource)
-                most, shared = missing * _SPARE + waiting, max(missing, guess + waiting)
-                levers.append(Lever(_RAISED[field], guess, most, change, what, grain, shared=shared))
+                most = missing * _SPARE + waiting
+                levers.append(Lever(_RAISED[field], guess, most, change, what, grain, shared=guess + waiting))
     if levers:
         yield tuple(levers)
 
