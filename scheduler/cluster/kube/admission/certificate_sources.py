@@ -1,4 +1,4 @@
-"""Where the serving certificate comes from: files that somebody else keeps, or a Secret that our replicas share."""
+"""Sources of the serving certificate: files that another program maintains, or a Secret that the replicas share."""
 
 import base64
 import binascii
@@ -41,12 +41,12 @@ class Pair:
     """The chain to serve."""
     key: bytes
     bundle: bytes
-    """What clients are to trust; empty: they are told by somebody else."""
+    """The authorities that clients must trust; empty: another program configures them."""
 
 
 class CertificateSource(Protocol):
     async def read(self) -> Pair:
-        """What is to be in force now. Raises CertificateError, ApiError, TransportError."""
+        """Returns the pair to use now. Raises CertificateError, ApiError, TransportError."""
 
 
 class FileSource:
@@ -75,10 +75,10 @@ class _Secret(Wire):
 
 
 class SecretSource:
-    """A Secret; what is due is made and written by whichever replica comes first.
+    """A Secret that the replicas share; the first replica that finds it due for renewal writes it.
 
-    An empty Secret is filled, so that its maker (the chart) spares us the right to create any. One that cannot be read
-    is written anew, and one that somebody deleted is made anew with another authority: that is how to get rid of a key.
+    An empty Secret, as the chart creates it, is filled, so that no right to create Secrets is needed. One that cannot
+    be read is rewritten, and a deleted one is created again with a new authority, which is how to revoke a key.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SecretSource:
             raise CertificateError(f"Secret {self._namespace}/{self._name}: {error}") from None
 
     async def _write(self, stored: _Secret | None, data: dict[str, bytes]) -> bool:
-        """Whether it was written; False if another was faster."""
+        """Writes the Secret. Returns False if another replica was faster."""
         metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         try:
@@ -129,7 +129,7 @@ class SecretSource:
                     "POST", Source(SECRET, self._namespace).path, body=body, priority=Priority.CONTROL
                 )
             else:
-                # A patch keeps the labels and annotations of whoever made the Secret.
+                # A patch keeps the labels and annotations of the Secret's creator.
                 metadata = {"resourceVersion": stored.metadata.resource_version}
                 await self._client.request(
                     "PATCH",

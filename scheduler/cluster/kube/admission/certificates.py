@@ -1,8 +1,8 @@
-"""A certificate authority of our own and the serving certificate it signs: when they are made, and when made anew.
+"""A certificate authority of our own and the serving certificate it signs: when they are created and renewed.
 
-Pure functions of time. Clients are told to trust a bundle of authorities, the newest first. A new authority is put into
-the bundle long before the old one ends, and signs nothing until every client had time to learn of it; the old one stays
-in the bundle until it ends. So there is never a moment in which a certificate in use is not trusted.
+Pure functions of time. Clients trust a bundle of authorities, the newest first. A new authority is added to the bundle
+long before the old one expires, and signs nothing until every client has had time to load it; the old one stays in the
+bundle until it expires. So a certificate in use is trusted at every moment.
 """
 
 from collections.abc import Collection, Mapping
@@ -110,7 +110,7 @@ def _signed(authority: Certificate, certificate: Certificate) -> bool:
 
 # --- making -----------------------------------------------------------------------------------------------------------
 def _authority(key: Key, now: datetime) -> Certificate:
-    # Two authorities of one name would make clients try the wrong one's key; the date tells them apart.
+    # Two authorities of one name would make clients try the wrong one's key; the date distinguishes them.
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_NAME} {now:%Y-%m-%dT%H:%M:%S}")])
     usage = x509.KeyUsage(
         digital_signature=True,

@@ -1,4 +1,4 @@
-"""Queues from the API server that a decision looked up and the watch has not delivered yet."""
+"""Reads queues from the API server that a decision needs and the watch has not delivered yet."""
 
 import asyncio
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Reader:
         self._metrics = metrics
 
     async def read(self, names: Iterable[str], seconds: float) -> dict[str, Queue]:
-        """Those that exist; one that cannot be read in time is taken for absent."""
+        """Returns the queues that exist; one that cannot be read in time counts as absent."""
         queues = await asyncio.gather(*(self._read(name, seconds) for name in names))
         return {queue.metadata.name: queue for queue in queues if queue is not None}
 

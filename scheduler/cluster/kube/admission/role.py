@@ -1,4 +1,4 @@
-"""The admission server as a long-running process: watches, certificates, answers, in good order."""
+"""The admission server as a long-running process: watches, certificates, and answers to reviews."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ import structlog
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import NAMESPACE, QUEUE
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.kube.admission.bundle import BundleKeeper
+from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
+from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, SecretSource
-from scheduler.cluster.kube.admission.desk import Desk
-from scheduler.cluster.kube.admission.keeper import CertificateKeeper
 from scheduler.cluster.kube.admission.offload import Offload
 from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext
@@ -34,17 +34,17 @@ from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ResourceGroup, Settings
 from scheduler.webhooks.routes import Route
 
-LOOK: Final = 5.0
-"""Seconds between two looks at certificates, webhook configurations and the configuration file."""
-FAREWELL: Final = 5.0
-"""Seconds, at most, for which a process that is to stop goes on serving: API servers learn late that it leaves."""
+CHECK_SECONDS: Final = 5.0
+"""Seconds between two checks of certificates, webhook configurations and the configuration file."""
+LEAVE_SECONDS: Final = 5.0
+"""Seconds, at most, for which a stopping process keeps serving: API servers notice late that it is leaving."""
 _NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """Paths; ``bundle`` may be "": then others tell API servers whom to trust."""
+    """Paths. ``bundle`` may be "": then another program maintains the authorities in the webhook configurations."""
 
     certificate: str
     key: str
@@ -53,7 +53,7 @@ class CertificateFiles:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSecret:
-    """A Secret of ours, and what its certificate is to be good for."""
+    """The Secret of the certificate, and the hosts that it is valid for."""
 
     name: str
     hosts: tuple[str, ...]
@@ -61,7 +61,7 @@ class CertificateSecret:
 
 @dataclass(frozen=True, slots=True)
 class RoleSettings:
-    """How the role runs; seconds where times are meant."""
+    """The settings of the role; times in seconds."""
 
     routes: Sequence[Route]
     certificates: CertificateFiles | CertificateSecret
@@ -109,13 +109,15 @@ class Admission:
         self._informer_set = InformerSet(self._informers)
         self._offload = Offload(view)
         templates = TemplateValidator(client, settings.namespace)
-        desk = Desk(view, Reader(client, metrics), lambda: self._rules, metrics, self._offload, templates)
+        review_handler = ReviewHandler(
+            view, Reader(client, metrics), lambda: self._rules, metrics, self._offload, templates
+        )
         self._tls = ServingContext()
         self._server = AdmissionServer(
-            desk, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown
+            review_handler, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown
         )
-        bundles = BundleKeeper(client, settings.routes, settings.url, settings.namespace, metrics)
-        self._keeper = CertificateKeeper(self._source(), bundles, self._tls, metrics)
+        bundles = BundleInjector(client, settings.routes, settings.url, settings.namespace, metrics)
+        self._certificates = CertificateReloader(self._source(), bundles, self._tls, metrics)
 
     def _source(self) -> CertificateSource:
         given = self._settings.certificates
@@ -124,7 +126,7 @@ class Admission:
         return SecretSource(self._client, self._settings.namespace, given.name, given.hosts, lambda: datetime.now(UTC))
 
     def _report(self, malformed: Malformed, ref: ObjectRef) -> None:
-        """The scheduler posts the Event; here it is told in the log."""
+        """Logs a malformed object; the scheduler posts the Event."""
         self._metrics.malformed.labels(malformed.kind).inc()
         log.warning("an object is set aside", kind=ref.kind, name=ref.name, problem=str(malformed))
 
@@ -135,54 +137,55 @@ class Admission:
         if missing:
             return f"not listed yet: {', '.join(missing)}"
         if not self._tls.ready:
-            return f"no certificate: {self._keeper.problem or 'not read yet'}"
+            return f"no certificate: {self._certificates.problem or 'not read yet'}"
         return "" if self._server.port else "not listening yet"
 
     # --- running ------------------------------------------------------------------------------------------------------
     async def run(self) -> int:
-        """Answer until stopped. The exit code: 0. Raises CredentialsError, and OSError when it cannot listen."""
+        """Answers reviews until stopped. Returns the exit code 0. Raises CredentialsError, and OSError when it cannot
+        listen."""
         async with self.process.running():
-            keeping: asyncio.Task[None] | None = None
+            maintaining: asyncio.Task[None] | None = None
             try:
                 self._informer_set.start()
                 synced = await self._informer_set.synced(self._stop, self._liveness.progress)
-                if synced and await unless_stopped(self._stop, self._certified()):
+                if synced and await unless_stopped(self._stop, self._wait_for_certificate()):
                     await self._server.start(self._tls.tls)
                     self._liveness.enter(Phase.SERVING)
-                    keeping = asyncio.create_task(self._keep())
+                    maintaining = asyncio.create_task(self._maintain())
                     await self._stop.wait()
                     log.info("stopping")
-                    await asyncio.sleep(min(FAREWELL, self._settings.graceful_shutdown / 2))
+                    await asyncio.sleep(min(LEAVE_SECONDS, self._settings.graceful_shutdown / 2))
             finally:
-                if keeping is not None:
-                    keeping.cancel()
-                    await asyncio.gather(keeping, return_exceptions=True)
+                if maintaining is not None:
+                    maintaining.cancel()
+                    await asyncio.gather(maintaining, return_exceptions=True)
                 await self._server.stop()
                 await self._offload.close()
                 await self._informer_set.close()
         return 0
 
-    async def _certified(self) -> bool:
-        """Wait for the first certificate."""
-        backoff = Backoff(0.5, LOOK)
-        while not await self._keeper.load():
+    async def _wait_for_certificate(self) -> bool:
+        """Waits for the first certificate."""
+        backoff = Backoff(0.5, CHECK_SECONDS)
+        while not await self._certificates.load():
             self._liveness.progress()
             await asyncio.sleep(backoff.next())
         return True
 
-    async def _keep(self) -> None:
-        """Look again and again whether something has changed or was changed."""
-        backoff = Backoff(0.5, LOOK)
+    async def _maintain(self) -> None:
+        """Reloads the configuration and the certificate, and restores the webhook configurations, periodically."""
+        backoff = Backoff(0.5, CHECK_SECONDS)
         while True:
             self._liveness.progress()
             try:
                 if self._groups.poll(self._metrics):
                     self._rules = replace(self._rules, resource_groups=self._groups.current)
-                await self._keeper.load()
-                trusted = await self._keeper.ensure_trust()
-            except Exception:  # whatever it is, certificates must not be left to run out
-                log.exception("certificates could not be looked after")
+                await self._certificates.load()
+                trusted = await self._certificates.ensure_trust()
+            except Exception:  # certificates must not expire because of any error
+                log.exception("maintaining the certificates failed")
                 trusted = False
             if trusted:
                 backoff.reset()
-            await asyncio.sleep(LOOK if trusted else backoff.next())
+            await asyncio.sleep(CHECK_SECONDS if trusted else backoff.next())

@@ -1,4 +1,4 @@
-"""The HTTPS server in front of the desk.
+"""The HTTPS server of the review handler.
 
 A body that is too large, or is no review, is answered as HTTP, and so is a review that could not be decided on;
 everything else as a review.
@@ -13,9 +13,9 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.desk import SECONDS, Desk
 from scheduler.cluster.kube.admission.offload import BusyError
 from scheduler.cluster.kube.admission.review import ReviewError
+from scheduler.cluster.kube.admission.review_handler import SECONDS, ReviewHandler
 from scheduler.cluster.kube.admission.templates import NotValidatedError
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.connections import BODY, Connections, Limits
@@ -33,11 +33,11 @@ log = structlog.get_logger(__name__)
 
 
 class AdmissionServer:
-    """For one event loop. ``start``, then ``stop``."""
+    """Belongs to one event loop. Call ``start``, then ``stop``."""
 
     def __init__(
         self,
-        desk: Desk,
+        review_handler: ReviewHandler,
         routes: Iterable[Route],
         host: str,
         port: int,
@@ -46,7 +46,7 @@ class AdmissionServer:
         limits: Limits = LIMITS,
     ) -> None:
         """``host``: "" for all addresses; ``patience``: seconds that requests in flight are given when stopping."""
-        self._desk = desk
+        self._review_handler = review_handler
         self._routes = list(routes)
         self._host = host
         self._wanted = port
@@ -57,7 +57,7 @@ class AdmissionServer:
         """In use; 0 before ``start``."""
 
     async def start(self, tls: ssl.SSLContext) -> None:
-        """Listen. Raises OSError when the address cannot be had."""
+        """Starts to listen. Raises OSError when the address cannot be used."""
         app = web.Application()
         for route in self._routes:
             app.router.add_post(route.path, self._handler(route))
@@ -68,7 +68,7 @@ class AdmissionServer:
         log.info("listening", host=self._host or "*", port=self.port, paths=paths)
 
     async def stop(self) -> None:
-        """Take no more connections, and let requests in flight finish."""
+        """Accepts no more connections, and lets requests in flight finish."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -79,7 +79,7 @@ class AdmissionServer:
                 log.warning("not JSON", path=route.path, content_type=request.headers.get("Content-Type", "")[:64])
                 return web.Response()
             try:
-                answer = await self._desk.answer(route, request[BODY], _seconds(request))
+                answer = await self._review_handler.answer(route, request[BODY], _seconds(request))
             except ReviewError as error:
                 log.warning("not a review", path=route.path, error=str(error))
                 return web.Response(status=400, text=str(error))

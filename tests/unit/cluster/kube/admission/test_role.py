@@ -35,7 +35,7 @@ def test_health_fails_when_certificates_are_no_longer_looked_after(monkeypatch: 
                     await asyncio.Event().wait()
                 return False
 
-            monkeypatch.setattr(role._keeper, "load", loads_once_and_hangs)
+            monkeypatch.setattr(role._certificates, "load", loads_once_and_hangs)
             running = asyncio.create_task(role.run())
             await until(hung.is_set)
             assert await healthz(role.process.server) == (200, "ok")

@@ -21,9 +21,9 @@ from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
 from scheduler.cluster.kube.admission.decision import Outcome, decide
-from scheduler.cluster.kube.admission.desk import Desk
 from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload
 from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.review_handler import ReviewHandler
 from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
@@ -59,7 +59,7 @@ class World:
         self.trusted = made()
         self.tls.use(served(self.trusted))
         self.offload = Offload(self.view)
-        desk = Desk(
+        review_handler = ReviewHandler(
             self.view,
             Reader(client, self.metrics),
             lambda: Settings(("volcano",)),
@@ -67,7 +67,7 @@ class World:
             self.offload,
             TemplateValidator(client, "ours"),
         )
-        self.server = AdmissionServer(desk, known, "127.0.0.1", 0, patience=5.0)
+        self.server = AdmissionServer(review_handler, known, "127.0.0.1", 0, patience=5.0)
 
     def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
         obj = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
@@ -218,7 +218,7 @@ def test_a_name_that_is_a_path_leads_nowhere(name: str) -> None:
 
 
 def test_an_api_server_that_does_not_answer_does_not_hold_up_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.cluster.kube.admission.desk.READ_SECONDS", 0.05)
+    monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.READ_SECONDS", 0.05)
 
     async def scenario() -> None:
         async with running() as world:
@@ -520,7 +520,7 @@ def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(body) <= SMALL and body.count(b"{") <= FEW
         return decide(route, body, *others)
 
-    monkeypatch.setattr("scheduler.cluster.kube.admission.desk.decide", only_small)
+    monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.decide", only_small)
 
 
 @pytest.mark.usefixtures("nothing_large_here")

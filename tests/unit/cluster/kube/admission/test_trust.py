@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.bundle import BundleKeeper
+from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
+from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, Pair, SecretSource
 from scheduler.cluster.kube.admission.certificates import CertificateError, from_pem, renewed, to_pem
-from scheduler.cluster.kube.admission.keeper import CertificateKeeper
 from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.observability.admission_metrics import AdmissionMetrics
@@ -109,8 +109,8 @@ class World:
     def replica(self) -> SecretSource:
         return SecretSource(self.client, "volcano-system", "mine", HOSTS, self.clock)
 
-    def bundles(self, url: str = "") -> BundleKeeper:
-        return BundleKeeper(self.client, ROUTES, url, "volcano-system", AdmissionMetrics())
+    def bundles(self, url: str = "") -> BundleInjector:
+        return BundleInjector(self.client, ROUTES, url, "volcano-system", AdmissionMetrics())
 
     def writes(self) -> list[Call]:
         return [call for call in self.api.calls if call.method != "GET"]
@@ -290,9 +290,9 @@ class Given:
         return self.pair
 
 
-def keeper(w: World, source: CertificateSource) -> tuple[CertificateKeeper, ServingContext]:
+def keeper(w: World, source: CertificateSource) -> tuple[CertificateReloader, ServingContext]:
     tls = ServingContext()
-    return CertificateKeeper(source, w.bundles(), tls, AdmissionMetrics()), tls
+    return CertificateReloader(source, w.bundles(), tls, AdmissionMetrics()), tls
 
 
 def a_pair() -> Pair:

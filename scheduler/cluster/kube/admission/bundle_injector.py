@@ -1,8 +1,8 @@
-"""Has API servers trust us: our certificate authorities in the webhook configurations, put back when somebody takes
-them out.
+"""Makes API servers trust the server: writes its certificate authorities into the webhook configurations, and restores
+them when they are removed.
 
-Configurations that name a Service are the chart's, and only given the authorities. Where we are known by a URL there is
-no chart: configurations that lack are made, and one with another URL is given ours.
+Configurations that name a Service belong to the chart, and only the authorities are added to them. Where the server is
+known by a URL there is no chart: missing configurations are created, and another URL is replaced.
 """
 
 import base64
@@ -33,8 +33,8 @@ class _Configuration(msgspec.Struct):
     webhooks: list[dict[str, Any]] = []
 
 
-class BundleKeeper:
-    """For one event loop."""
+class BundleInjector:
+    """Belongs to one event loop."""
 
     def __init__(
         self, client: ApiClient, routes: Iterable[Route], url: str, release_namespace: str, metrics: AdmissionMetrics
@@ -48,7 +48,7 @@ class BundleKeeper:
         self._problems: dict[str, str] = {}
 
     async def ensure(self, bundle: bytes) -> bool:
-        """Look at every configuration and mend it; whether all are right. ``bundle``: PEM."""
+        """Checks and corrects every configuration. Returns whether all are correct. ``bundle``: PEM."""
         encoded = base64.b64encode(bundle).decode()
         for route in self._routes:
             try:
@@ -100,7 +100,7 @@ class BundleKeeper:
         log.info("certificate authorities given", path=path)
 
     def _tell(self, route: Route, problem: str) -> None:
-        """Say what is wrong, once."""
+        """Logs a problem, once."""
         if problem and problem != self._problems.get(route.path):
             log.warning("API servers may not trust us", path=route.path, problem=problem)
         self._problems[route.path] = problem

@@ -1,5 +1,5 @@
-"""Answers reviews: decides on each here or in the worker process, reads the queues that a decision lacks, and has Pod
-templates validated."""
+"""Handles reviews: decides on each in this process or in the worker process, reads the queues that a decision lacks,
+and has Pod templates validated."""
 
 import asyncio
 import time
@@ -21,18 +21,18 @@ from scheduler.webhooks.contract import Settings
 from scheduler.webhooks.routes import Route
 
 READ_SECONDS = 3.0
-"""For reading the queues that a decision lacks; the API server waits for ten."""
+"""Seconds for reading the queues that a decision lacks; the API server waits for ten."""
 SECONDS = 10.0
-"""That an API server waits for an answer, unless it says otherwise."""
+"""Seconds that an API server waits for an answer by default."""
 PART = 0.8
-"""Of that time, after which no more Pod templates are validated."""
+"""The part of that time after which no more Pod templates are validated."""
 MOST_READS = 8
-"""Queues read for one decision: one chain of ancestors."""
+"""The most queues read for one decision: one chain of ancestors."""
 log = structlog.get_logger(__name__)
 
 
-class Desk:
-    """For one event loop."""
+class ReviewHandler:
+    """Belongs to one event loop."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""Keeps the certificate in force the one that its source has, and API servers trusting it."""
+"""Serves the current certificate of a source, and makes API servers trust it."""
 
 import ssl
 
 import structlog
 from cryptography import x509
 
-from scheduler.cluster.kube.admission.bundle import BundleKeeper
+from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, Pair
 from scheduler.cluster.kube.admission.certificates import CertificateError
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
@@ -15,11 +15,11 @@ from scheduler.observability.admission_metrics import AdmissionMetrics
 log = structlog.get_logger(__name__)
 
 
-class CertificateKeeper:
-    """For one event loop."""
+class CertificateReloader:
+    """Belongs to one event loop."""
 
     def __init__(
-        self, source: CertificateSource, bundles: BundleKeeper, tls: ServingContext, metrics: AdmissionMetrics
+        self, source: CertificateSource, bundles: BundleInjector, tls: ServingContext, metrics: AdmissionMetrics
     ) -> None:
         self._source = source
         self._bundles = bundles
@@ -30,7 +30,7 @@ class CertificateKeeper:
         """Why there is no certificate, or only the last good one; "" if all is well."""
 
     async def load(self) -> bool:
-        """Have the certificate served that is to be in force; whether there is one. The last good one stays."""
+        """Loads the certificate and serves it. Returns whether there is one; the last good one stays in use."""
         try:
             pair = await self._source.read()
             if pair != self._pair:
@@ -43,7 +43,8 @@ class CertificateKeeper:
         return self._pair is not None
 
     async def ensure_trust(self) -> bool:
-        """Have webhook configurations hold the authorities; whether all do. Nothing to do where others see to that."""
+        """Adds the authorities to the webhook configurations. Returns whether all contain them. Does nothing where
+        another program maintains them."""
         if self._pair is None or not self._pair.bundle:
             return True
         return await self._bundles.ensure(self._pair.bundle)
