@@ -18,8 +18,11 @@ class Functions:
         self._tiers = tiers
         self._by_point: dict[ExtensionPoint, list[list[Function]]] = {}
         self._vetoes: dict[ExtensionPoint, list[Veto]] = {}
+        self._flat: dict[ExtensionPoint, list[Function]] = {}
+        """Those of all tiers, of the points that were asked since the last function was added."""
 
     def add(self, point: ExtensionPoint, tier: int, function: Function) -> None:
+        self._flat.pop(point, None)
         self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
 
     def add_veto(self, point: ExtensionPoint, veto: Veto) -> None:
@@ -31,8 +34,11 @@ class Functions:
         return self._by_point.get(point) or []
 
     def flat(self, point: ExtensionPoint) -> list[Function]:
-        """Those of all tiers, the first tier's in front."""
-        return [function for tier in self.at(point) for function in tier]
+        """Those of all tiers, the first tier's in front. The list must not be changed."""
+        functions = self._flat.get(point)
+        if functions is None:
+            functions = self._flat[point] = [function for tier in self.at(point) for function in tier]
+        return functions
 
     def key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
         """What a KEY point says of a subject, as a function for sorting."""

@@ -59,10 +59,11 @@ class Vote(Enum):
     REJECT = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ExtensionPoint:
     """One kind of function. The name of the method of a session that registers one is ``add_`` and the name of the
-    constant in lower case, but for ``add_filter`` (PREDICATE) and ``add_score`` (NODE_ORDER)."""
+    constant in lower case, but for ``add_filter`` (PREDICATE) and ``add_score`` (NODE_ORDER). Points are compared by
+    identity, so that looking one up is cheap."""
 
     name: str
     flag: str
