@@ -39,9 +39,9 @@ class GangPreempt:
                 evictor.make_room(job, self._scope(job), lambda bundles, need: by_job_order(session, bundles))
 
     def _scope(self, job: Job) -> Mask:
-        tenants = self._session.tenants
-        less_important: Mask = tenants.per_job(_priority) < job.priority
-        return tenants.preemptable & tenants.of_queues(job.queue.__eq__) & less_important
+        candidates = self._session.eviction_candidates
+        less_important: Mask = candidates.per_job(_priority) < job.priority
+        return candidates.preemptable & candidates.of_queues(job.queue.__eq__) & less_important
 
 
 def _priority(job: Job) -> int:

@@ -60,8 +60,8 @@ class Preempt:
 
     def _preempt_other_jobs(self, job: Job, evictor: TaskEvictor) -> None:
         """Evict tasks of other jobs in the queue until the job no longer starves; discard unless it becomes ready."""
-        session, tenants = self._session, self._session.tenants
-        scope = tenants.preemptable & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
+        session, candidates = self._session, self._session.eviction_candidates
+        scope = candidates.preemptable & candidates.of_queues(job.queue.__eq__) & ~candidates.own(job.key)
         statement = session.statement()
         for task in pending_tasks(session, job):
             if not session.job_starving(job):
@@ -75,8 +75,8 @@ class Preempt:
 
     def _preempt_own_tasks(self, job: Job, evictor: TaskEvictor) -> None:
         """Evict tasks of the job in favour of its other tasks, as long as that succeeds."""
-        session, tenants = self._session, self._session.tenants
-        scope = tenants.preemptable & tenants.own(job.key)
+        session, candidates = self._session, self._session.eviction_candidates
+        scope = candidates.preemptable & candidates.own(job.key)
         for task in pending_tasks(session, job):
             statement = session.statement()
             if not evictor.make_room(job, task, self._allowed_victims(task, scope), statement):
@@ -88,4 +88,4 @@ class Preempt:
 
     def _allowed_victims(self, task: Task, scope: Mask) -> Mask:
         """Best-effort tasks evict only best-effort tasks."""
-        return scope & self._session.tenants.best_effort if task.cls.best_effort else scope
+        return scope & self._session.eviction_candidates.best_effort if task.cls.best_effort else scope

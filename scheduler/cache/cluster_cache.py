@@ -42,8 +42,8 @@ from scheduler.cache.set_aside import SetAside
 from scheduler.cache.task_table import TaskTable
 from scheduler.cache.usage_table import UsageTable
 from scheduler.cache.version import Version
+from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.intake import intake_of
 
 
 class ClusterCache:
@@ -209,15 +209,15 @@ class ClusterCache:
     # --- what plugins want ---
     def configure(self, configuration: Configuration) -> None:
         """Take things in as the plugins of a configuration want it from now on. Not while a session reads."""
-        intake = intake_of(configuration, self._stores.config_maps.read())
-        if intake.uncounted != self._dimensions.uncounted:
-            self._dimensions.uncounted = intake.uncounted
+        cache_requirements = cache_requirements_of(configuration, self._stores.config_maps.read())
+        if cache_requirements.uncounted != self._dimensions.uncounted:
+            self._dimensions.uncounted = cache_requirements.uncounted
             self._classes.count_again()
             self._nodes.count_again()
             self._queues.count_again()
             self._jobs.count_again()
-        self._pods.split_by(intake.pod_labels)
-        self._originals.want(intake.originals)
+        self._pods.split_by(cache_requirements.pod_labels)
+        self._originals.want(cache_requirements.originals)
 
     # --- what the scheduler signs ---
     def trust(self, key: SigningKey) -> None:

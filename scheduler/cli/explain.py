@@ -18,7 +18,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.cluster.memory import Simulation
-    from scheduler.framework.outside import Outside
+    from scheduler.framework.external_calls import ExternalCalls
 
 _KINDS = {"pod": "POD", "podgroup": "POD_GROUP", "job": "VCJOB"}
 
@@ -62,13 +62,13 @@ def explain_command(
     volcano-py explain pod train-worker-0 -f cluster.yaml -o json
     """
     from scheduler.cli.explain_text import lines
-    from scheduler.cluster.outside import HttpOutside
+    from scheduler.cluster.external_calls import HttpCalls
     from scheduler.explain import NotThereError, explain
     from scheduler.explain.document import explanation_document
 
-    with without_garbage_collection(), closing(HttpOutside()) as outside:
+    with without_garbage_collection(), closing(HttpCalls()) as external_calls:
         try:
-            namespace, simulation = _simulation(connection, paths, conf, names, outside)
+            namespace, simulation = _simulation(connection, paths, conf, names, external_calls)
             found = explain(simulation, kind, namespace, name, search=search)
         except NotThereError as error:
             raise Failed(str(error)) from None
@@ -82,7 +82,11 @@ def explain_command(
 
 
 def _simulation(
-    connection: Connection, paths: tuple[str, ...], conf: str | None, names: tuple[str, ...], outside: "Outside"
+    connection: Connection,
+    paths: tuple[str, ...],
+    conf: str | None,
+    names: tuple[str, ...],
+    external_calls: "ExternalCalls",
 ) -> "tuple[str, Simulation]":
     """The namespace meant, and the cluster in memory. Raises Failed."""
     from scheduler.cli.explain_live import read_cluster
@@ -106,7 +110,7 @@ def _simulation(
         for warning in configuration.warnings:
             echo(f"warning: {warning}", err=True)
         simulation = Simulation(
-            manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), outside=outside, **settings
+            manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), external_calls=external_calls, **settings
         )
     except (ManifestError, ConfigurationError) as error:
         raise Failed(str(error)) from None

@@ -22,8 +22,8 @@ from scheduler.cli.simulate_table import print_report
 from scheduler.cli.simulate_templates import check_templates
 from scheduler.cli.text import console, echo, echo_document
 from scheduler.cli.what_if import difference_lines
+from scheduler.cluster.external_calls import HttpCalls
 from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
-from scheduler.cluster.outside import HttpOutside
 from scheduler.explain import compare, picture
 from scheduler.explain.document import difference_document
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
@@ -73,9 +73,13 @@ def simulate_command(
                 echo(f"warning: {manifest.where}: unknown kind {manifest.raw['kind']} is carried through", err=True)
         for warning in configuration.warnings:
             echo(f"warning: {warning}", err=True)
-        with closing(HttpOutside()) as outside:
+        with closing(HttpCalls()) as external_calls:
             simulation = Simulation(
-                manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), kubelet=Kubelet(kubelet), outside=outside
+                manifests,
+                configuration,
+                names or (DEFAULT_SCHEDULER_NAME,),
+                kubelet=Kubelet(kubelet),
+                external_calls=external_calls,
             )
             simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
             report = simulation.run(cycles, progress=collect_after)

@@ -53,26 +53,31 @@ def not_from_others(session: Witness, job: Job, tasks: Sequence[Task]) -> str:
 def _preempt(session: Witness, job: Job, task: Task) -> str:
     if job.has_topology:
         return "it asks for a network topology: single nodes are of no use to it"
-    tenants = session.tenants
-    scope = tenants.preemptable & tenants.present & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
+    all_candidates = session.eviction_candidates
+    scope = (
+        all_candidates.preemptable
+        & all_candidates.present
+        & all_candidates.of_queues(job.queue.__eq__)
+        & ~all_candidates.own(job.key)
+    )
     return _victims(session, task, PREEMPTABLE, scope, f"of other jobs in queue {job.queue}")
 
 
 def _reclaim(session: Witness, job: Job, task: Task) -> str:
     why = not_from_others(session, job, [task])
-    scope = reclaimable_candidates(session, session.queues[job.queue]) & session.tenants.present
+    scope = reclaimable_candidates(session, session.queues[job.queue]) & session.eviction_candidates.present
     return why or _victims(session, task, RECLAIMABLE, scope, "of other queues that can be reclaimed from")
 
 
 def _victims(session: Witness, task: Task, point: ExtensionPoint, scope: Mask, whose: str) -> str:
-    tenants = session.tenants
+    all_candidates = session.eviction_candidates
     candidates = np.flatnonzero(scope).tolist()
     if not candidates:
         return f"there is no Pod {whose} that may be evicted"
     spared: Counter[str] = Counter()
     going = np.zeros(len(scope), dtype=bool)
     for i in candidates:
-        victim = tenants.tasks[i]
+        victim = all_candidates.tasks[i]
         if session.ask(point, task, [victim]):
             going[i] = True
             continue

@@ -32,24 +32,24 @@ def gang_evictions(session: Witness, job: Job) -> Iterator[Gate]:
 
 
 def _victims(session: Witness, job: Job, tasks: Sequence[Task], action: str, *, across_queues: bool) -> str:
-    tenants = session.tenants
+    all_candidates = session.eviction_candidates
     if across_queues:
         scope, whose = (
             reclaimable_candidates(session, session.queues[job.queue]),
             "of other queues that can be reclaimed from",
         )
     else:
-        scope = tenants.preemptable & tenants.of_queues(job.queue.__eq__) & ~tenants.own(job.key)
+        scope = all_candidates.preemptable & all_candidates.of_queues(job.queue.__eq__) & ~all_candidates.own(job.key)
         whose = f"of other jobs in queue {job.queue}"
-    scope = scope & tenants.present
+    scope = scope & all_candidates.present
     number = int(scope.sum())
     if not number:
         return f"there is no Pod {whose} that may be evicted"
     spared: Counter[str] = Counter()
     going = scope
     if not across_queues:
-        going = _less(going, tenants.per_job(_priority) < job.priority, spared, "their priority")
-    going = _less(going, tenants.per_job(allows_gang_eviction).astype(bool), spared, "their PodGroup")
+        going = _less(going, all_candidates.per_job(_priority) < job.priority, spared, "their priority")
+    going = _less(going, all_candidates.per_job(allows_gang_eviction).astype(bool), spared, "their PodGroup")
     going = _approved(session, job, tasks, going, spared, across_queues=across_queues)
     arguments = Arguments(session.configuration.action_arguments.get(action))
     if not arguments.boolean("allowWholeBundle", True):
@@ -75,12 +75,14 @@ def _approved(
 ) -> Mask:
     """What the plugins leave of the candidates, one after the other."""
     context = EvictionContext(job, np.sum([task.cls.request for task in tasks], axis=0), across_queues)
-    tenants = session.tenants
+    all_candidates = session.eviction_candidates
     for tier in session.functions(UNIFIED_EVICTABLE):
         for function in tier:
-            candidates = [tenants.tasks[i] for i in np.flatnonzero(going).tolist()]
+            candidates = [all_candidates.tasks[i] for i in np.flatnonzero(going).tolist()]
             left = {task.uid for task in function(context, candidates)}
-            may = np.fromiter((task.uid in left for task in tenants.tasks), dtype=bool, count=len(tenants.tasks))
+            may = np.fromiter(
+                (task.uid in left for task in all_candidates.tasks), dtype=bool, count=len(all_candidates.tasks)
+            )
             going = _less(going, may, spared, session.plugin_of(function))
     return going
 
@@ -89,7 +91,7 @@ def _spare(session: Witness, going: Mask) -> Mask:
     """Those without whom their gangs are whole."""
     bundles = BundlesByJob(session, going)
     spare = {task.uid for job in bundles.jobs for bundle in bundles.of(job).spare for task in bundle.tasks}
-    tasks = session.tenants.tasks
+    tasks = session.eviction_candidates.tasks
     return np.fromiter((task.uid in spare for task in tasks), dtype=bool, count=len(tasks))
 
 

@@ -18,6 +18,7 @@ from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.combining import Function, Functions
+from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
@@ -47,7 +48,6 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.failures import Source
 from scheduler.framework.figures import Figures
-from scheduler.framework.tenants import Bound
 
 Key = tuple[Any, ...]
 

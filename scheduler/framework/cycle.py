@@ -15,9 +15,9 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.failures import PluginError, plugin_error
 from scheduler.framework.opening import open_plugins
-from scheduler.framework.outside import NOBODY, Outside
 from scheduler.framework.session import Session
 from scheduler.framework.status import close_session
 
@@ -41,18 +41,18 @@ def run_cycle(
     *,
     nodes_limit: int = 0,
     make_session: Callable[..., Session] = Session,
-    outside: Outside = NOBODY,
+    external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
 ) -> Outcome:
     """Open a session, run the configured actions in order, close it.
 
-    ``make_session``: the type of session, for who wants to look on while it decides. ``outside``: answers plugins that
-    ask other programs.
+    ``make_session``: the type of session, for callers that trace what it decides. ``external_calls``: answers plugins
+    that ask other programs.
 
     Raises PluginError where a plugin or an action raises an exception: nothing was carried out yet, the caller reports
     it and tries again with the next snapshot.
     """
     started = time.perf_counter()
-    session = make_session(snapshot, configuration, nodes_limit=nodes_limit, outside=outside)
+    session = make_session(snapshot, configuration, nodes_limit=nodes_limit, external_calls=external_calls)
     with naming_plugins(session):
         open_plugins(session, time.perf_counter)
     opened = time.perf_counter()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.api.node import Column, Mask, Rows
-from scheduler.framework.keptcolumn import KeptColumn, Looked
+from scheduler.framework.cached_column import CachedColumn, CandidateNodes
 
 MANY = 64
 """Changes that are sorted in one by one."""
@@ -17,21 +17,21 @@ FEW = 16
 class Ranking:
     """The nodes looked at, the highest score first, of equal ones the lower row."""
 
-    def __init__(self, looked: Looked, score: KeptColumn[np.float64]) -> None:
-        self._looked = looked
+    def __init__(self, candidates: CandidateNodes, score: CachedColumn[np.float64]) -> None:
+        self._candidates = candidates
         self._score = score
         self._order: Rows | None = None
         """Positions as they were sorted last."""
         self._keys: Column = np.empty(0)
         """Their scores then, as keys: the lower, the better."""
-        self._changed: Mask = np.zeros(len(looked.rows), dtype=bool)
+        self._changed: Mask = np.zeros(len(candidates.rows), dtype=bool)
         """Whose score may be another since."""
         self._seen = 0
 
     def among(self, chosen: Mask) -> Iterator[int]:
         """The positions of a mask, shape (nodes looked at,), in order of the scores of now."""
-        self._changed[self._looked.changed(self._seen)] = True
-        self._seen = len(self._looked.nodes.log)
+        self._changed[self._candidates.changed(self._seen)] = True
+        self._seen = len(self._candidates.nodes.log)
         if self._order is None or np.count_nonzero(self._changed) > MANY:
             keys = -self._score.read()
             self._order = np.argsort(keys, kind="stable")

@@ -23,11 +23,11 @@ from scheduler.framework.answers import Answers
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import PluginOption
+from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import EvictionContext, ExtensionPoint, Vote
 from scheduler.framework.failures import RegistrationError
 from scheduler.framework.figures import Figures
 from scheduler.framework.signatures import check
-from scheduler.framework.tenants import Bound
 
 H = TypeVar("H", bound=Hashable)
 Part = Callable[[Job], Hashable]
@@ -226,10 +226,10 @@ class Registration(Answers):
     def add_preemptable(self, victims: Victims, *, bound: Bound | None = None, by_demand: bool = False) -> None:
         """The candidates on one node that may be evicted for a task of the same queue; None: no opinion.
 
-        ``bound`` is the same as a column over all candidates of the cluster (see ``tenants``): where it is False, the
-        function refuses the task in any case. ``by_demand``: of the preemptor and its job the answer depends on the
-        class, the queue, the priorities, the amounts and on which candidates are its own, and on nothing else; then a
-        search that found no victims is not repeated for tasks that are equal in these.
+        ``bound`` is the same as a column over all candidates of the cluster (see ``eviction_candidates``): where it is
+        False, the function refuses the task in any case. ``by_demand``: of the preemptor and its job the answer depends
+        on the class, the queue, the priorities, the amounts and on which candidates are its own, and on nothing else;
+        then a search that found no victims is not repeated for tasks that are equal in these.
         """
         self._add_victims(points.PREEMPTABLE, victims, bound, by_demand)
 
@@ -319,7 +319,7 @@ class Registration(Answers):
         if not self.register(point, victims):
             return
         if bound is not None:
-            check(self._option.name, f"bound of {point.name}", bound, (point.takes[0], "Tenants"))
+            check(self._option.name, f"bound of {point.name}", bound, (point.takes[0], "EvictionCandidates"))
             self._bounds[victims] = bound
             self._sources.append((self._option.name, f"bound of {point.name}", bound))
         if not by_demand:

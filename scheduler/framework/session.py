@@ -1,7 +1,7 @@
 """A session: one cycle of deciding, over one snapshot, with the configured plugins.
 
 The session holds the snapshot, what plugins registered (``answers``), and the decisions made so far. Nothing in it does
-I/O or reads a clock; what plugins ask other programs goes through ``outside``.
+I/O or reads a clock; what plugins ask other programs goes through ``external_calls``.
 """
 
 from collections import ChainMap
@@ -24,13 +24,13 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.classview import ClassView
+from scheduler.framework.class_view import ClassView
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED
-from scheduler.framework.outside import NOBODY, Outside
+from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.registration import DeallocateHandler, Registration
 from scheduler.framework.statement import Placement, Statement
-from scheduler.framework.tenants import Tenants
 from scheduler.framework.topology import set_tier_limits
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ NO_CARDS: Final[Mapping[str, str]] = {}
 class Plugin(Protocol):
     """Answers the questions of a session. Created for each session, so it may keep its state in ``self``.
 
-    It may have class methods besides: ``intake(arguments, config_maps)`` (see ``intake``), and ``refusal(arguments)``,
-    why a configuration with these arguments is not to be used, or "".
+    It may have class methods besides: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
+    ``refusal(arguments)``, why a configuration with these arguments is not to be used, or "".
     """
 
     name: ClassVar[str]
@@ -62,13 +62,13 @@ class Session(Registration):
         configuration: Configuration,
         *,
         nodes_limit: int = 0,
-        outside: Outside = NOBODY,
+        external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
-        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``outside``: answers plugins that
-        ask other programs. The plugins are opened by ``opening.open_plugins``."""
+        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``external_calls``: answers
+        plugins that ask other programs. The plugins are opened by ``opening.open_plugins``."""
         super().__init__(len(configuration.tiers))
         self.snapshot = snapshot
-        self.outside = outside
+        self.external_calls = external_calls
         self.configuration = configuration
         self.now = snapshot.now
         self.dimensions: Dimensions = snapshot.dimensions
@@ -140,11 +140,11 @@ class Session(Registration):
 
     # --- for actions ---
     @cached_property
-    def tenants(self) -> Tenants:
+    def eviction_candidates(self) -> EvictionCandidates:
         """The tasks that hold nodes, from the first time they are asked for."""
-        tenants = Tenants(self.jobs, self.nodes)
-        self.add_handlers(tenants.allocated, tenants.deallocated)
-        return tenants
+        eviction_candidates = EvictionCandidates(self.jobs, self.nodes)
+        self.add_handlers(eviction_candidates.allocated, eviction_candidates.deallocated)
+        return eviction_candidates
 
     def ungate(self, job: Job, tasks: Sequence[Task]) -> None:
         """Take the scheduling gate of queue admission off tasks of one class; a later session places them."""

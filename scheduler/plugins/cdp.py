@@ -13,9 +13,9 @@ from scheduler.api.node import Mask
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 
 
 @register_plugin
@@ -38,8 +38,8 @@ class Cdp:
     def _victims(self, claimant: object, candidates: Sequence[Task]) -> list[Task]:
         return [task for task in candidates if not self._cooling(task)]
 
-    def _cooled(self, claimant: object, tenants: Tenants) -> Mask:
-        return ~tenants.per_task(self._cooling)
+    def _cooled(self, claimant: object, candidates: EvictionCandidates) -> Mask:
+        return ~candidates.per_task(self._cooling)
 
     def _cooling(self, task: Task) -> bool:
         known = self._known.get(task.uid)

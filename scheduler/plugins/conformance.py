@@ -10,10 +10,10 @@ from scheduler.api.names import KUBE_SYSTEM, SYSTEM_CRITICAL_CLASSES
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 
 
 @register_plugin
@@ -37,8 +37,8 @@ def _evictable(claimant: object, candidates: Sequence[Task]) -> list[Task]:
     return [task for task in candidates if not critical(task)]
 
 
-def _not_critical(claimant: object, tenants: Tenants) -> Mask:
-    return ~tenants.per_task(critical)
+def _not_critical(claimant: object, candidates: EvictionCandidates) -> Mask:
+    return ~candidates.per_task(critical)
 
 
 def critical(task: Task) -> bool:

@@ -17,12 +17,12 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     Vote,
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 from scheduler.framework.waiting import gang_message
 
 _SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -132,8 +132,8 @@ def _on_its_way_out(job: Job) -> bool:
     return bool(terminating) and terminating + job.count(*_SCHEDULED) >= job.min_member
 
 
-def _dispensable(claimant: Task, tenants: Tenants) -> Mask:
-    dispensable: Mask = tenants.per_job(_surplus) > 0
+def _dispensable(claimant: Task, candidates: EvictionCandidates) -> Mask:
+    dispensable: Mask = candidates.per_job(_surplus) > 0
     return dispensable
 
 

@@ -16,9 +16,9 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.selectors import is_valid, matches
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 
 
 @register_plugin
@@ -73,8 +73,8 @@ class Pdb:
                 victims.append(task)
         return victims
 
-    def _expendable(self, claimant: Task, tenants: Tenants) -> Mask:
-        return tenants.per_task(self._may_go_first)
+    def _expendable(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
+        return candidates.per_task(self._may_go_first)
 
     def _may_go_first(self, task: Task) -> bool:
         """Whether every budget allows the eviction of a task at the opening of the session, were it the only one."""

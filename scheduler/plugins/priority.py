@@ -11,13 +11,13 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     PREEMPTABLE,
     EvictionContext,
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 
 
 @register_plugin
@@ -71,13 +71,13 @@ class Priority:
         owner, job = self._session.jobs.get(task.job), self._session.jobs.get(preemptor.job)
         return owner is not None and job is not None and owner.priority > job.priority
 
-    def _lower(self, preemptor: Task, tenants: Tenants) -> Mask:
+    def _lower(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
         job = self._session.jobs.get(preemptor.job)
         if job is None:
-            return tenants.present
-        lower: Mask = tenants.per_job(_priority) < job.priority
-        own = tenants.span(job.key)
-        lower[own] = tenants.priority[own] < preemptor.priority
+            return candidates.present
+        lower: Mask = candidates.per_job(_priority) < job.priority
+        own = candidates.span(job.key)
+        lower[own] = candidates.priority[own] < preemptor.priority
         return lower
 
     @staticmethod

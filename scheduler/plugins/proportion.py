@@ -26,6 +26,7 @@ from scheduler.api.resource import (
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     EvictionContext,
     Vote,
@@ -33,7 +34,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 from scheduler.plugins.support.queues.accounting import flat_limits, job_columns, reservation
 from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_admitted, not_open, of_queue, overused
 
@@ -189,8 +189,8 @@ class Proportion:
                 victims.append(task)
         return victims
 
-    def _over_share(self, reclaimer: Task, tenants: Tenants) -> Mask:
-        return tenants.of_queues(self._over)
+    def _over_share(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
+        return candidates.of_queues(self._over)
 
     def _over(self, queue: str) -> bool:
         book = self._books.get(queue)

@@ -20,7 +20,7 @@ from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.outside import Outside
+from scheduler.framework.external_calls import ExternalCalls
 from scheduler.record.external_calls import RecordedExternalCalls
 from scheduler.record.frames import (
     FORMAT,
@@ -140,9 +140,9 @@ class RecordedCache(ClusterCache):
         self._add_frame(Opened(snapshot.now, nodes_limit, configuration))
         self._write_frames()
 
-    def recording(self, outside: Outside) -> Outside:
-        """Wraps ``outside`` so that the replies to the plugins are recorded."""
-        return RecordedExternalCalls(outside, self._answered)
+    def recording(self, external_calls: ExternalCalls) -> ExternalCalls:
+        """Wraps ``external_calls`` so that the replies to the plugins are recorded."""
+        return RecordedExternalCalls(external_calls, self._answered)
 
     def decided(self, decisions: Decisions) -> None:
         """A session has ended; its decisions are not carried out yet."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scheduler.framework.outside import Outside, Reply, Request
+from scheduler.framework.external_calls import ExternalCalls, Reply, Request
 from scheduler.record.frames import Answered
 
 _DIGEST = 16
@@ -21,13 +21,13 @@ _UNKNOWN = Reply(problem="not asked when this was recorded", silent=True)
 class RecordedExternalCalls:
     """Passes requests on and records the replies."""
 
-    def __init__(self, outside: Outside, answered: Answered) -> None:
+    def __init__(self, external_calls: ExternalCalls, answered: Answered) -> None:
         """``answered`` is added to."""
-        self._outside = outside
+        self._external_calls = external_calls
         self._answered = answered
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        replies = self._outside.post(requests)
+        replies = self._external_calls.post(requests)
         for request, reply in zip(requests, replies, strict=True):
             self._answered.questions.append(_question(request))
             self._answered.replies.append((reply.body, reply.problem, reply.silent))

@@ -159,10 +159,10 @@ class _Replayer:
         (frame, snapshot), self._opened = self._opened, None
         self._number += 1
         done = Replayed(self._number, frame.now, None, recorded=verdict)
-        limit, outside = frame.nodes_limit, ReplayedExternalCalls(self._answered)
+        limit, external_calls = frame.nodes_limit, ReplayedExternalCalls(self._answered)
         self._answered, self._decisions = Answered(), Decisions()
         try:
-            done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, outside=outside)
+            done.outcome = run_cycle(snapshot, frame.configuration, nodes_limit=limit, external_calls=external_calls)
             self._decisions = done.outcome.decisions
         except PluginError as error:
             done.error = str(error)

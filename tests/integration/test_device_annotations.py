@@ -1,4 +1,4 @@
-"""Tenants who write onto their Pods which chips they have: no chip is given to a second Pod by it.
+"""EvictionCandidates who write onto their Pods which chips they have: no chip is given to a second Pod by it.
 
 A tenant has what the ClusterRole `edit` gives in one namespace. Each attack is tried on a server without the chart's
 policy, where the scheduler alone has to hold, and is refused on one with it.

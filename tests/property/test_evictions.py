@@ -162,7 +162,7 @@ def test_what_is_undone_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
     session = World(objects).session(conf(tiers))
     for job in session.jobs.values():
         job.phase = "Inqueue"
-    _ = session.tenants
+    _ = session.eviction_candidates
     before = trace(session)
     with patch.object(session, "job_pipelined", lambda job: False), patch.object(Preempt, "_preempt_own_tasks"):
         Preempt(Arguments()).execute(session)
@@ -184,7 +184,7 @@ def trace(session: Session) -> list[object]:
         )
         for key, job in session.jobs.items()
     }  # fmt: skip
-    return [columns, books, jobs, session.tenants.present.tobytes()]
+    return [columns, books, jobs, session.eviction_candidates.present.tobytes()]
 
 
 @MODEST
@@ -203,9 +203,9 @@ def test_what_is_counted_on_from_claimant_to_claimant_is_what_is_counted_anew(ob
     counted_on = FreedAmounts.of
 
     def checked(self: FreedAmounts, evicted: Mask) -> Column:
-        amounts, tenants = counted_on(self, evicted), self._tenants
-        for column, requests in zip(amounts, tenants.requests, strict=True):
-            anew = np.bincount(tenants.rows[evicted], weights=requests[evicted], minlength=len(column))
+        amounts, candidates = counted_on(self, evicted), self._tenants
+        for column, requests in zip(amounts, candidates.requests, strict=True):
+            anew = np.bincount(candidates.rows[evicted], weights=requests[evicted], minlength=len(column))
             assert column.tolist() == anew.tolist()
         return amounts
 

@@ -126,12 +126,12 @@ class BundlesByJob:
 
     def __init__(self, session: Session, evicted: Mask) -> None:
         self._session = session
-        tenants = session.tenants
+        candidates = session.eviction_candidates
         positions = np.flatnonzero(evicted)
-        owners = tenants.owner[positions]
+        owners = candidates.owner[positions]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         parts = np.split(positions, starts[1:])
-        self._positions = {tenants.jobs[owners[i]]: part for i, part in zip(starts.tolist(), parts, strict=False)}
+        self._positions = {candidates.jobs[owners[i]]: part for i, part in zip(starts.tolist(), parts, strict=False)}
         self._bundles: dict[Job, Bundles] = {}
 
     @property
@@ -140,7 +140,7 @@ class BundlesByJob:
 
     def of(self, job: Job) -> Bundles:
         if job not in self._bundles:
-            tasks = self._session.tenants.tasks
+            tasks = self._session.eviction_candidates.tasks
             mine = [tasks[position] for position in self._positions[job].tolist()]
             self._bundles[job] = bundles_of(self._session, job, mine)
         return self._bundles[job]

@@ -60,8 +60,8 @@ def reclaimable_candidates(session: Session, claimant: Queue) -> Mask:
         queue = session.queues.get(name)
         return queue is not None and queue is not claimant and queue.reclaimable
 
-    tenants = session.tenants
-    return tenants.running & tenants.preemptable & tenants.of_queues(loses)
+    candidates = session.eviction_candidates
+    return candidates.running & candidates.preemptable & candidates.of_queues(loses)
 
 
 def allows_gang_eviction(job: Job) -> bool:

@@ -57,19 +57,19 @@ class FreedAmounts:
     """What evicting some of the candidates frees on each node, updated incrementally."""
 
     def __init__(self, session: Session) -> None:
-        self._tenants = tenants = session.tenants
-        self._evicted: Mask = np.zeros(len(tenants.tasks), dtype=bool)
-        self._dims: list[int] = np.flatnonzero(tenants.requests.any(axis=1)).tolist()
-        self._amounts: Column = np.zeros((len(tenants.requests), len(session.nodes)))
+        self._candidates = candidates = session.eviction_candidates
+        self._evicted: Mask = np.zeros(len(candidates.tasks), dtype=bool)
+        self._dims: list[int] = np.flatnonzero(candidates.requests.any(axis=1)).tolist()
+        self._amounts: Column = np.zeros((len(candidates.requests), len(session.nodes)))
 
     def of(self, evicted: Mask) -> Column:
         """Returns what evicting all candidates of a mask frees; shape (resources, nodes). The array is read-only and
         valid until the next call."""
         changed = np.flatnonzero(evicted != self._evicted)
         if len(changed):
-            rows, signs = self._tenants.rows[changed], np.where(evicted[changed], 1.0, -1.0)
+            rows, signs = self._candidates.rows[changed], np.where(evicted[changed], 1.0, -1.0)
             for d in self._dims:  # whole numbers: adding and subtracting is exact
-                np.add.at(self._amounts[d], rows, signs * self._tenants.requests[d, changed])
+                np.add.at(self._amounts[d], rows, signs * self._candidates.requests[d, changed])
             self._evicted = evicted.copy()
         return self._amounts
 
@@ -115,7 +115,7 @@ class _Tier:
             for function in group:
                 bound = self._session.bound(function)
                 if bound is not None:
-                    evicted = evicted & bound(claimant, self._session.tenants)
+                    evicted = evicted & bound(claimant, self._session.eviction_candidates)
             amounts = freed.of(evicted)
             reached &= amounts[PODS_INDEX] > 0
         return reached, amounts

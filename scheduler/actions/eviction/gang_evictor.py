@@ -74,14 +74,14 @@ class GangEvictor:
     def _search(
         self, job: Job, parts: Sequence[Part], tasks: Sequence[Task], scope: Mask, ordered: EvictionOrder
     ) -> Statement | None:
-        session, tenants, point = self._session, self._session.tenants, self._policy.point
+        session, candidates, point = self._session, self._session.eviction_candidates, self._policy.point
         need: Vector = np.sum([task.cls.request for task in tasks], axis=0)
         context = EvictionContext(job, need, self._policy.across_queues)
-        scope = scope & tenants.present & tenants.per_job(allows_gang_eviction).astype(bool)
+        scope = scope & candidates.present & candidates.per_job(allows_gang_eviction).astype(bool)
         approvable = scope
         for tier in session.functions(point):
             for bound in filter(None, map(session.bound, tier)):
-                approvable = approvable & bound(context, tenants)
+                approvable = approvable & bound(context, candidates)
         demand = Demand(session, job, parts[0][1])
         for domain in self._domains(job, demand.slots_without(approvable)):
             inside = np.zeros(len(session.nodes), dtype=bool)
@@ -89,7 +89,7 @@ class GangEvictor:
             slots = demand.current_slots()
             slots.confine(domain.rows)
             eviction = DomainEviction(self._policy, job, Nominator(session, job, parts, domain), slots)
-            bundles = ordered(BundlesByJob(session, scope & inside[tenants.rows]), need)
+            bundles = ordered(BundlesByJob(session, scope & inside[candidates.rows]), need)
             statement = eviction.plan(self._approved(context, bundles))
             if statement is not None:
                 return statement

@@ -91,7 +91,7 @@ class TaskEvictor:
 
     def _search(self, job: Job, task: Task, scope: Mask, statement: Statement, demand: DemandKey) -> bool:
         session = self._session
-        scope = scope & session.tenants.present
+        scope = scope & session.eviction_candidates.present
         impossible = self._impossible.setdefault(demand, np.zeros(len(session.nodes), dtype=bool))
         shortfall = Shortfall(session, task.cls.request)
         may_open = self._feasibility.nodes_for(task, shortfall, scope) & ~impossible
@@ -114,7 +114,8 @@ class TaskEvictor:
 
         def attempt(row: int) -> NodeEviction | None:
             eviction = NodeEviction(self._policy, job, task, view, row, shortfall.dims)
-            candidates = in_eviction_order(session, session.tenants.at(row, scope), session.queues[job.queue])
+            here = session.eviction_candidates.at(row, scope)
+            candidates = in_eviction_order(session, here, session.queues[job.queue])
             victims: list[Task] = session.ask(self._policy.point, task, candidates) if candidates else []
             if eviction.evict_enough(victims, minimize=self._comparison is not None) and eviction.pipeline():
                 return eviction

@@ -16,7 +16,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.framework.classview import ClassView
+from scheduler.framework.class_view import ClassView
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 

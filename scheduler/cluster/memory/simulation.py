@@ -22,7 +22,7 @@ from scheduler.cluster.memory.workloads import Workloads
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, run_cycle
-from scheduler.framework.outside import NOBODY, Outside
+from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.session import Session
 
 MOST_CYCLES = 20
@@ -61,12 +61,13 @@ class Simulation:
         kubelet: Kubelet = Kubelet.RUN,
         start: datetime = NOON,
         lenient: bool = False,
-        outside: Outside = NOBODY,
+        external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
         """``start``: the time on the cluster's clock. ``lenient``: objects that cannot be used are told of in Events,
-        as those of a real cluster are. ``outside``: answers plugins that ask other programs. Raises ManifestError."""
+        as those of a real cluster are. ``external_calls``: answers plugins that ask other programs. Raises
+        ManifestError."""
         self.configuration = configuration
-        self._outside = outside
+        self._external_calls = external_calls
         self.scheduler_names = tuple(scheduler_names)
         self.cluster = MemoryCluster(
             ClusterCache(scheduler_names), scheduler_names, start=start, features=configuration.features
@@ -99,7 +100,9 @@ class Simulation:
         one wants to know, so that it need not be carried out."""
         cluster = self.cluster
         changed = self.prepare()
-        outcome = run_cycle(self.snapshot(), self.configuration, make_session=session, outside=self._outside)
+        outcome = run_cycle(
+            self.snapshot(), self.configuration, make_session=session, external_calls=self._external_calls
+        )
         self.last = outcome
         self.evictions += outcome.decisions.evictions
         if enough is not None and enough(outcome):
@@ -143,12 +146,12 @@ class Simulation:
 
     def fork(self) -> "Simulation":
         """An independent copy that goes on from here."""
-        return fork(self, (self._outside,))
+        return fork(self, (self._external_calls,))
 
     def branch(self) -> "Simulation":
         """The same in a fraction of the time, of a simulation that is put aside for good: it does not change as long as
         its branches are in use, and these run one after the other."""
-        return branch(self, (self._outside,))
+        return branch(self, (self._external_calls,))
 
 
 def simulate(

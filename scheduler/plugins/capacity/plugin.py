@@ -16,6 +16,7 @@ from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import exceeded
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     ENABLE_HIERARCHY,
     Vote,
@@ -23,7 +24,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 from scheduler.plugins.capacity.books import QueueBook, flat_books, tree_books
 from scheduler.plugins.capacity.devices import DeviceQuota
 from scheduler.plugins.capacity.reclaim import Reclaim
@@ -202,8 +202,8 @@ class Capacity:
             request += task.cls.request
         return queue.open and self._reclaim.entitled(self._books[queue.name], request)
 
-    def _losers(self, claimant: Task, tenants: Tenants) -> Mask:
-        return tenants.of_queues(self._reclaim.may_lose)
+    def _losers(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
+        return candidates.of_queues(self._reclaim.may_lose)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:

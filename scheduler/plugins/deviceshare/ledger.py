@@ -21,7 +21,7 @@ from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
 from scheduler.plugins.deviceshare.separation import Separation, Shuns
 
-NOBODY: Final[Holders] = {}
+NO_EXTERNAL_CALLS: Final[Holders] = {}
 
 
 class CardLedger(Ledger[Grant]):
@@ -134,7 +134,7 @@ class CardLedger(Ledger[Grant]):
 
     def _evict(self, task: Task, row: int) -> Grant:
         """A Pod of which nothing is known has nothing."""
-        _, grant = self._holders.get(row, NOBODY).get(task.uid, (task, ()))
+        _, grant = self._holders.get(row, NO_EXTERNAL_CALLS).get(task.uid, (task, ()))
         if grant:
             self._charge_later(row, grant, -1)
         return grant

@@ -13,8 +13,8 @@ from scheduler.api.preparation import Preparation
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import Filter, MaskFilter, Score
-from scheduler.framework.intake import Intake
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
@@ -45,16 +45,16 @@ class DeviceShare:
         return Settings.read(arguments).conflict
 
     @classmethod
-    def intake(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> Intake:
+    def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
         """Memory and cores of NPUs that HAMi shares, and shares in per cent, are no amounts that nodes count."""
         settings = Settings.read(arguments)
         if not settings.vgpu and not settings.hami:
-            return Intake()
+            return CacheRequirements()
         config, _ = _read_config(settings, config_maps)
         uncounted = {config.vgpu.percentage} if settings.vgpu else set()
         if settings.hami:
             uncounted |= {name for npu in config.npus for name in (npu.memory_resource, npu.core_resource)}
-        return Intake(
+        return CacheRequirements(
             frozenset(uncounted),
             frozenset(key for rule in settings.rules for key, _ in rule),
             frozenset({settings.config_map}),

@@ -12,6 +12,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     ENABLE_HIERARCHY,
     ENABLE_NAMESPACE_ORDER,
@@ -19,7 +20,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.figures import Figures
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 from scheduler.plugins.drf.hierarchy import Hierarchy
 from scheduler.plugins.drf.namespaces import Namespaces, weights
 from scheduler.plugins.drf.shares import CLOSE_ENOUGH, JobShares, Shares, at_least
@@ -109,14 +109,14 @@ class Drf:
                 victims.append(task)
         return victims
 
-    def _richer(self, preemptor: Task, tenants: Tenants) -> Mask:
+    def _richer(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
         """Tasks whose jobs would hold as much as the preemptor's, were they the only ones to go."""
         job = self._session.jobs.get(preemptor.job)
         shares = self._shares
         if job is None or self._namespaces is not None or not len(shares.dims):
-            return tenants.present
+            return candidates.present
         claim = shares.of(job.allocated + job.pipelined + preemptor.cls.request)
-        rest = (tenants.per_job(self._held) - tenants.requests[shares.dims].T) / shares.total
+        rest = (candidates.per_job(self._held) - candidates.requests[shares.dims].T) / shares.total
         richer: Mask = rest.max(axis=1) >= claim - CLOSE_ENOUGH
         return richer
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.framework.outside import Outside, Reply, Request
+from scheduler.framework.external_calls import ExternalCalls, Reply, Request
 from scheduler.plugins.extender.settings import Settings
 
 BATCH: Final = 16
@@ -27,9 +27,9 @@ class NoAnswerError(Exception):
 class ExtenderClient:
     """Calls the extender, for one session."""
 
-    def __init__(self, outside: Outside, settings: Settings, report: Callable[[str], None]) -> None:
+    def __init__(self, external_calls: ExternalCalls, settings: Settings, report: Callable[[str], None]) -> None:
         """``report`` is called with each problem, once."""
-        self._outside = outside
+        self._external_calls = external_calls
         self._settings = settings
         self._report = report
         self._reported: set[str] = set()
@@ -62,7 +62,7 @@ class ExtenderClient:
             return [Reply(problem="extender.urlPrefix is missing")] * len(bodies)
         if self._silences >= MAX_SILENT:
             return [Reply(problem=_GIVEN_UP)] * len(bodies)
-        replies = self._outside.post([Request(url, body, self._settings.timeout) for body in bodies])
+        replies = self._external_calls.post([Request(url, body, self._settings.timeout) for body in bodies])
         for reply in replies:
             self._silences = self._silences + 1 if reply.silent else 0
         return replies

@@ -12,12 +12,12 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.extension import (
     JOB_READY,
     Vote,
 )
-from scheduler.framework.intake import Intake
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
@@ -43,8 +43,8 @@ class Extender:
         self._settings = Settings(arguments)
 
     @classmethod
-    def intake(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> Intake:
-        return Intake(originals=True)
+    def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
+        return CacheRequirements(originals=True)
 
     def open(self, session: Session) -> None:
         settings = self._settings
@@ -53,7 +53,7 @@ class Extender:
         """Question -> moment of the session and answer."""
         self._unranked: dict[tuple[str, int], str] = {}
         """Key of a job and class -> why its tasks may not be placed by the scores there are."""
-        self._client = ExtenderClient(session.outside, settings, self._tell)
+        self._client = ExtenderClient(session.external_calls, settings, self._tell)
         self._wire = Wire(session)
         if settings.session_close:
             session.add_close(lambda: self._notify(settings.session_close, {}))

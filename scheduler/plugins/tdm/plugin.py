@@ -14,12 +14,12 @@ from scheduler.api.node import Codes, Mask
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import CodedFilter, Filter, Score, StaticScore
+from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import (
     Vote,
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.framework.tenants import Tenants
 from scheduler.plugins.support.periodic import Periodic
 from scheduler.plugins.tdm.budget import most_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
@@ -86,10 +86,10 @@ class Tdm:
             return []
         return self._within_budgets(task for task in candidates if self._on_ordinary_node(task))
 
-    def _evictable(self, preemptor: Task, tenants: Tenants) -> Mask:
+    def _evictable(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
         if _gives_way(preemptor):
-            return np.zeros(len(tenants.tasks), dtype=bool)
-        return tenants.per_task(self._on_ordinary_node)
+            return np.zeros(len(candidates.tasks), dtype=bool)
+        return candidates.per_task(self._on_ordinary_node)
 
     def _overdue(self, candidates: Sequence[Task]) -> list[Task]:
         """What still runs on nodes whose hours are over; told once, if a round is due."""

@@ -41,29 +41,29 @@ def test_cpu_and_memory_are_compared_even_if_they_are_not_requested() -> None:
 
 
 def test_freed_amounts_that_are_updated_equal_those_that_are_computed(session: Session) -> None:
-    tenants, dice = session.tenants, np.random.default_rng(0)
-    kept, dims = FreedAmounts(session), np.arange(len(tenants.requests))
+    candidates, dice = session.eviction_candidates, np.random.default_rng(0)
+    kept, dims = FreedAmounts(session), np.arange(len(candidates.requests))
     for share in (0.5, 0.5, 1.0, 0.0, 0.2):
-        evicted = dice.random(len(tenants.tasks)) < share
+        evicted = dice.random(len(candidates.tasks)) < share
         assert kept.of(evicted).tolist() == freed_amounts(session, evicted, dims).tolist()
         for row in range(len(session.nodes)):
-            held = [task.cls.request for task in tenants.at(row, evicted)]
+            held = [task.cls.request for task in candidates.at(row, evicted)]
             assert kept.of(evicted)[:, row].tolist() == np.sum([np.zeros(len(dims)), *held], axis=0).tolist()
 
 
 def test_a_node_can_be_opened_while_it_runs_enough_tasks_of_lower_priority(session: Session) -> None:
-    tenants, low = session.tenants, session.jobs["default/low"]
+    candidates, low = session.eviction_candidates, session.jobs["default/low"]
     (claimant,) = session.jobs["default/claimant"].tasks()
     feasibility, statement = EvictionFeasibility(session, PREEMPTABLE), session.statement()
 
-    def opened(among: Mask = tenants.preemptable) -> list[str]:
-        scope = among & tenants.present
+    def opened(among: Mask = candidates.preemptable) -> list[str]:
+        scope = among & candidates.present
         mask = feasibility.nodes_for(claimant, Shortfall(session, claimant.cls.request), scope)
         return [session.nodes.names[row] for row in np.flatnonzero(mask)]
 
     assert opened() == ["n1", "n2"]
     stays = [task for task in low.tasks() if task.node == "n1"][:2]
-    assert opened(np.array([task not in stays for task in tenants.tasks])) == ["n2"]
+    assert opened(np.array([task not in stays for task in candidates.tasks])) == ["n2"]
     statement.evict(low, next(task for task in low.tasks() if task.node == "n2"), "test")
     assert opened() == ["n1", "n2"]  # what terminates there counts as free already
     statement.discard()

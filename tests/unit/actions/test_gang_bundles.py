@@ -26,7 +26,7 @@ def fall_apart(session: Session, name: str = "g") -> list[Bundle]:
 
 
 def everybody(session: Session) -> BundlesByJob:
-    return BundlesByJob(session, session.tenants.present)
+    return BundlesByJob(session, session.eviction_candidates.present)
 
 
 def names(bundles: Sequence[Bundle]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.keptcolumn import KeptColumn, Looked
+from scheduler.framework.cached_column import CachedColumn, CandidateNodes
 from scheduler.framework.ranking import FEW, MANY, Ranking
 
 REQUEST = np.zeros(8)
@@ -23,11 +23,11 @@ class Bench:
 
     def __init__(self) -> None:
         self.nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i:03d}")) for i in range(2 * NUMBER)]), 8)
-        self.looked = Looked(self.nodes, np.arange(0, 2 * NUMBER, 2))
-        self.ranking = Ranking(self.looked, KeptColumn(self.looked, self.score))
+        self.candidates = CandidateNodes(self.nodes, np.arange(0, 2 * NUMBER, 2))
+        self.ranking = Ranking(self.candidates, CachedColumn(self.candidates, self.score))
 
     def score(self, at: Rows) -> Column:
-        score: Column = self.nodes.used[PODS_INDEX, self.looked.rows[at]] % 5
+        score: Column = self.nodes.used[PODS_INDEX, self.candidates.rows[at]] % 5
         return score
 
     def place(self, dice: Random, number: int) -> None:
@@ -37,7 +37,7 @@ class Bench:
     def check(self, chosen: list[int]) -> None:
         mask = np.zeros(NUMBER, dtype=bool)
         mask[chosen] = True
-        scores = self.score(self.looked.all)
+        scores = self.score(self.candidates.all)
         assert list(self.ranking.among(mask)) == sorted(chosen, key=lambda at: (-scores[at], at))
 
 
@@ -58,7 +58,7 @@ def test_an_order_begun_is_gone_through_to_its_end_whatever_is_tried_and_undone_
     tried = []
     for at in bench.ranking.among(everywhere):
         tried.append(at)
-        row = int(bench.looked.rows[at])
+        row = int(bench.candidates.rows[at])
         bench.nodes.hold(row, CLASS)
         bench.nodes.hold(row, CLASS, -1)
     assert tried == expected

@@ -64,5 +64,5 @@ def test_what_the_bound_rules_out_is_refused() -> None:
     (function,) = opened.functions(PREEMPTABLE)[0]
     bound = opened.bound(function)
     assert bound is not None
-    mask = bound(opened.tenants.tasks[0], opened.tenants)
-    assert {task.name for task, kept in zip(opened.tenants.tasks, mask, strict=True) if kept} == {"plain"}
+    mask = bound(opened.eviction_candidates.tasks[0], opened.eviction_candidates)
+    assert {task.name for task, kept in zip(opened.eviction_candidates.tasks, mask, strict=True) if kept} == {"plain"}

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from scheduler.cluster.outside import HttpOutside
-from scheduler.framework.outside import Reply, Request
+from scheduler.cluster.external_calls import HttpCalls
+from scheduler.framework.external_calls import Reply, Request
 from scheduler.record.external_calls import RecordedExternalCalls, ReplayedExternalCalls
 from scheduler.record.frames import Answered, Original, read_frames
 from scheduler.record.replay import replay
@@ -53,11 +53,17 @@ def wanting(name: str, version: str) -> list[Raw]:
 @contextmanager
 def recorded(directory: Path) -> Iterator[Recorded]:
     nodes = [kernel("n1", "new", 1), kernel("n2", "old", 5), kernel("n3", "new", 9)]
-    with serving_aside(extend) as address, closing(HttpOutside()) as outside:
+    with serving_aside(extend) as address, closing(HttpCalls()) as external_calls:
         asked = {"extender.urlPrefix": address, **{f"extender.{verb}Verb": verb for verb in VERBS}}
         plan = configuration(["priority", "gang"], ["predicates", "extender"], arguments={"extender": asked})
         yield Recorded(
-            directory, nodes, queue("q"), wanting("a", "new"), wanting("b", "old"), plan=plan, outside=outside
+            directory,
+            nodes,
+            queue("q"),
+            wanting("a", "new"),
+            wanting("b", "old"),
+            plan=plan,
+            external_calls=external_calls,
         )
 
 
@@ -99,11 +105,11 @@ def ask(replies: ReplayedExternalCalls, url: str, body: bytes) -> str:
 def heard(*replies: tuple[str, bytes, Reply]) -> Answered:
     answered = Answered()
 
-    class Outside:
+    class ExternalCalls:
         def post(self, requests: Any) -> list[Reply]:
             return [reply for _, _, reply in replies]
 
-    RecordedExternalCalls(Outside(), answered).post([Request(url, body, 1.0) for url, body, _ in replies])
+    RecordedExternalCalls(ExternalCalls(), answered).post([Request(url, body, 1.0) for url, body, _ in replies])
     return msgspec.msgpack.decode(msgspec.msgpack.encode(answered), type=Answered)
 
 

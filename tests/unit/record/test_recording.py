@@ -16,7 +16,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
-from scheduler.framework.outside import NOBODY, Outside
+from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.record.cache import RecordedCache
 from scheduler.record.frames import Begin, RecordingError, Remembered, Since, joined, read_frames
 from scheduler.record.journal import SUFFIX, Journal
@@ -40,7 +40,7 @@ class Recorded:
         *objects: Raw | list[Raw],
         limit: int = 1 << 30,
         plan: Configuration = PLAN,
-        outside: Outside = NOBODY,
+        external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
         self.directory = directory
         self.complaints: list[str] = []
@@ -48,7 +48,7 @@ class Recorded:
         journal = Journal(directory, limit, "test", self.complaints.append)
         self.cache = RecordedCache([NAME], journal)
         self.cache.configure(plan)
-        self._outside = self.cache.recording(outside)
+        self._external_calls = self.cache.recording(external_calls)
         self.cluster = MemoryCluster(self.cache, [NAME])
         self.cluster.load(manifests(*objects))
 
@@ -57,7 +57,7 @@ class Recorded:
             self.cache.configure(self.plan)
             snapshot = self.cache.snapshot(self.cluster.now)
             self.cache.opened(snapshot, self.plan, 0)
-            outcome = run_cycle(snapshot, self.plan, outside=self._outside)
+            outcome = run_cycle(snapshot, self.plan, external_calls=self._external_calls)
             self.cache.decided(outcome.decisions)
             self.cache.assume(outcome.decisions)
             if carried_out:

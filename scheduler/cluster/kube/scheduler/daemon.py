@@ -22,6 +22,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.signing import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
+from scheduler.cluster.external_calls import HttpCalls
 from scheduler.cluster.kube.process.liveness import Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ConfigurationFile
@@ -41,13 +42,12 @@ from scheduler.cluster.kube.write.lanes import make_lanes
 from scheduler.cluster.kube.write.placements import Cache as WriterCache
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.writer import Writer
-from scheduler.cluster.outside import HttpOutside
 from scheduler.cluster.usage import UsagePoller
+from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome, naming_plugins, run_cycle
+from scheduler.framework.external_calls import ExternalCalls
 from scheduler.framework.failures import PluginError
-from scheduler.framework.intake import intake_of
-from scheduler.framework.outside import Outside
 from scheduler.observability.metrics import Metrics
 
 IDLE_CYCLE = 5.0
@@ -92,7 +92,7 @@ class SessionRecorder(Protocol):
 
     def opened(self, snapshot: Snapshot, configuration: Configuration, nodes_limit: int) -> None: ...
 
-    def recording(self, outside: Outside) -> Outside: ...
+    def recording(self, external_calls: ExternalCalls) -> ExternalCalls: ...
 
     def decided(self, decisions: Decisions) -> None: ...
 
@@ -164,8 +164,8 @@ class Daemon:
         """Informers of the ConfigMaps that plugins want. The wait for their first lists is short: the right to read
         them may be missing."""
         self._watched_config_maps: set[tuple[str, str]] = set()
-        self._http = HttpOutside()
-        self._outside: Outside = self._http if sessions is None else sessions.recording(self._http)
+        self._http = HttpCalls()
+        self._external_calls: ExternalCalls = self._http if sessions is None else sessions.recording(self._http)
         self._relisting: list[asyncio.Task[bool]] = []
         """Lists that are repeated because a new configuration shows whole objects to other programs."""
         self._usage = UsagePoller(cache.node_names, cache.take_usage, self._metrics, getter(self._client))
@@ -292,7 +292,7 @@ class Daemon:
 
     async def _watch_plugin_config_maps(self) -> None:
         """Starts to watch the ConfigMaps that plugins of the configuration want and that are not watched yet."""
-        wanted = intake_of(self._configuration.current, {}).config_maps - self._watched_config_maps
+        wanted = cache_requirements_of(self._configuration.current, {}).config_maps - self._watched_config_maps
         self._watched_config_maps |= wanted
         for namespace, name in sorted(wanted):
             source = Source(CONFIG_MAP, namespace, name=name)
@@ -321,7 +321,7 @@ class Daemon:
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration, limit: int) -> Outcome:
         """Runs one cycle; called on another thread."""
-        outcome = run_cycle(snapshot, configuration, nodes_limit=limit, outside=self._outside)
+        outcome = run_cycle(snapshot, configuration, nodes_limit=limit, external_calls=self._external_calls)
         with naming_plugins(outcome.session):
             self._report.update_figures(outcome, snapshot.now)
         return outcome

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scheduler.api.task import Task
-from scheduler.framework.classview import ClassView
+from scheduler.framework.class_view import ClassView
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import RingFilter, RingScore
 from scheduler.plugins.ascend.families import MODULE_910_X8, MODULE_910_X8_GROUPS

@@ -384,6 +384,6 @@ def test_whom_the_bound_rules_out_the_plugin_refuses(title: str) -> None:
     waiting = [t for job in session.jobs.values() for t in job.of(TaskStatus.PENDING).values()]
     assert waiting
     for claimant in waiting:
-        allowed = bound(claimant, session.tenants)
-        refused = [t for t, may in zip(session.tenants.tasks, allowed, strict=True) if not may]
+        allowed = bound(claimant, session.eviction_candidates)
+        refused = [t for t, may in zip(session.eviction_candidates.tasks, allowed, strict=True) if not may]
         assert not any(reclaimable(claimant, [task]) for task in refused)

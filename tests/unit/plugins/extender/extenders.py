@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
-from scheduler.framework.outside import Reply, Request
+from scheduler.framework.external_calls import Reply, Request
 from tests.builders import World, configuration
 
 URL = "http://extender.example.com/v1"
@@ -59,7 +59,7 @@ def conf(
 def schedule(world: World, settings: Configuration, extender: FakeExtender) -> World:
     """One cycle, carried out."""
     cache = world.cluster.cache
-    world.outcome = run_cycle(cache.snapshot(world.cluster.now), settings, outside=extender)
+    world.outcome = run_cycle(cache.snapshot(world.cluster.now), settings, external_calls=extender)
     cache.assume(world.outcome.decisions)
     world.cluster.carry_out(world.outcome.decisions, world.outcome.malformed)
     world.cluster.tick()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.framework.external_calls import Reply
 from scheduler.framework.opening import open_plugins
-from scheduler.framework.outside import Reply
 from scheduler.framework.session import Session
 from tests.builders import World, amounts, group, node, pod, pods
 from tests.unit.plugins.extender.extenders import URL, VERBS, FakeExtender, conf, schedule
@@ -201,7 +201,9 @@ def test_it_hears_of_every_placement_and_may_object() -> None:
 
 def test_it_hears_of_evictions_and_cannot_object_to_their_undoing() -> None:
     extender = FakeExtender(allocateFunc={"errorMessage": "no"})
-    session = Session(preemption().cluster.cache.snapshot(0), conf("allocateFunc deallocateFunc"), outside=extender)
+    session = Session(
+        preemption().cluster.cache.snapshot(0), conf("allocateFunc deallocateFunc"), external_calls=extender
+    )
     open_plugins(session)
     job = session.jobs["default/low"]
     task = next(iter(job.tasks()))

@@ -205,6 +205,6 @@ def test_a_simulation_keeps_objects_as_they_were_written_if_an_extender_is_confi
     extender = FakeExtender()
     objects = manifests(node("n1"), group("g"), pod("p", "1c", "g", containers=[{"name": "c", "command": ["sleep"]}]))
     settings = conf("predicate")
-    Simulation(objects, settings, [NAME], outside=extender).run(1)
+    Simulation(objects, settings, [NAME], external_calls=extender).run(1)
     (question,) = extender.questions("predicate")
     assert question["task"]["Pod"]["spec"]["containers"][0]["command"] == ["sleep"]

@@ -152,7 +152,7 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             def fail(*_: object) -> None:
                 raise ZeroDivisionError
 
-            monkeypatch.setattr(daemons, "intake_of", fail)
+            monkeypatch.setattr(daemons, "cache_requirements_of", fail)
             w.path.write_text(f"{DEFAULT_CONFIGURATION}\n# changed\n", encoding="utf-8")
             await until(lambda: w.value("volcano_py_cycle_errors_total"))
             before = w.cycles

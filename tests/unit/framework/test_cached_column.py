@@ -6,7 +6,7 @@ from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.keptcolumn import KeptColumn, Looked
+from scheduler.framework.cached_column import CachedColumn, CandidateNodes
 
 REQUEST = np.zeros(8)
 REQUEST[PODS_INDEX] = 1
@@ -18,13 +18,13 @@ class Bench:
 
     def __init__(self, *rows: int) -> None:
         self.nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i}")) for i in range(6)]), 8)
-        self.looked = Looked(self.nodes, np.array(rows, dtype=np.intp))
+        self.candidates = CandidateNodes(self.nodes, np.array(rows, dtype=np.intp))
         self.computed: list[list[int]] = []
-        self.column = KeptColumn(self.looked, self.compute)
+        self.column = CachedColumn(self.candidates, self.compute)
 
     def compute(self, at: Rows) -> Column:
         self.computed.append(at.tolist())
-        return self.nodes.used[PODS_INDEX, self.looked.rows[at]]
+        return self.nodes.used[PODS_INDEX, self.candidates.rows[at]]
 
 
 def test_only_what_changed_is_computed_again() -> None:
@@ -70,8 +70,8 @@ def test_a_column_that_nobody_reads_is_not_computed() -> None:
 
 
 def test_rows_are_found_among_those_looked_at() -> None:
-    looked = Bench(1, 3, 4).looked
-    assert looked.find(np.array([0, 1, 2, 4, 5])).tolist() == [0, 2]
-    assert looked.find(np.array([], dtype=np.intp)).tolist() == []
-    assert Bench(0, 1, 2, 3, 4, 5).looked.find(np.array([2, 5])).tolist() == [2, 5]
-    assert Bench().looked.find(np.array([2, 5])).tolist() == []
+    candidates = Bench(1, 3, 4).candidates
+    assert candidates.find(np.array([0, 1, 2, 4, 5])).tolist() == [0, 2]
+    assert candidates.find(np.array([], dtype=np.intp)).tolist() == []
+    assert Bench(0, 1, 2, 3, 4, 5).candidates.find(np.array([2, 5])).tolist() == [2, 5]
+    assert Bench().candidates.find(np.array([2, 5])).tolist() == []

@@ -13,7 +13,7 @@ from scheduler.api.node import Nodes, Rows
 V = TypeVar("V", bound=np.generic)
 
 
-class Looked:
+class CandidateNodes:
     """The nodes that are looked at: some rows of the table, ascending."""
 
     def __init__(self, nodes: Nodes, rows: Rows) -> None:
@@ -39,25 +39,25 @@ class Looked:
         return self.find(np.array(sorted({row for row, _, _ in fresh}), dtype=np.intp))
 
 
-class KeptColumn(Generic[V]):
+class CachedColumn(Generic[V]):
     """One value per node looked at."""
 
-    def __init__(self, looked: Looked, compute: Callable[[Rows], NDArray[V]]) -> None:
+    def __init__(self, candidates: CandidateNodes, compute: Callable[[Rows], NDArray[V]]) -> None:
         """``compute``: the values at some positions, as things are now."""
-        self._looked = looked
+        self._candidates = candidates
         self._compute = compute
         self._column: NDArray[Any] | None = None
-        self._stale: NDArray[np.bool_] = np.zeros(len(looked.rows), dtype=bool)
+        self._stale: NDArray[np.bool_] = np.zeros(len(candidates.rows), dtype=bool)
         """The values that may have changed since they were computed."""
         self._seen = 0
 
     def read(self, at: Rows | None = None) -> NDArray[V]:
         """The column, or its values at some positions; not to be changed, and good until something is placed."""
-        length = len(self._looked.nodes.log)
+        length = len(self._candidates.nodes.log)
         if self._column is None:
-            self._column = self._compute(self._looked.all)
+            self._column = self._compute(self._candidates.all)
         elif self._seen != length:
-            self._stale[self._looked.changed(self._seen)] = True
+            self._stale[self._candidates.changed(self._seen)] = True
         self._seen = length
         stale = np.flatnonzero(self._stale) if at is None else at[self._stale[at]]
         if len(stale):

@@ -1,7 +1,7 @@
-"""What the plugins of a configuration want of the cache: how it is to take in what it is fed with.
+"""What the plugins of a configuration require of the cache: what it reads, and how it classifies Pods.
 
-A plugin that wants something has a class method ``intake(arguments, config_maps)``. It is asked before each snapshot,
-so a configuration or a ConfigMap that changes takes effect with the next session.
+A plugin with requirements has a class method ``cache_requirements(arguments, config_maps)``. It is called before each
+snapshot, so that a configuration or a ConfigMap that changes takes effect with the next session.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from scheduler.framework.configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
-    """Wishes, of one plugin or of all."""
+class CacheRequirements:
+    """Those of one plugin or of all."""
 
     uncounted: frozenset[str] = frozenset()
     """Resources that are no amounts of nodes: a plugin alone decides about them."""
@@ -27,8 +27,8 @@ class Intake:
     originals: bool = False
     """Whole objects as the API server has them, to be shown to other programs."""
 
-    def __or__(self, other: "Intake") -> "Intake":
-        return Intake(
+    def __or__(self, other: "CacheRequirements") -> "CacheRequirements":
+        return CacheRequirements(
             self.uncounted | other.uncounted,
             self.pod_labels | other.pod_labels,
             self.config_maps | other.config_maps,
@@ -36,11 +36,11 @@ class Intake:
         )
 
 
-def intake_of(configuration: Configuration, config_maps: Mapping[str, ConfigMap]) -> Intake:
+def cache_requirements_of(configuration: Configuration, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
     """What the plugins of a configuration want, given the ConfigMaps known by ``namespace/name``."""
-    result = Intake()
+    result = CacheRequirements()
     for option in (option for tier in configuration.tiers for option in tier):
         plugin: Any = registry.plugin(option.name)
-        if hasattr(plugin, "intake"):
-            result |= plugin.intake(Arguments(option.arguments), config_maps)
+        if hasattr(plugin, "cache_requirements"):
+            result |= plugin.cache_requirements(Arguments(option.arguments), config_maps)
     return result

@@ -16,13 +16,13 @@ from scheduler.api.job import Job
 from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 
-Bound = Callable[[Any, "Tenants"], Mask]
-"""bound(claimant, tenants): False where the function refuses the task even alone. The claimant is what the function is
-given: a task, or an EvictionContext."""
+Bound = Callable[[Any, "EvictionCandidates"], Mask]
+"""bound(claimant, candidates): False where the function refuses the task even alone. The claimant is what the function
+is given: a task, or an EvictionContext."""
 LARGEST = 2**53
 
 
-class Tenants:
+class EvictionCandidates:
     """Tasks bound to or running on nodes when this was made, one entry each, job by job, and which of them are still
     there."""
 

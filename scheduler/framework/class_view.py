@@ -16,6 +16,7 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
+from scheduler.framework.cached_column import CachedColumn, CandidateNodes
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
@@ -28,7 +29,6 @@ from scheduler.framework.columns import (
     Scope,
     Score,
 )
-from scheduler.framework.keptcolumn import KeptColumn, Looked
 from scheduler.framework.plan import Plan
 from scheduler.framework.ranking import Ranking
 from scheduler.framework.refusals import Refusals
@@ -81,12 +81,12 @@ class ClassView:
         for condition in filters:
             if condition.scope is Scope.STATIC:
                 rows = rows[condition.room(rows) > 0]
-        self._looked = Looked(nodes, rows)
+        self._candidates = CandidateNodes(nodes, rows)
         self._rows = rows
-        self._room = KeptColumn(self._looked, self._room_at)
-        self._score = KeptColumn(self._looked, self._score_at)
-        self._ranking = Ranking(self._looked, self._score)
-        self._future = KeptColumn(self._looked, lambda at: self._pass_in_future(self._rows[at]))
+        self._room = CachedColumn(self._candidates, self._room_at)
+        self._score = CachedColumn(self._candidates, self._score_at)
+        self._ranking = Ranking(self._candidates, self._score)
+        self._future = CachedColumn(self._candidates, lambda at: self._pass_in_future(self._rows[at]))
         self._plan = Plan(nodes, cls)
         self._errors: tuple[int, FitErrors] | None = None
 
@@ -161,7 +161,7 @@ class ClassView:
 
     def _search(self, count: int, within: Rows | None) -> list[int]:
         room = self._room.read()
-        at = self._looked.all if within is None else self._looked.find(within)
+        at = self._candidates.all if within is None else self._candidates.find(within)
         at = at[room[at] > 0]
         if not len(at):
             return []
@@ -184,13 +184,13 @@ class ClassView:
     def choose_future(self, within: Rows | None = None) -> int | None:
         """The best row for one task on resources that terminating tasks will give back, or None. ``within``: as for
         ``choose``."""
-        at = self._looked.all if within is None else self._looked.find(within)
+        at = self._candidates.all if within is None else self._candidates.find(within)
         rows = self._rows[at[self._future.read()[at]]]
         return self._pick(rows[self._room_in(rows, future=True) > 0], future=True)
 
     def admits(self, row: int) -> bool:
         """Whether one task fits on the row now."""
-        at = self._looked.find(np.array([row], dtype=np.intp))
+        at = self._candidates.find(np.array([row], dtype=np.intp))
         return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
 
     def admits_later(self, row: int) -> bool:
@@ -198,7 +198,7 @@ class ClassView:
         future = self._nodes.future_idle_of(row)
         if any(self._request[d] > future[d] for d in self._dims) or any(future[d] < 0 for d in self._bare):
             return False
-        rows = self._wide_pass(self._rows[self._looked.find(np.array([row], dtype=np.intp))], future=True)
+        rows = self._wide_pass(self._rows[self._candidates.find(np.array([row], dtype=np.intp))], future=True)
         return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
 
     def passes_in_future(self) -> Mask:
@@ -213,7 +213,7 @@ class ClassView:
         if not self._wide:
             return (int(self._rows[at]) for at in self._ranking.among(chosen[self._rows]))
         rows = self._rows[among[self._rows]]
-        scores = self._score.read(self._looked.find(rows)) + self._sum(self._wide, rows, None)
+        scores = self._score.read(self._candidates.find(rows)) + self._sum(self._wide, rows, None)
         order = rows[np.argsort(-scores, kind="stable")]
         return map(int, order[chosen[order]])
 
@@ -223,7 +223,7 @@ class ClassView:
             rows = self._limited(self._wide_pass(rows, future=future))
             return self._best_of(rows) if len(rows) else None
         rows = _passing(self._wide_filters, rows, future=future)
-        rows = rows[np.argsort(-self._score.read()[self._looked.find(rows)], kind="stable")]
+        rows = rows[np.argsort(-self._score.read()[self._candidates.find(rows)], kind="stable")]
         start, number = 0, FEW
         while start < len(rows):
             passing = _passing(self._costly, rows[start : start + number], future=future)
@@ -239,7 +239,7 @@ class ClassView:
         """The best of the candidates (at least one)."""
         if len(rows) == 1:
             return int(rows[0])
-        scores = self._score.read()[self._looked.find(rows)]
+        scores = self._score.read()[self._candidates.find(rows)]
         if self._wide:
             scores = scores + self._sum(self._wide, rows, None)
         chosen = self._chooser(rows, scores) if self._chooser is not None else None
@@ -247,7 +247,7 @@ class ClassView:
 
     def _ahead(self, rows: Rows, first: int, depth: int) -> list[list[float]]:
         """Scores of each row once ``first``, ``first`` + 1, ... more tasks of the class are there."""
-        fixed = self._fixed_score[self._looked.find(rows)]
+        fixed = self._fixed_score[self._candidates.find(rows)]
         ahead: Counts = np.tile(np.arange(first, first + depth, dtype=np.int64), len(rows))
         table = self._graded(np.repeat(fixed, depth), np.repeat(rows, depth), ahead)
         result: list[list[float]] = table.reshape(len(rows), depth).tolist()

@@ -30,17 +30,17 @@ class Reply:
     """Nobody answered, not even to refuse."""
 
 
-class Outside(Protocol):
-    """Whoever carries requests out."""
+class ExternalCalls(Protocol):
+    """Carries requests out."""
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """The reply to each request, in their order; they may be sent side by side. Blocks, and raises nothing."""
 
 
-class _Nobody:
+class _NoExternalCalls:
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
         return [Reply(problem="other programs are not asked here", silent=True)] * len(requests)
 
 
-NOBODY: Final[Outside] = _Nobody()
-"""Who is there unless somebody else is."""
+NO_EXTERNAL_CALLS: Final[ExternalCalls] = _NoExternalCalls()
+"""Answers no request."""

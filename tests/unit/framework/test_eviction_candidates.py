@@ -21,41 +21,41 @@ def session() -> Session:
 
 
 def names(session: Session, mask: object) -> set[str]:
-    return {task.name for task, is_in in zip(session.tenants.tasks, mask, strict=True) if is_in}  # type: ignore[call-overload]
+    return {task.name for task, is_in in zip(session.eviction_candidates.tasks, mask, strict=True) if is_in}  # type: ignore[call-overload]
 
 
 def test_bound_and_running_tasks_on_known_nodes_are_tenants(session: Session) -> None:
-    tenants = session.tenants
-    assert names(session, tenants.present) == {"a-0", "a-1", "a-2", "a-bound", "b"}
-    assert names(session, ~tenants.running) == {"a-bound"}
-    assert names(session, tenants.best_effort) == names(session, ~tenants.preemptable) == {"b"}
-    assert names(session, tenants.own("default/b")) == names(session, tenants.of_queues("q2".__eq__)) == {"b"}
-    assert tenants.requests[0].tolist() == [1000, 1000, 1000, 2000, 0]
+    candidates = session.eviction_candidates
+    assert names(session, candidates.present) == {"a-0", "a-1", "a-2", "a-bound", "b"}
+    assert names(session, ~candidates.running) == {"a-bound"}
+    assert names(session, candidates.best_effort) == names(session, ~candidates.preemptable) == {"b"}
+    assert names(session, candidates.own("default/b")) == names(session, candidates.of_queues("q2".__eq__)) == {"b"}
+    assert candidates.requests[0].tolist() == [1000, 1000, 1000, 2000, 0]
 
 
 def test_the_tasks_of_a_node_are_those_of_the_mask(session: Session) -> None:
-    tenants = session.tenants
-    assert {task.name for task in tenants.at(1, tenants.present)} == {"a-bound", "b"}
-    assert {task.name for task in tenants.at(1, tenants.running)} == {"b"}
+    candidates = session.eviction_candidates
+    assert {task.name for task in candidates.at(1, candidates.present)} == {"a-bound", "b"}
+    assert {task.name for task in candidates.at(1, candidates.running)} == {"b"}
 
 
 def test_the_tasks_of_a_job_are_neighbours(session: Session) -> None:
-    tenants = session.tenants
+    candidates = session.eviction_candidates
     for name in ("default/a", "default/b", "default/nobody"):
-        assert {task.job for task in tenants.tasks[tenants.span(name)]} <= {name}
-        assert tenants.own(name)[tenants.span(name)].all() and tenants.own(name).sum() == len(
-            tenants.tasks[tenants.span(name)]
+        assert {task.job for task in candidates.tasks[candidates.span(name)]} <= {name}
+        assert candidates.own(name)[candidates.span(name)].all() and candidates.own(name).sum() == len(
+            candidates.tasks[candidates.span(name)]
         )
 
 
 def test_an_evicted_task_is_present_again_when_that_is_undone(session: Session) -> None:
-    tenants, job = session.tenants, session.jobs["default/a"]
+    candidates, job = session.eviction_candidates, session.jobs["default/a"]
     (task,) = job.of(TaskStatus.BOUND).values()
     statement = session.statement()
     statement.evict(job, task, "test")
-    assert "a-bound" not in names(session, tenants.present)
+    assert "a-bound" not in names(session, candidates.present)
     statement.spare(task)
-    assert "a-bound" in names(session, tenants.present)
+    assert "a-bound" in names(session, candidates.present)
     assert not statement
 
 
@@ -66,16 +66,19 @@ def test_what_is_said_of_a_job_is_asked_again_when_it_changed(session: Session) 
         asked.append(job.name)
         return job.ready_count
 
-    tenants, job = session.tenants, session.jobs["default/a"]
-    assert tenants.per_job(ready).tolist() == [4, 4, 4, 4, 2]
+    candidates, job = session.eviction_candidates, session.jobs["default/a"]
+    assert candidates.per_job(ready).tolist() == [4, 4, 4, 4, 2]
     session.statement().evict(job, next(iter(job.of(TaskStatus.RUNNING).values())), "test")
-    assert tenants.per_job(ready).tolist() == [3, 3, 3, 3, 2]
+    assert candidates.per_job(ready).tolist() == [3, 3, 3, 3, 2]
     assert asked == ["a", "b", "a"]
 
 
-def test_a_cluster_without_tenants_has_empty_columns() -> None:
+def test_a_cluster_without_candidates_has_empty_columns() -> None:
     empty = World(node("n1"), group("a"), pod("p", "1c", "a")).session(configuration(["priority", "gang", "drf"]))
-    assert not len(empty.tenants.present) and empty.tenants.at(0, empty.tenants.present) == []
+    assert (
+        not len(empty.eviction_candidates.present)
+        and empty.eviction_candidates.at(0, empty.eviction_candidates.present) == []
+    )
 
 
 @pytest.mark.parametrize("point", [PREEMPTABLE, RECLAIMABLE])

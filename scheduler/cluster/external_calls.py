@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from scheduler import __version__
-from scheduler.framework.outside import Reply, Request
+from scheduler.framework.external_calls import Reply, Request
 
 if TYPE_CHECKING:
     import aiohttp
@@ -22,7 +22,7 @@ _GRACE: Final = 5.0
 """Seconds beyond the time-outs of all requests, after which the thread itself is taken to hang."""
 
 
-class HttpOutside:
+class HttpCalls:
     """``post`` from any thread but the one it keeps; ``close`` last."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class HttpOutside:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="outside", daemon=True).start()
+                threading.Thread(target=self._loop.run_forever, name="external-calls", daemon=True).start()
             return self._loop
 
     async def _all(self, requests: Sequence[Request]) -> list[Reply]:
