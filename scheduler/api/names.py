@@ -257,6 +257,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
+MPS_REPLICAS: Final = "nvidia.com/gpu.replicas"
+"""Label of a Node: into how many shares each of its GPUs is divided."""
 
 # --- Priorities ---
 SYSTEM_CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})

@@ -48,6 +48,11 @@ class Queue:
         return self.state in (OPEN, "")
 
 
+def not_open_message(queue: Queue) -> str:
+    """Why a queue that is not open takes no jobs."""
+    return f"queue {queue.name} is {queue.state}: only an Open queue takes jobs"
+
+
 def ancestors(queues: Mapping[str, Queue], name: str) -> list[str]:
     """The queues above one, nearest first; a cycle of parents or a parent that does not exist ends the list. Above a
     queue that does not exist is none."""

@@ -5,19 +5,11 @@ from functools import partial
 from typing import Final
 
 from scheduler.api.reasons import Shortage
+from scheduler.api.written_amounts import quantity
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import styled
-from scheduler.explain.amounts import quantity
-from scheduler.explain.explanation import (
-    Explanation,
-    Gate,
-    NodeGroup,
-    Outlook,
-    QueueNumbers,
-    Ranked,
-    Ranking,
-    Turn,
-)
+from scheduler.explain.explanation import Explanation, NodeGroup, Outlook, QueueNumbers, Ranked, Ranking, Turn
+from scheduler.framework.remedies.gates import Gate
 
 _COLOURS: Final = {
     Outlook.PLACED: "green",

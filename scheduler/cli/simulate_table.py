@@ -11,9 +11,9 @@ from rich.text import Text
 from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
 from scheduler.api.resource import scale_of
+from scheduler.api.written_amounts import quantity
 from scheduler.cli.text import cell
 from scheduler.cluster.memory import Report
-from scheduler.explain.amounts import quantity
 from scheduler.framework.extension import QUEUE_USAGE
 from scheduler.framework.session import Session
 

@@ -5,7 +5,8 @@ from typing import Any
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import format_amount
 from scheduler.explain.difference import Difference, JobPicture, QueuePicture
-from scheduler.explain.explanation import Explanation, Gate, Ranking, Turn
+from scheduler.explain.explanation import Explanation, Ranking, Turn
+from scheduler.framework.remedies.gates import Gate
 
 Raw = dict[str, Any]
 

@@ -11,10 +11,10 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.resource import format_amount
 from scheduler.api.task import Task
-from scheduler.explain.explanation import Gate, Held
-from scheduler.explain.nodes import compared
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import PREEMPTABLE, PREEMPTIVE, RECLAIMABLE, ExtensionPoint
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.nodes import compared
 
 
 def evictions(session: Witness, job: Job, task: Task) -> Iterator[Gate]:

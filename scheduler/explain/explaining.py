@@ -12,8 +12,7 @@ from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.pods import group_of
 from scheduler.cluster.memory.simulation import MOST_CYCLES
 from scheduler.explain.changes import Evidence
-from scheduler.explain.circumstances import circumstances
-from scheduler.explain.explanation import Explanation, Gate, Held, Outlook, Ranking
+from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, in_order, placeable
 from scheduler.explain.nodes import groups
 from scheduler.explain.scores import rank
@@ -22,6 +21,8 @@ from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
 from scheduler.explain.turn import queue_numbers, turn
 from scheduler.explain.witness import Witness
 from scheduler.framework.opening import open_plugins
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.registry import pod_details_of
 
 Raw = dict[str, Any]
 _GONE: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
@@ -184,11 +185,12 @@ def _report(result: Explanation, simulation: Simulation, course: _Course, goal: 
     result.queues = queue_numbers(session, job)
     what = "it has no node" if target.pod else f"{job.ready_count} of the {goal.least(job)} Pods needed have a node"
     result.state = f"{what}, and as things are that does not change"
-    evidence = Evidence(simulation.cluster, session, job, goal, result.gates)
+    evidence = Evidence(simulation.cluster.server, session, job, goal, result.gates)
     with evidence.crowded() as left:
         if left:
             result.nodes = groups(session, job, left[0].cls)
-            result.gates = in_order([*result.gates, *circumstances(session, left[0], job, result.nodes)])
+            reasons = {reason for nodes in result.nodes for reason in nodes.reasons}
+            result.gates = in_order([*result.gates, *pod_details_of(session, left[0], job, reasons)])
     wanted = evidence.wanted
     if wanted and not left:
         result.ranking = rank(session, job, wanted[0])

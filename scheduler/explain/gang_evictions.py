@@ -14,10 +14,10 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
 from scheduler.explain.evictions import counted, not_at_all, not_from_others
-from scheduler.explain.explanation import Gate, Held
 from scheduler.explain.witness import Witness
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import UNIFIED_EVICTABLE, EvictionContext
+from scheduler.framework.remedies.gates import Gate, Held
 
 _ACTIONS = ((Held.GANG_PREEMPT, "gangpreempt", False), (Held.GANG_RECLAIM, "gangreclaim", True))
 

@@ -8,14 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.api.job import Job
-from scheduler.api.queue import Queue
+from scheduler.api.queue import Queue, not_open_message
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import Task, TaskStatus
-from scheduler.explain.circumstances import deadline
 from scheduler.explain.evictions import evictions
-from scheduler.explain.explanation import Gate, Held
 from scheduler.explain.gang_evictions import gang_evictions
-from scheduler.explain.nodes import open_rows
 from scheduler.explain.target import Goal, lacking_roles
 from scheduler.explain.witness import Witness
 from scheduler.framework.extension import (
@@ -26,9 +23,10 @@ from scheduler.framework.extension import (
     OVERUSED,
     ExtensionPoint,
 )
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.nodes import open_rows
+from scheduler.framework.remedies.registry import job_details_of
 from scheduler.framework.statement import AllocationError, Statement
-from scheduler.plugins.gang import Gang
-from scheduler.plugins.support.queues.refusals import not_open
 
 _HELD_AT: Final = {
     JOB_ENQUEUEABLE: Held.ENQUEUE,
@@ -49,7 +47,7 @@ def gates(session: Witness, job: Job, goal: Goal) -> list[Gate]:
     forbidden = list(_forbidden(session, job))
     known = {gate.message for gate in forbidden}
     found = [*_queue(session, job), *(gate for gate in _refusals(session, job) if gate.message not in known)]
-    found += [*limits, *forbidden, *_silent(session, job), *deadline(session, job), *_scheduling_gates(job, goal)]
+    found += [*limits, *forbidden, *_silent(session, job), *job_details_of(session, job), *_scheduling_gates(job, goal)]
     if job.queue in session.queues and not job.waiting_for_queue:
         found += [*_places(session, job), *_gang(job, goal), *_pipelined(session, job)]
         task = _homeless(session, job, goal)
@@ -143,7 +141,7 @@ def _forbidden(session: Witness, job: Job) -> Iterator[Gate]:
     for tier in session.functions(JOB_VALID):
         for function in tier:
             plugin = session.plugin_of(function)
-            if job.waiting_for_queue and plugin == Gang.name:
+            if job.waiting_for_queue and plugin == "gang":
                 continue  # its Pods may come when it is let in
             refusal = function(job)
             if refusal is not None:
@@ -155,7 +153,7 @@ def _queue(session: Witness, job: Job) -> Iterator[Gate]:
     if queue is None:
         yield Gate(Held.QUEUE, f"queue {job.queue} does not exist")
     elif not queue.open:
-        yield from (Gate(Held.QUEUE, not_open(queue).message, p.name) for p in session.plugins if p.name in GUARDING)
+        yield from (Gate(Held.QUEUE, not_open_message(queue), p.name) for p in session.plugins if p.name in GUARDING)
 
 
 def _refusals(session: Witness, job: Job) -> Iterator[Gate]:
@@ -166,7 +164,7 @@ def _refusals(session: Witness, job: Job) -> Iterator[Gate]:
         if author is None:
             continue  # it is told of where it comes from
         held = _HELD_AT[author.point]
-        if queue is not None and not queue.open and refusal.message == not_open(queue).message:
+        if queue is not None and not queue.open and refusal.message == not_open_message(queue):
             held = Held.QUEUE
         yield Gate(held, refusal.message, author.plugin, refusal.shortages)
 

@@ -12,11 +12,11 @@ from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.simulation import MOST_CYCLES
 from scheduler.explain.changes.documents import documents
-from scheduler.explain.changes.lever import Raw, Step
 from scheduler.explain.target import Goal
 from scheduler.explain.witness import Witness
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import Outcome
+from scheduler.framework.remedies.adjustments import Raw, Step
 
 MOST_TRIALS: Final = 120
 """After so many trials the best that was found has to do."""

@@ -1,57 +1,19 @@
 """Why nodes refuse a Pod: nodes with the same reasons are one group, and each reason comes with its numbers."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.task import TaskClass
 from scheduler.explain.explanation import NodeGroup
 from scheduler.framework.columns import Filter, MeasuringFilter
+from scheduler.framework.remedies.nodes import compared
 from scheduler.framework.session import Session
 
 INSUFFICIENT: Final = "Insufficient {}"
-
-
-def compared(cls: TaskClass) -> list[int]:
-    """The resources in which a class is compared with nodes: those asked for, and cpu and memory always."""
-    if cls.best_effort:
-        return []
-    return sorted({*np.flatnonzero(cls.request > 0).tolist(), CPU_INDEX, MEMORY_INDEX})
-
-
-def open_rows(session: Session, job: Job, cls: TaskClass, ahead: Mapping[int, int] | None = None) -> Rows:
-    """The nodes that take one task of the class now. ``ahead``: row -> tasks of the class that go there first."""
-    taken = np.zeros(len(session.nodes), dtype=np.int64)
-    for row, number in (ahead or {}).items():
-        taken[row] = number
-    rows: Rows = np.flatnonzero(passing(session, session.filters(cls, job), taken))
-    for d in compared(cls):
-        free = session.nodes.idle[d, rows] - taken[rows] * cls.request[d]
-        rows = rows[free >= cls.request[d]]
-    return rows
-
-
-def passing(session: Session, filters: list[Filter], taken: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-    """Shape (nodes,): where filters let one task, after ``taken`` of its class were placed there."""
-    rows: Rows = np.arange(len(session.nodes))
-    passes = np.ones(len(rows), dtype=bool)
-    for condition in filters:
-        passes &= condition.room(rows) > (0 if taken is None else taken)
-    return passes
-
-
-def room(amounts: Vector, cls: TaskClass) -> int:
-    """How many Pods of the class the amounts would do for."""
-    asked = cls.request > 0
-    if not asked.any():
-        return 1
-    return max(int((amounts[asked] // cls.request[asked]).min()), 0)
 
 
 def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:

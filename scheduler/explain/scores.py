@@ -1,7 +1,7 @@
 """Which nodes a Pod may have, and why one of them is better than another: the scores by plugin."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -9,18 +9,16 @@ from scheduler.api.job import Job
 from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.explain.explanation import Ranked, Ranking
-from scheduler.explain.nodes import open_rows
 from scheduler.framework.columns import Scope
 from scheduler.framework.extension import NODE_ORDER
-
-if TYPE_CHECKING:
-    from scheduler.explain.witness import Witness
+from scheduler.framework.remedies.nodes import open_rows
+from scheduler.framework.session import Session
 
 SHOWN: Final = 3
 
 
 def rank(
-    session: "Witness", job: Job, task: Task, *, chosen: str = "", ahead: Mapping[int, int] | None = None
+    session: Session, job: Job, task: Task, *, chosen: str = "", ahead: Mapping[int, int] | None = None
 ) -> Ranking:
     """The nodes that take a pending task now, the best ones by score. ``ahead``: row -> tasks of the same class that
     are placed there before it, though not yet in the books. ``chosen``: a node that is to be named in any case."""
@@ -42,7 +40,7 @@ def rank(
     return Ranking(task.key, len(rows), best, chosen)
 
 
-def _scores(session: "Witness", job: Job, cls: TaskClass, rows: Rows, ahead: Mapping[int, int]) -> dict[str, Column]:
+def _scores(session: Session, job: Job, cls: TaskClass, rows: Rows, ahead: Mapping[int, int]) -> dict[str, Column]:
     """Plugin -> its score of each of the rows; those that say nothing are left out."""
     result: dict[str, Column] = {}
     counts = np.array([ahead.get(int(row), 0) for row in rows], dtype=np.int64)

@@ -1,9 +1,9 @@
 """The smallest changes that let a job run, found by trying.
 
 Each plan of the catalogue is tried alone, at the sizes that should do by the numbers, then at the largest that makes
-sense. What works is made smaller, lever by lever, until one unit less of any does not work. If no plan works alone,
-more than one thing is in the way: all plans are tried at once, what can be left out is left out, the least welcome
-first, and what holds the job after that is looked at in turn. That its Pods do with less is tried last.
+sense. What works is made smaller, adjustment by adjustment, until one unit less of any does not work. If no plan works
+alone, more than one thing is in the way: all plans are tried at once, what can be left out is left out, the least
+welcome first, and what holds the job after that is looked at in turn. That its Pods do with less is tried last.
 
 A trial takes a tenth of a second on a large cluster, so what is known to be of no use is not tried: nothing that leaves
 nodes and Pods as they are helps Pods that are larger than any node, and plans that do not do all together are not tried
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import SHARING, ChangeKind, Evidence, Key, Lever, Plan, Step, catalogue
+from scheduler.explain.changes import SHARING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates
 from scheduler.explain.laboratory import Laboratory, OutOfTrialsError, merged
@@ -29,7 +29,7 @@ ENOUGH: Final = 3
 _LAYERS: Final = 4
 """So many obstacles one behind the other are looked for."""
 _ATTEMPTS: Final = 2
-"""At so many degrees a lever is tried before it is given up (``Lever.attempts``)."""
+"""At so many degrees an adjustment is tried before it is given up (``Adjustment.attempts``)."""
 _FEW: Final = 2
 """Fewer plans are tried one by one without a look whether they do together."""
 _EXCLUSIVE: Final = frozenset({ChangeKind.QUEUE_OF_JOB})
@@ -43,14 +43,14 @@ def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A change that does, and how far each lever is moved for it."""
+    """A change that does, and how far each adjustment is moved for it."""
 
     change: Change
     degrees: dict[Key, int]
 
     def within(self, plan: Plan) -> bool:
         """Whether a plan comes to the same, with more besides: to this change, or to another that was tried."""
-        own = {lever.key: lever.attempts[0] for lever in plan}
+        own = {adjustment.key: adjustment.attempts[0] for adjustment in plan}
         return all(degree <= own.get(key, 0) for key, degree in self.degrees.items())
 
 
@@ -60,7 +60,7 @@ class _Search:
         self._goal = goal
         self._laboratory = Laboratory(settled, goal, pod)
         self._least: dict[Key, int] = {}
-        """The degree from which a lever alone does: at a lower one it need not be tried."""
+        """The degree from which an adjustment alone does: at a lower one it need not be tried."""
 
     def run(self) -> list[Change]:
         found: list[_Found] = []
@@ -106,7 +106,9 @@ class _Search:
     def _promising(self, plans: list[Plan]) -> list[Plan]:
         """Plans without those that do not even do all together."""
         joined = [plan for plan in plans if not _kinds(plan) & _EXCLUSIVE]
-        if len(joined) < _FEW or not self._laboratory.fails([lever.at(lever.most) for lever in _united(joined)]):
+        if len(joined) < _FEW or not self._laboratory.fails(
+            [adjustment.at(adjustment.most) for adjustment in _united(joined)]
+        ):
             return plans
         return [plan for plan in plans if plan not in joined]
 
@@ -116,23 +118,28 @@ class _Search:
         job = session.jobs.get(self._goal.job) if session is not None else None
         if job is None or not isinstance(session, Witness):
             return None
-        return Evidence(self._settled.cluster, session, job, self._goal, gates(session, job, self._goal))
+        return Evidence(self._settled.cluster.server, session, job, self._goal, gates(session, job, self._goal))
 
     def _together(self, plans: list[Plan], left_out: Callable[[Plan], bool] = lambda plan: False) -> list[_Found]:
         """All plans at once, and what is in the way behind them, but for the plans ``left_out``."""
         pile: list[Plan] = []
         for _ in range(_LAYERS):
-            known = {lever.key for plan in pile for lever in plan}
-            fresh = [left for plan in plans if (left := tuple(lever for lever in plan if lever.key not in known))]
+            known = {adjustment.key for plan in pile for adjustment in plan}
+            fresh = [
+                left
+                for plan in plans
+                if (left := tuple(adjustment for adjustment in plan if adjustment.key not in known))
+            ]
             if not fresh:
                 return []
             pile += fresh
-            levers = [lever for plan in pile for lever in plan]
-            all_moved = [lever.at(lever.most) for lever in levers]
+            adjustments = [adjustment for plan in pile for adjustment in plan]
+            all_moved = [adjustment.at(adjustment.most) for adjustment in adjustments]
             if self._laboratory.works(all_moved):
-                attempt = self._attempt(levers)
+                attempt = self._attempt(adjustments)
                 needed = sorted(
-                    (lever for plan in self._thinned(pile, attempt) for lever in plan), key=lambda lever: lever.welcome
+                    (adjustment for plan in self._thinned(pile, attempt) for adjustment in plan),
+                    key=lambda adjustment: adjustment.welcome,
                 )
                 one = self._minimised(tuple(needed))
                 return [] if one is None else [one]
@@ -147,32 +154,35 @@ class _Search:
         left = list(pile)
         for plan in sorted(pile, key=lambda plan: plan[0].welcome, reverse=True):
             without = [other for other in left if other is not plan]
-            if without and self._attempt([lever for other in without for lever in other], attempt) < _ATTEMPTS:
+            if (
+                without
+                and self._attempt([adjustment for other in without for adjustment in other], attempt) < _ATTEMPTS
+            ):
                 left = without
         return left
 
     # --- sizes ---
-    def _attempt(self, levers: Sequence[Lever], first: int = 0) -> int:
-        """The number of the first of the ``attempts`` at which the levers do together, ``first`` or later;
+    def _attempt(self, adjustments: Sequence[Adjustment], first: int = 0) -> int:
+        """The number of the first of the ``attempts`` at which the adjustments do together, ``first`` or later;
         ``_ATTEMPTS``: they do not."""
         for attempt in range(first, _ATTEMPTS):
-            if self._works(levers, [lever.attempts[attempt] for lever in levers]):
+            if self._works(adjustments, [adjustment.attempts[attempt] for adjustment in adjustments]):
                 return attempt
         return _ATTEMPTS
 
-    def _works(self, levers: Sequence[Lever], degrees: Sequence[int]) -> bool:
-        moved = [(lever.key, degree) for lever, degree in zip(levers, degrees, strict=True) if degree]
+    def _works(self, adjustments: Sequence[Adjustment], degrees: Sequence[int]) -> bool:
+        moved = [(adjustment.key, degree) for adjustment, degree in zip(adjustments, degrees, strict=True) if degree]
         if len(moved) == 1 and moved[0][1] < self._least.get(moved[0][0], 0):
             return False
-        return self._laboratory.works(_steps(levers, degrees))
+        return self._laboratory.works(_steps(adjustments, degrees))
 
-    def _without_the_idle(self, levers: Plan, degrees: list[int]) -> tuple[Plan, list[int]]:
-        """The levers without units that later ones of the same lever have made unnecessary."""
-        for i, lever in enumerate(levers):
-            if lever.apart is None or degrees[i] < 2:
+    def _without_the_idle(self, adjustments: Plan, degrees: list[int]) -> tuple[Plan, list[int]]:
+        """The adjustments without units that later ones of the same adjustment have made unnecessary."""
+        for i, adjustment in enumerate(adjustments):
+            if adjustment.apart is None or degrees[i] < 2:
                 continue
-            units = lever.apart(degrees[i])
-            spread = (*levers[:i], *units, *levers[i + 1 :])
+            units = adjustment.apart(degrees[i])
+            spread = (*adjustments[:i], *units, *adjustments[i + 1 :])
             moved = [*degrees[:i], *([1] * len(units)), *degrees[i + 1 :]]
             for j in range(i, i + len(units)):
                 moved[j] = 0
@@ -180,28 +190,32 @@ class _Search:
                     moved[j] = 1
             if 0 in moved[i : i + len(units)]:
                 return self._without_the_idle(spread, moved)
-        return levers, degrees
+        return adjustments, degrees
 
-    def _one_moved(self, levers: Plan, degrees: Sequence[int], i: int, degree: int) -> bool:
-        """Whether it works with one lever at another degree."""
-        return self._works(levers, [*degrees[:i], degree, *degrees[i + 1 :]])
+    def _one_moved(self, adjustments: Plan, degrees: Sequence[int], i: int, degree: int) -> bool:
+        """Whether it works with one adjustment at another degree."""
+        return self._works(adjustments, [*degrees[:i], degree, *degrees[i + 1 :]])
 
-    def _minimised(self, levers: Plan) -> _Found | None:
-        attempt = self._attempt(levers)
+    def _minimised(self, adjustments: Plan) -> _Found | None:
+        attempt = self._attempt(adjustments)
         if attempt == _ATTEMPTS:
             return None
-        degrees, before = [lever.attempts[attempt] for lever in levers], None
-        while degrees != before:  # a lever may do with less once another one is smaller
+        degrees, before = [adjustment.attempts[attempt] for adjustment in adjustments], None
+        while degrees != before:  # an adjustment may do with less once another one is smaller
             before = list(degrees)
-            for i, lever in enumerate(levers):
-                degrees[i] = least(partial(self._one_moved, levers, degrees, i), degrees[i], lever, len(levers) > 1)
-        levers, degrees = self._without_the_idle(levers, degrees)
-        steps = _steps(levers, degrees)
-        kinds = dict.fromkeys(lever.kind.value for lever, degree in zip(levers, degrees, strict=True) if degree)
+            for i, adjustment in enumerate(adjustments):
+                degrees[i] = least(
+                    partial(self._one_moved, adjustments, degrees, i), degrees[i], adjustment, len(adjustments) > 1
+                )
+        adjustments, degrees = self._without_the_idle(adjustments, degrees)
+        steps = _steps(adjustments, degrees)
+        kinds = dict.fromkeys(
+            adjustment.kind.value for adjustment, degree in zip(adjustments, degrees, strict=True) if degree
+        )
         text = " and ".join(step.text for step in steps)
         documents = tuple(self._laboratory.documents(steps))
         change = Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
-        moved = {lever.key: degree for lever, degree in zip(levers, degrees, strict=True) if degree}
+        moved = {adjustment.key: degree for adjustment, degree in zip(adjustments, degrees, strict=True) if degree}
         if len(moved) == 1:
             self._least.update(moved)
         return _Found(change, moved)
@@ -214,12 +228,12 @@ def _is_known(plan: Plan, found: Sequence[_Found]) -> bool:
 
 
 def _kinds(plan: Plan) -> set[ChangeKind]:
-    return {lever.kind for lever in plan}
+    return {adjustment.kind for adjustment in plan}
 
 
-def _united(plans: Sequence[Plan]) -> list[Lever]:
-    """The levers of several plans, each once."""
-    return list({lever.key: lever for plan in plans for lever in plan}.values())
+def _united(plans: Sequence[Plan]) -> list[Adjustment]:
+    """The adjustments of several plans, each once."""
+    return list({adjustment.key: adjustment for plan in plans for adjustment in plan}.values())
 
 
 def _only_shares(plan: Plan) -> bool:
@@ -229,22 +243,22 @@ def _only_shares(plan: Plan) -> bool:
 
 def _for_less(plan: Plan) -> bool:
     """Whether the job would have to do with less than it asks for, which is the last resort."""
-    return any(lever.kind is ChangeKind.REQUEST for lever in plan)
+    return any(adjustment.kind is ChangeKind.REQUEST for adjustment in plan)
 
 
-def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool) -> int:
+def least(works: Callable[[int], bool], good: int, adjustment: Adjustment, droppable: bool) -> int:
     """The smallest degree that works, at most ``good``, which does. ``droppable``: nothing at all may do, since other
-    levers are moved too."""
+    adjustments are moved too."""
     if good == 0 or (droppable and works(0)):
         return 0
-    guess, grain, bad = lever.guess, lever.grain, 0
-    if good in lever.attempts[:-1] and (good == 1 or not works(good - 1)):
+    guess, grain, bad = adjustment.guess, adjustment.grain, 0
+    if good in adjustment.attempts[:-1] and (good == 1 or not works(good - 1)):
         return good  # what the numbers say is nearly always right
     if good > guess and works(guess):
         good = guess
     if good > guess:
         bad, step = guess, grain
-        shared = lever.attempts[0]
+        shared = adjustment.attempts[0]
         if bad < shared < good:
             good, bad = (shared, bad) if works(shared) else (good, shared)
         while bad + step < good and not works(bad + step):  # further and further beyond the guess
@@ -263,5 +277,5 @@ def least(works: Callable[[int], bool], good: int, lever: Lever, droppable: bool
     return good
 
 
-def _steps(levers: Sequence[Lever], degrees: Sequence[int]) -> list[Step]:
-    return [lever.at(degree) for lever, degree in zip(levers, degrees, strict=True) if degree > 0]
+def _steps(adjustments: Sequence[Adjustment], degrees: Sequence[int]) -> list[Step]:
+    return [adjustment.at(degree) for adjustment, degree in zip(adjustments, degrees, strict=True) if degree > 0]

@@ -7,7 +7,7 @@ with who uttered it, and at which question, whatever plugin that is.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from scheduler.api.job import Job
 from scheduler.api.reasons import Refusal
@@ -15,7 +15,6 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.explain.explanation import Ranking
 from scheduler.explain.scores import rank
-from scheduler.framework.arguments import Arguments
 from scheduler.framework.combining import Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import (
@@ -30,7 +29,6 @@ from scheduler.framework.extension import (
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
 
-P = TypeVar("P")
 _QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE, ALLOCATABLE_NOW})
 
 
@@ -64,15 +62,6 @@ class Witness(Session):
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
         heard = self._listening(point, function, self._option.name) if point in _QUESTIONS else function
         super()._add(point, heard, source)
-
-    def plugin(self, kind: type[P]) -> P | None:
-        """The plugin of a class, if it is configured."""
-        return next((plugin for plugin in self.plugins if isinstance(plugin, kind)), None)
-
-    def arguments(self, plugin: str) -> Arguments:
-        """Those of a plugin in the configuration."""
-        options = (option for tier in self.configuration.tiers for option in tier)
-        return Arguments(next((option.arguments for option in options if option.name == plugin), {}))
 
     def author_of(self, refusal: Refusal) -> Author | None:
         known = self._authors.get(id(refusal))

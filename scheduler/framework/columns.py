@@ -90,6 +90,14 @@ class Grouped(Protocol):
 
 
 @runtime_checkable
+class AmountFilter(Protocol):
+    """What a Filter may say besides: it compares an amount with what the node has, and more of that lets it pass."""
+
+    amount: str
+    """The name of the resource."""
+
+
+@runtime_checkable
 class Costly(Protocol):
     """What a Filter of scope CLUSTER may say besides: its answers cost much. It is asked last, of the best nodes first,
     and of no more than it takes to find one that passes, unless scores hang on which nodes do."""

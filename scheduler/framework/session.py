@@ -116,6 +116,11 @@ class Session(Registration):
         total: Vector = self.nodes.allocatable.sum(axis=1)
         return total
 
+    def arguments(self, plugin: str) -> Arguments:
+        """Those of a plugin in the configuration."""
+        options = (option for tier in self.configuration.tiers for option in tier)
+        return Arguments(next((option.arguments for option in options if option.name == plugin), {}))
+
     # --- for plugins ---
     def malformed_field(self, malformed: Malformed) -> None:
         """A field was set aside; it is told in a Warning Event and counted."""

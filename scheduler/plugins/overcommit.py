@@ -1,6 +1,8 @@
 """overcommit: PodGroups are let in up to a little more than the cluster has (Volcano's overcommit plugin)."""
 
-from typing import ClassVar
+from collections.abc import Iterator
+from math import ceil
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -9,11 +11,16 @@ from scheduler.api.resource import exceeded
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Plan, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.registry import remedies
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.accounting import job_columns, reservation
 from scheduler.plugins.support.queues.refusals import not_admitted
 
 DEFAULT_FACTOR = 1.2
+_HUNDREDTHS: Final = 100
+_SPARE: Final = 4
 
 
 @register_plugin
@@ -54,3 +61,23 @@ class Overcommit:
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
             self._inqueue = self._inqueue + reservation(self._session, job, job.min_resources)
+
+
+@remedies(Overcommit, ChangeKind.OVERCOMMIT)
+def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
+    """Let more be promised than the cluster has."""
+    shortages = [s for gate in evidence.gates if gate.plugin == "overcommit" for s in gate.shortages]
+    if not shortages:
+        return
+    session = evidence.session
+    factor = plugin.factor
+    total = {name: float(session.total[d]) for d, name in enumerate(session.dimensions.names)}
+    parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
+    guess = max([1, *(ceil(part * _HUNDREDTHS) for part in parts)])
+
+    def at(degree: int) -> Step:
+        then = round(factor + degree / _HUNDREDTHS, 2)
+        text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
+        return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
+
+    yield (Adjustment(ChangeKind.OVERCOMMIT, guess, guess * _SPARE + _HUNDREDTHS, at),)

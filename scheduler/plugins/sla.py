@@ -1,14 +1,18 @@
 """sla: admits jobs that have waited too long, and reserves nodes for them (Volcano's sla plugin)."""
 
+from collections.abc import Iterator
+from math import inf, isfinite
 from typing import ClassVar
 
-from scheduler.api.duration import DurationError
+from scheduler.api.duration import DurationError, format_duration
 from scheduler.api.job import Job
 from scheduler.api.names import SLA_WAITING_TIME_PLAIN
 from scheduler.api.reasons import Malformed
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.registry import job_details
 from scheduler.framework.session import Session
 from scheduler.plugins.support.waiting_time import own_waiting_time, parse_waiting_time
 
@@ -49,3 +53,12 @@ class Sla:
 
         own = own_waiting_time(job, report)
         return job.creation + (self._default if own is None else own)
+
+
+@job_details(Sla)
+def deadline(session: Session, plugin: Sla, job: Job) -> Iterator[Gate]:
+    """When a job that waits to be let in is let in whatever its queue has."""
+    then = plugin.deadlines[job.key] if job.waiting_for_queue else inf
+    if isfinite(then):
+        wait, left = format_duration(round(then - job.creation)), format_duration(round(then - session.now))
+        yield Gate(Held.ENQUEUE, f"it is let in once it has waited {wait}, that is in {left}", Sla.name)

@@ -3,14 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from scheduler.explain.changes.cards import raise_card_quota
-from scheduler.explain.changes.chips import free_chips
-from scheduler.explain.changes.devices import more_devices, raise_device_limit
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.groups import allow_groups, raise_group_limits
+from scheduler.explain.changes.device_limits import raise_device_limit
 from scheduler.explain.changes.jobs import allow_tiers, delete_others, lower_minimum, move_to_leaf, ungate
-from scheduler.explain.changes.lever import Plan
-from scheduler.explain.changes.loads import raise_overcommit, raise_thresholds
 from scheduler.explain.changes.new_nodes import more_nodes
 from scheduler.explain.changes.nodes import free_amounts, mend_nodes
 from scheduler.explain.changes.priority import go_first, raise_priority
@@ -24,44 +18,36 @@ from scheduler.explain.changes.queues import (
 )
 from scheduler.explain.changes.requests import ask_for_less
 from scheduler.explain.changes.shrinking import shrink_others
-from scheduler.explain.changes.volumes import more_attachments, more_storage, more_volumes
-from scheduler.explain.changes.zones import use_loans
+from scheduler.framework.remedies.adjustments import ChangeKind, Plan
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.registry import remedies_of
 
-_KINDS: Final[tuple[Callable[[Evidence], Iterator[Plan]], ...]] = (
-    ungate,
-    lower_minimum,
-    allow_tiers,
-    use_loans,
-    move_to_leaf,
-    create_queue,
-    open_queue,
-    allow_groups,
-    raise_group_limits,
-    raise_resource_quota,
-    raise_card_quota,
-    raise_limits,
-    raise_deserved,
-    raise_weight,
-    raise_device_limit,
-    raise_overcommit,
-    raise_thresholds,
-    mend_nodes,
-    free_chips,
-    more_devices,
-    more_storage,
-    more_volumes,
-    more_attachments,
-    free_amounts,
-    more_nodes,
-    raise_priority,
-    shrink_others,
-    delete_others,
-    go_first,
-    ask_for_less,
+_KINDS: Final[tuple[tuple[ChangeKind, Callable[[Evidence], Iterator[Plan]]], ...]] = (
+    (ChangeKind.GATES, ungate),
+    (ChangeKind.MINIMUM, lower_minimum),
+    (ChangeKind.TOPOLOGY, allow_tiers),
+    (ChangeKind.QUEUE_OF_JOB, move_to_leaf),
+    (ChangeKind.QUEUE, create_queue),
+    (ChangeKind.QUEUE_STATE, open_queue),
+    (ChangeKind.RESOURCE_QUOTA, raise_resource_quota),
+    (ChangeKind.CAPABILITY, raise_limits),
+    (ChangeKind.DESERVED, raise_deserved),
+    (ChangeKind.WEIGHT, raise_weight),
+    (ChangeKind.DEVICE_QUOTA, raise_device_limit),
+    (ChangeKind.NODES_MADE_FIT, mend_nodes),
+    (ChangeKind.AMOUNT, free_amounts),
+    (ChangeKind.NODES, more_nodes),
+    (ChangeKind.PRIORITY, raise_priority),
+    (ChangeKind.SHRINK, shrink_others),
+    (ChangeKind.DELETE, delete_others),
+    (ChangeKind.DELETE, go_first),
+    (ChangeKind.REQUEST, ask_for_less),
 )
 
 
 def catalogue(evidence: Evidence) -> Iterator[Plan]:
-    """The plans that the evidence suggests, those to be preferred first. Whether they help has to be tried."""
-    for kind in _KINDS:
-        yield from kind(evidence)
+    """The plans that the evidence suggests, those of explain and of the configured plugins, those to be preferred
+    first. Whether they help has to be tried."""
+    order = list(ChangeKind)
+    for _, plans in sorted([*_KINDS, *remedies_of(evidence.session)], key=lambda entry: order.index(entry[0])):
+        yield from plans(evidence)

@@ -8,7 +8,7 @@ from scheduler.api.kinds import Kind
 from scheduler.api.names import WHAT_IF
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.cluster.memory.what_if import DELETE, MERGE
-from scheduler.explain.changes.lever import Edit, Raw
+from scheduler.framework.remedies.adjustments import Edit, Raw
 
 
 def documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw]:

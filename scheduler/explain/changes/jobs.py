@@ -10,11 +10,11 @@ from scheduler.api.job import Job
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import KUBE_SYSTEM
 from scheduler.api.task import READY_STATUSES, TaskStatus
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
-from scheduler.explain.explanation import Held
-from scheduler.explain.nodes import compared
 from scheduler.explain.target import owners
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.nodes import compared
 
 _SINGLE: Final = 3
 """So many other jobs are tried one by one."""
@@ -34,7 +34,7 @@ def ungate(evidence: Evidence) -> Iterator[Plan]:
         text = f"remove the scheduling gates of {len(names)} Pod{'s' * (len(names) > 1)}: {listed(names)}"
         return Step(text, tuple(Edit(POD, evidence.job.namespace, name, _without_gates) for name in names))
 
-    yield (Lever(ChangeKind.GATES, len(gated), len(gated), at),)
+    yield (Adjustment(ChangeKind.GATES, len(gated), len(gated), at),)
 
 
 def _without_gates(pod: Raw) -> Raw:
@@ -46,17 +46,17 @@ def lower_minimum(evidence: Evidence) -> Iterator[Plan]:
     """Ask for fewer Pods at once, of all or of a task, where there are not as many as the job asks for."""
     job = evidence.job
     there = job.ready_count + job.count(TaskStatus.PIPELINED, TaskStatus.PENDING)
-    levers = []
+    adjustments = []
     if 0 < there < job.min_member:
         change = partial(_with_minimum, job, there)
-        levers.append(Lever(ChangeKind.MINIMUM, job.min_member - there, job.min_member - 1, change))
+        adjustments.append(Adjustment(ChangeKind.MINIMUM, job.min_member - there, job.min_member - 1, change))
     counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
     for role, minimum in sorted(job.role_minimum.items()):
         if there and counts.get(role, 0) < minimum and job.roles_binding:
             change = partial(_with_role_minimum, job, role, counts.get(role, 0))
-            levers.append(Lever(ChangeKind.MINIMUM, minimum - counts.get(role, 0), minimum, change, role))
-    if levers:
-        yield tuple(levers)
+            adjustments.append(Adjustment(ChangeKind.MINIMUM, minimum - counts.get(role, 0), minimum, change, role))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _with_minimum(job: Job, there: int, degree: int) -> Step:
@@ -95,7 +95,7 @@ def allow_tiers(evidence: Evidence) -> Iterator[Plan]:
         return Step(text, (Edit(POD_GROUP, job.namespace, job.name, partial(_with_tier, tier=allowed + degree)),))
 
     if top > allowed:
-        yield (Lever(ChangeKind.TOPOLOGY, 1, top - allowed, at),)
+        yield (Adjustment(ChangeKind.TOPOLOGY, 1, top - allowed, at),)
 
 
 def _with_tier(group: Raw, tier: int) -> Raw:
@@ -128,12 +128,12 @@ def delete_others(evidence: Evidence) -> Iterator[Plan]:
         yield _each_deleted(evidence, [other], 1)
     if len(others) > 1:
         change = partial(_deleted, evidence, others)
-        yield (Lever(ChangeKind.DELETE, 2, len(others), change, apart=partial(_each_deleted, evidence, others)),)
+        yield (Adjustment(ChangeKind.DELETE, 2, len(others), change, apart=partial(_each_deleted, evidence, others)),)
 
 
 def _each_deleted(evidence: Evidence, others: list[Job], degree: int) -> Plan:
     each = others[:degree]
-    return tuple(Lever(ChangeKind.DELETE, 1, 1, partial(_deleted, evidence, [job]), job.key) for job in each)
+    return tuple(Adjustment(ChangeKind.DELETE, 1, 1, partial(_deleted, evidence, [job]), job.key) for job in each)
 
 
 def _deleted(evidence: Evidence, others: list[Job], degree: int) -> Step:
@@ -152,9 +152,9 @@ def _described(evidence: Evidence, job: Job) -> str:
 
 def owner_of(evidence: Evidence, job: Job) -> tuple[str, str]:
     """Kind and name of the vcjob that a PodGroup is of, or of the PodGroup itself."""
-    group = evidence.cluster.server.find(POD_GROUP, job.namespace, job.name)
+    group = evidence.objects.find(POD_GROUP, job.namespace, job.name)
     uids = owners(group) if group is not None else []
-    for raw in evidence.cluster.server.of(VCJOB):
+    for raw in evidence.objects.of(VCJOB):
         if raw["metadata"]["uid"] in uids:
             return "job", raw["metadata"]["name"]
     return "PodGroup", job.name

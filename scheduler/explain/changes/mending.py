@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
 from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
-from scheduler.explain.changes.lever import Raw, listed
+from scheduler.framework.remedies.adjustments import Raw, listed
 
 
 @dataclass(frozen=True, slots=True)

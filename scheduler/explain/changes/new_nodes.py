@@ -12,21 +12,20 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
-from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL, NODEGROUP_NAME
+from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
+from scheduler.api.written_amounts import quantity
 from scheduler.cluster.manifests import decode
-from scheduler.explain.amounts import quantity
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.groups import group_label
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
 from scheduler.explain.changes.mending import mended, mends
-from scheduler.explain.explanation import Held
-from scheduler.explain.nodes import compared, passing, room
 from scheduler.explain.turn import turn
 from scheduler.framework.columns import Filter, Scope
-from scheduler.plugins.capacity_card.discovery import MPS_REPLICAS, NVIDIA
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.nodes import compared, passing, room
+from scheduler.framework.remedies.registry import node_labels_of
 
 _MOST_NODES: Final = 64
 _MOST_WITH_OTHERS: Final = 512
@@ -35,7 +34,6 @@ _SPARE: Final = 4
 _LEFT_OUT: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "ownerReferences")
 _BARE: Final[Raw] = {"metadata": {"labels": {HOSTNAME_LABEL: ""}}, "spec": {}, "status": {"allocatable": {}}}
 """What a node is made from where there is none."""
-_GPU: Final = f"{NVIDIA}/gpu"
 _SHARED: Final = re.compile(r"mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _ROOM_FOR_PODS: Final = {"pods": "110"}
 
@@ -78,7 +76,7 @@ def more_nodes(evidence: Evidence) -> Iterator[Plan]:
         change = partial(_with_nodes, evidence, model)
         most = max(guess * _SPARE, _MOST_NODES, min(guess + 2 * _for_others(evidence, model), _MOST_WITH_OTHERS))
         shared = ceil(own + _taken_first(evidence, model))
-        yield (Lever(ChangeKind.NODES, guess, most, change, model.name or "bare", shared=shared),)
+        yield (Adjustment(ChangeKind.NODES, guess, most, change, model.name or "bare", shared=shared),)
 
 
 def _for_others(evidence: Evidence, model: Model) -> int:
@@ -121,7 +119,7 @@ def _one_there(evidence: Evidence, asking: list[Task]) -> Model | None:
         return None
     weighed = (nodes.allocatable[:, rows] / np.maximum(session.total, 1)[:, np.newaxis]).sum(axis=0)
     row = int(rows[weighed.argmin()])
-    original = evidence.cluster.server.find(NODE, "", nodes.names[row]) or _BARE
+    original = evidence.objects.find(NODE, "", nodes.names[row]) or _BARE
     return Model(original, nodes.names[row], room(nodes.allocatable[:, row], asking[0].cls) if asking else 0)
 
 
@@ -145,12 +143,12 @@ def _made_to_measure(evidence: Evidence, task: Task, *, bare: bool) -> Model:
     if len(rows) and not bare:
         best = int((short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0).argmin())
         name, short = nodes.names[int(rows[best])], short[:, best : best + 1]
-        original = evidence.cluster.server.find(NODE, "", name) or _BARE
+        original = evidence.objects.find(NODE, "", name) or _BARE
     else:
         short = task.cls.request[dims][:, np.newaxis]
     names = session.dimensions.names
     amounts = {names[d]: float(task.cls.request[d]) for d, missing in zip(dims, short[:, 0], strict=True) if missing}
-    return Model(original, name, 1, amounts, {**group_label(evidence), **_card_labels(task, names)}, task)
+    return Model(original, name, 1, amounts, {**node_labels_of(evidence), **_card_labels(task, names)}, task)
 
 
 def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
@@ -161,10 +159,10 @@ def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
         return {}
     if not part:
         return {f"{resource}.{key}": text for resource in asked for key, text in (("product", product), ("count", "1"))}
-    labels = {f"{_GPU}.product": product, f"{_GPU}.count": "1"}
+    labels = {f"{NVIDIA_GPU}.product": product, f"{NVIDIA_GPU}.count": "1"}
     shared = _SHARED.fullmatch(part)
     if shared is not None:
-        labels |= {f"{_GPU}.memory": str(int(shared[1]) * 1024), MPS_REPLICAS: shared[2]}
+        labels |= {f"{NVIDIA_GPU}.memory": str(int(shared[1]) * 1024), MPS_REPLICAS: shared[2]}
     return labels
 
 
@@ -179,7 +177,7 @@ def _with_nodes(evidence: Evidence, model: Model, degree: int) -> Step:
 
 def _companions(evidence: Evidence, model: str, name: str) -> Iterator[Edit]:
     """What else there is of a node: its NUMA nodes, its CSI drivers, its devices."""
-    server = evidence.cluster.server
+    server = evidence.objects
     for kind in (NUMATOPOLOGY, CSI_NODE):
         theirs = server.find(kind, "", model)
         if theirs is not None:
@@ -215,7 +213,7 @@ def _names(evidence: Evidence, stem: str, number: int) -> Iterator[str]:
     suffix = 2
     while number:
         name = f"{stem}-{suffix}"
-        if evidence.cluster.server.find(NODE, "", name) is None:
+        if evidence.objects.find(NODE, "", name) is None:
             number -= 1
             yield name
         suffix += 1

@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from scheduler.api.kinds import NODE
 from scheduler.api.node import Rows
-from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, format_amount
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import Task
-from scheduler.explain.amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.groups import group_label
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.api.written_amounts import units
 from scheduler.explain.changes.mending import Mend, mended, mends, words
-from scheduler.explain.nodes import compared, passing, room
-from scheduler.plugins.predicates.node_conditions import PodCountFilter
+from scheduler.framework.columns import AmountFilter
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.node_amounts import amount_adjustment, amounts_on, growth
+from scheduler.framework.remedies.nodes import compared, passing, room
+from scheduler.framework.remedies.registry import node_labels_of
 
 _MOST_NODES: Final = 256
 _SPARE: Final = 4
@@ -40,17 +41,17 @@ def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
     if found:
         guess = int(np.searchsorted(np.cumsum([-fitting for _, fitting, _, _ in found]), number)) + 1
         chosen = [mend for _, _, _, mend in found[:_MOST_NODES]]
-        yield (mend_lever(chosen, min(guess, len(chosen))),)
+        yield (mend_adjustment(chosen, min(guess, len(chosen))),)
 
 
-def mend_lever(chosen: Sequence[Mend], guess: int, what: str = "") -> Lever:
+def mend_adjustment(chosen: Sequence[Mend], guess: int, what: str = "") -> Adjustment:
     def at(degree: int) -> Step:
         return Step(words(chosen[:degree]), tuple(_mend_edit(mend) for mend in chosen[:degree]))
 
     def apart(degree: int) -> Plan:
-        return tuple(mend_lever([mend], 1, mend.node) for mend in chosen[:degree])
+        return tuple(mend_adjustment([mend], 1, mend.node) for mend in chosen[:degree])
 
-    return Lever(ChangeKind.NODES_MADE_FIT, guess, len(chosen), at, what, apart=apart)
+    return Adjustment(ChangeKind.NODES_MADE_FIT, guess, len(chosen), at, what, apart=apart)
 
 
 def _mend_edit(mend: Mend) -> Edit:
@@ -69,7 +70,7 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
         fits = np.zeros(len(session.nodes), dtype=bool)
         fits[evidence.rows] = True
         for cls in classes:
-            filters = [f for f in session.filters(cls, evidence.job) if not isinstance(f, PodCountFilter)]
+            filters = [f for f in session.filters(cls, evidence.job) if not isinstance(f, AmountFilter)]
             fits &= passing(session, filters)
         fits &= _offering(evidence, left)
         mend_of = {} if fits.any() else mendable(evidence, left[0])
@@ -89,58 +90,28 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
             return
         weighed = (short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0)
         row = int(rows[int(weighed.argmin())])
-        levers = amounts_on(evidence, row, left)
-    if levers and row in mend_of:
-        levers.insert(0, mend_lever([mend_of[row]], 1, session.nodes.names[row]))
-    if levers:
-        yield tuple(levers)
+        adjustments = amounts_on(evidence, row, left)
+    if adjustments and row in mend_of:
+        adjustments.insert(0, mend_adjustment([mend_of[row]], 1, session.nodes.names[row]))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _in_hyper_node(evidence: Evidence) -> Iterator[Plan]:
     """The Pods find nodes, though not close enough to each other: more on the emptiest node of the HyperNode that comes
     nearest."""
     session = evidence.session
-    levers = []
+    adjustments = []
     for shortage in evidence.shortages("HyperNode"):
         hyper_node, d = session.hyper_nodes.get(shortage.name), session.dimensions.find(shortage.resource)
         rows = np.intersect1d(hyper_node.rows, evidence.rows) if hyper_node is not None else ()
         guess = units(shortage.resource, shortage.missing)
         if d is not None and len(rows) and guess > 0:
             row = int(rows[session.nodes.idle[d, rows].argmax()])
-            if guess <= _growth(evidence, row, d):
-                levers.append(_amount_lever(evidence, row, d, guess))
-    if levers:
-        yield tuple(levers)
-
-
-def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Lever] | None:
-    """What a node lacks for all the tasks, ``without`` one resource; None: no node there is that large."""
-    session, levers = evidence.session, []
-    for d in sorted({d for task in tasks for d in compared(task.cls)} | {PODS_INDEX}):
-        resource, need = session.dimensions.names[d], sum(float(task.cls.request[d]) for task in tasks)
-        guess = units(resource, need - float(session.nodes.idle[d, row]))
-        if guess > 0 and d != without:
-            if guess > _growth(evidence, row, d):
-                return None
-            levers.append(_amount_lever(evidence, row, d, guess))
-    return levers
-
-
-def _amount_lever(evidence: Evidence, row: int, d: int, guess: int) -> Lever:
-    nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
-    change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
-    most = max(guess, min(guess * _SPARE, _growth(evidence, row, d)))
-    return Lever(ChangeKind.AMOUNT, guess, most, change, resource, grain_of(resource))
-
-
-def _growth(evidence: Evidence, row: int, d: int) -> int:
-    """Units by which the node may grow: to what the largest node there has."""
-    nodes = evidence.session.nodes
-    return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit_of(_name(evidence, d)))
-
-
-def _name(evidence: Evidence, d: int) -> str:
-    return evidence.session.dimensions.names[d]
+            if guess <= growth(evidence, row, d):
+                adjustments.append(amount_adjustment(evidence, row, d, guess))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
@@ -156,23 +127,9 @@ def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
 
 def mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
     """Row -> what has to change about its taints, cordon and labels."""
-    nodes, labels = evidence.session.nodes.facts.objects, group_label(evidence)
+    nodes, labels = evidence.session.nodes.facts.objects, node_labels_of(evidence)
     return {
         row: mend
         for row in evidence.rows.tolist()
         if (mend := mends(nodes[row], task.cls.spec, labels)) is not None and mend.needed
     }
-
-
-def _with_more(node: str, resource: str, now: float, degree: int) -> Step:
-    more = degree * unit_of(resource)
-
-    def enlarged(raw: Raw) -> Raw:
-        status = raw.setdefault("status", {})
-        for field in ("allocatable", "capacity"):
-            if field == "allocatable" or resource in (status.get(field) or {}):
-                status[field] = {**(status.get(field) or {}), resource: format_amount(resource, now + more)}
-        return raw
-
-    text = f"{quantity(resource, more)} {resource} more on node {node}"
-    return Step(text, (Edit(NODE, "", node, enlarged),))

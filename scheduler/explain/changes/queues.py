@@ -11,12 +11,12 @@ from scheduler.api.names import CLOSED_BY_PARENT
 from scheduler.api.queue import OPEN, ancestors
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
-from scheduler.explain.amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, whole
-from scheduler.explain.explanation import Held
+from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.gates import GUARDING
 from scheduler.explain.turn import below, used_by
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, whole
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Held
 
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
 _SPARE: Final = 4
@@ -75,7 +75,7 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
         return
     need = evidence.need
     known = {(s.name, s.resource): s.used for s in evidence.shortages("Queue")}
-    levers = []
+    adjustments = []
     for at in (name, *(ancestors(session.queues, name) if field == "capability" else ())):
         amounts = getattr(session.queues[at], field)
         used, others = used_by(session, at), evidence.others_need(below(session, at))
@@ -93,9 +93,9 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
                 change = partial(_with_amount, at, field, resource, now)
                 what, grain = f"{at} {resource}", grain_of(resource)
                 most = missing * _SPARE + waiting
-                levers.append(Lever(_RAISED[field], guess, most, change, what, grain, shared=guess + waiting))
-    if levers:
-        yield tuple(levers)
+                adjustments.append(Adjustment(_RAISED[field], guess, most, change, what, grain, shared=guess + waiting))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _with_amount(queue: str, field: str, resource: str, now: float, degree: int) -> Step:
@@ -128,20 +128,20 @@ def raise_weight(evidence: Evidence) -> Iterator[Plan]:
         text = f"raise queue {name}'s weight from {weight} to {weight + degree}"
         return Step(text, (Edit(QUEUE, "", name, heavier),))
 
-    yield (Lever(ChangeKind.WEIGHT, 1, most, at),)
+    yield (Adjustment(ChangeKind.WEIGHT, 1, most, at),)
 
 
 # --- quotas ---
 def raise_resource_quota(evidence: Evidence) -> Iterator[Plan]:
-    levers = []
+    adjustments = []
     for shortage in evidence.shortages("ResourceQuota"):
         guess = units(shortage.resource, shortage.missing)
         if guess > 0:
             what = f"{shortage.name} {shortage.resource}"
             change, grain = partial(_with_hard, shortage), grain_of(shortage.resource)
-            levers.append(Lever(ChangeKind.RESOURCE_QUOTA, guess, guess * _SPARE, change, what, grain))
-    if levers:
-        yield tuple(levers)
+            adjustments.append(Adjustment(ChangeKind.RESOURCE_QUOTA, guess, guess * _SPARE, change, what, grain))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _with_hard(shortage: Shortage, degree: int) -> Step:

@@ -10,14 +10,13 @@ from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import PODS_INDEX, format_amount, scale_of
 from scheduler.api.task import Task
-from scheduler.explain.amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
+from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.explain.changes.jobs import owner_of
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
-from scheduler.explain.changes.nodes import mend_lever, mendable
-from scheduler.explain.explanation import Held
+from scheduler.explain.changes.nodes import mend_adjustment, mendable
 from scheduler.framework.columns import Filter
-from scheduler.plugins.gang import Gang
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.gates import Held
 
 _PARTS: Final = ("requests", "limits")
 
@@ -30,17 +29,17 @@ def ask_for_less(evidence: Evidence) -> Iterator[Plan]:
     for tasks in by_class.values():
         mends, short = _short(evidence, tasks)
         if short:
-            yield (*mends, *(_lever(evidence, tasks, d, guess) for d, guess in short.items()))
+            yield (*mends, *(_adjustment(evidence, tasks, d, guess) for d, guess in short.items()))
     if not evidence.job.size:
         yield from _of_templates(evidence)
 
 
-def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Lever], dict[int, int]]:
+def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Adjustment], dict[int, int]]:
     """What makes a node fit where none is otherwise, and by resource the units by which each of the tasks asks for too
     much of it."""
     session, cls = evidence.session, tasks[0].cls
     asked = [d for d in np.flatnonzero(cls.request > 0).tolist() if d != PODS_INDEX]
-    if any(gate.held is Held.VALIDITY and gate.plugin != Gang.name for gate in evidence.gates):
+    if any(gate.held is Held.VALIDITY and gate.plugin != "gang" for gate in evidence.gates):
         # It may be a number of devices that no node gives.
         devices = [d for d in asked if _most(evidence, cls.request[d], d) > 0 and _counted(evidence, d)]
         return [], dict.fromkeys(devices[:1], 1)
@@ -70,7 +69,7 @@ def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Lever], dict
             return [], {}
         if guess:
             found[d] = guess
-    return [] if mend is None else [mend_lever([mend], 1, mend.node)], found
+    return [] if mend is None else [mend_adjustment([mend], 1, mend.node)], found
 
 
 def _passing(evidence: Evidence, filters: Sequence[Filter], rows: Any) -> Any:
@@ -101,11 +100,11 @@ def _most(evidence: Evidence, asked: float, d: int) -> int:
     return units(evidence.session.dimensions.names[d], float(asked)) - 1
 
 
-def _lever(evidence: Evidence, tasks: Sequence[Task], d: int, guess: int) -> Lever:
+def _adjustment(evidence: Evidence, tasks: Sequence[Task], d: int, guess: int) -> Adjustment:
     resource = evidence.session.dimensions.names[d]
     change = partial(_asking_less, evidence, tasks, resource, float(tasks[0].cls.request[d]))
     most, what = _most(evidence, tasks[0].cls.request[d], d), f"{tasks[0].cls.id} {resource}"
-    return Lever(ChangeKind.REQUEST, guess, most, change, what, grain_of(resource))
+    return Adjustment(ChangeKind.REQUEST, guess, most, change, what, grain_of(resource))
 
 
 def _asking_less(evidence: Evidence, tasks: Sequence[Task], resource: str, now: float, degree: int) -> Step:
@@ -121,8 +120,8 @@ def _asking_less(evidence: Evidence, tasks: Sequence[Task], resource: str, now: 
 def _of_templates(evidence: Evidence) -> Iterator[Plan]:
     """Let the tasks of a vcjob whose Pods are not made yet ask for no more than some node has."""
     kind, name = owner_of(evidence, evidence.job)
-    raw = evidence.cluster.server.find(VCJOB, evidence.job.namespace, name) if kind == "job" else None
-    session, rows, levers = evidence.session, evidence.rows, []
+    raw = evidence.objects.find(VCJOB, evidence.job.namespace, name) if kind == "job" else None
+    session, rows, adjustments = evidence.session, evidence.rows, []
     for place, task in enumerate((raw or {}).get("spec", {}).get("tasks") or ()):
         containers = _containers(task.get("template"))
         for resource in sorted({r for container in containers for r in _amounts(container, "requests")}):
@@ -131,8 +130,8 @@ def _of_templates(evidence: Evidence) -> Iterator[Plan]:
             guess = units(resource, asked - most)
             if 0 < guess < units(resource, asked):
                 change = partial(_template_asking_less, evidence, name, place, resource, asked)
-                levers.append(
-                    Lever(
+                adjustments.append(
+                    Adjustment(
                         ChangeKind.REQUEST,
                         guess,
                         units(resource, asked) - 1,
@@ -141,8 +140,8 @@ def _of_templates(evidence: Evidence) -> Iterator[Plan]:
                         grain_of(resource),
                     )
                 )
-    if levers:
-        yield tuple(levers)
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _template_asking_less(evidence: Evidence, name: str, place: int, resource: str, now: float, degree: int) -> Step:

@@ -11,9 +11,9 @@ from scheduler.api.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, VCJO
 from scheduler.api.names import KUBE_SYSTEM, TASK_SPEC
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory.server import controller_of
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
-from scheduler.explain.nodes import compared
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.nodes import compared
 
 _HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 _MOST_PODS: Final = 24
@@ -25,11 +25,13 @@ def shrink_others(evidence: Evidence) -> Iterator[Plan]:
     spare = _spare(evidence)
     if spare:
         change = partial(_fewer, evidence, spare)
-        yield (Lever(ChangeKind.SHRINK, 1, len(spare), change, apart=partial(_each, evidence, spare)),)
+        yield (Adjustment(ChangeKind.SHRINK, 1, len(spare), change, apart=partial(_each, evidence, spare)),)
 
 
 def _each(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -> Plan:
-    return tuple(Lever(ChangeKind.SHRINK, 1, 1, partial(_fewer, evidence, [one]), one[1].key) for one in spare[:degree])
+    return tuple(
+        Adjustment(ChangeKind.SHRINK, 1, 1, partial(_fewer, evidence, [one]), one[1].key) for one in spare[:degree]
+    )
 
 
 def _spare(evidence: Evidence) -> list[tuple[Job, Task]]:
@@ -75,7 +77,7 @@ def _fewer(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -
 
 def _scaled_down(evidence: Evidence, task: Task) -> Iterator[Edit]:
     """One replica less of what would make the Pod again."""
-    server = evidence.cluster.server
+    server = evidence.objects
     raw = server.find(POD, task.namespace, task.name)
     owner = None if raw is None else controller_of(raw)
     if raw is None or owner is None:

@@ -20,13 +20,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.names import MPS_REPLICAS
 from scheduler.api.node import Codes, NodeFacts
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 
 NVIDIA: Final = "nvidia.com"
 MPS_RESOURCE: Final = f"{NVIDIA}/gpu.shared"
-MPS_REPLICAS: Final = f"{NVIDIA}/gpu.replicas"
 MIG_PREFIX: Final = f"{NVIDIA}/mig-"
 _FIELDS: Final = (".product", ".count", ".memory")
 _PRODUCT: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

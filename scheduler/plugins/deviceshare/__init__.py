@@ -1,5 +1,5 @@
 """Shared devices: ``plugin`` registers it; each family of devices has a file of its own."""
 
-from scheduler.plugins.deviceshare import plugin
+from scheduler.plugins.deviceshare import details, plugin
 
-__all__ = ["plugin"]
+__all__ = ["details", "plugin"]

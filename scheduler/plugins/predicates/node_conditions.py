@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scheduler.api.names import UNSCHEDULABLE_TAINT
+from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
 from scheduler.api.resource import PODS_INDEX
@@ -48,6 +48,7 @@ class PodCountFilter:
 
     scope = Scope.NODE
     unresolvable = False
+    amount = PODS
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

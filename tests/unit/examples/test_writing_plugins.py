@@ -12,6 +12,7 @@ from scheduler.framework import registry
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.loading import load_directory
 from scheduler.testing import World, configuration, gang, group, node, queue
+from tests.unit.explain.worlds import changes
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "writing-plugins.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL))
@@ -60,6 +61,13 @@ def test_a_queue_uses_nodes_of_its_zone_only() -> None:
     world = World(*zones, lab, *jobs).run(configuration(["gang", "predicates", "zone"]))
     assert world.bound == {"b-0": "east", "c-0": "west"}
     assert "1 node(s) were not in zone east" in world.waiting["a-1"]
+
+
+def test_explain_finds_the_remedy_that_a_plugin_offers() -> None:
+    plan = configuration(["gang", "predicates", "licences"], arguments={"licences": {"licences.perQueue": 2}})
+    asking = gang("big", 3, "1c+example.com/licence=1", "lab")
+    found = changes("big", node("n", "8c+8Gi+example.com/licence=9"), queue("lab"), *asking, conf=plan)
+    assert "raise licences.perQueue from 2 to 3" in found
 
 
 def test_the_job_with_the_earlier_deadline_comes_first() -> None:

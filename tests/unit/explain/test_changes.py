@@ -3,8 +3,8 @@
 import json
 
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
-from scheduler.explain.explanation import Held
 from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.remedies.gates import Held
 from tests.builders import NAME, Raw, configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, LARGE, PLAIN, changes, explained
 

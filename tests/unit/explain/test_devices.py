@@ -1,6 +1,6 @@
 """Devices that Pods claim: how many are missing, on a node and of a queue; cards and cpus that are shared out."""
 
-from scheduler.explain.explanation import Held
+from scheduler.framework.remedies.gates import Held
 from tests.builders import configuration, group, node, pod, pods, queue
 from tests.device_builders import claim, device_class, gpus, named, request, resource_slice, template, templated
 from tests.unit.explain.worlds import changes, explained

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from scheduler.explain.explanation import Explanation, Held
+from scheduler.explain.explanation import Explanation
 from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.remedies.gates import Held
 from tests.builders import Raw, configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import changes, explained
 

@@ -3,8 +3,9 @@
 import json
 
 from scheduler.api.names import CARD_NAME, CARD_QUOTA
-from scheduler.explain.explanation import Explanation, Gate, Held
+from scheduler.explain.explanation import Explanation
 from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.remedies.gates import Gate, Held
 from tests.builders import configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, explained
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from scheduler.api.kinds import QUEUE
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes.lever import Edit, Step
 from scheduler.explain.laboratory import Laboratory
 from scheduler.explain.target import Goal
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.remedies.adjustments import Edit, Step
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, queue
 
 PLUGINS = ["gang", "predicates", "capacity"]

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.explain import NotThereError, Outlook
-from scheduler.explain.explanation import Held
+from scheduler.framework.remedies.gates import Held
 from tests.builders import Raw, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, explained
 

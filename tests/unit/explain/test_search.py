@@ -8,20 +8,22 @@ import pytest
 
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Change, explain
-from scheduler.explain.changes.lever import ChangeKind, Lever, Step
 from scheduler.explain.laboratory import Laboratory
 from scheduler.explain.search import least
 from scheduler.framework.configuration import Configuration
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Step
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, PLAIN
 
 
-def lever(guess: int, most: int, shared: int = 0, grain: int = 1) -> Lever:
-    return Lever(ChangeKind.NODES, guess, most, lambda degree: Step(str(degree)), grain=grain, shared=shared)
+def adjustment(guess: int, most: int, shared: int = 0, grain: int = 1) -> Adjustment:
+    return Adjustment(ChangeKind.NODES, guess, most, lambda degree: Step(str(degree)), grain=grain, shared=shared)
 
 
-@pytest.mark.parametrize("shape", [lever(1, 64), lever(9, 64), lever(3, 64, 40), lever(5, 64, 9, 4), lever(64, 64)])
-def test_the_least_degree_is_found_whatever_the_guesses(shape: Lever) -> None:
+@pytest.mark.parametrize(
+    "shape", [adjustment(1, 64), adjustment(9, 64), adjustment(3, 64, 40), adjustment(5, 64, 9, 4), adjustment(64, 64)]
+)
+def test_the_least_degree_is_found_whatever_the_guesses(shape: Adjustment) -> None:
     for needed in range(1, 65):
         assert least(partial(le, needed), shape.most, shape, droppable=False) == needed
 
@@ -33,7 +35,7 @@ def test_a_guess_that_is_right_is_looked_at_together_with_one_unit_less() -> Non
         tried.append(degree)
         return degree >= 101
 
-    assert least(works, 101, lever(1, 189, 101), droppable=False) == 101
+    assert least(works, 101, adjustment(1, 189, 101), droppable=False) == 101
     assert tried == [100]
 
 

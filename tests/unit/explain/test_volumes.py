@@ -1,6 +1,6 @@
 """What is said of claims, and what would serve them."""
 
-from scheduler.explain.explanation import Held
+from scheduler.framework.remedies.gates import Held
 from tests.builders import Raw, group, node, pod
 from tests.unit.explain.worlds import LARGE, changes, explained
 from tests.unit.plugins.predicates.volumes.claims import (

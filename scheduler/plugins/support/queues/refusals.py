@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler.api.names import EVENT_UNSCHEDULABLE
-from scheduler.api.queue import Queue
+from scheduler.api.queue import Queue, not_open_message
 from scheduler.api.reasons import Refusal, Shortage
 from scheduler.api.resource import Dimensions, Vector
 
@@ -57,7 +57,7 @@ def overused(
 
 
 def not_open(queue: Queue) -> Refusal:
-    return Refusal(EVENT_UNSCHEDULABLE, f"queue {queue.name} is {queue.state}: only an Open queue takes jobs")
+    return Refusal(EVENT_UNSCHEDULABLE, not_open_message(queue))
 
 
 def _shortages(

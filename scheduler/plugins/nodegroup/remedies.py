@@ -11,12 +11,13 @@ from scheduler.api.kinds import QUEUE
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX
-from scheduler.explain.amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed
-from scheduler.explain.nodes import room
+from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.framework.extension import ENABLE_HIERARCHY
-from scheduler.plugins.nodegroup import ANYWHERE, Groups, NodeGroup
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.nodes import room
+from scheduler.framework.remedies.registry import node_labels, remedies
+from scheduler.plugins.nodegroup.plugin import ANYWHERE, Groups, NodeGroup
 
 _NEAR: Final = "nodeGroupAffinity"
 _AWAY: Final = "nodeGroupAntiAffinity"
@@ -24,10 +25,11 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _SPARE: Final = 4
 
 
-def allow_groups(evidence: Evidence) -> Iterator[Plan]:
+@remedies(NodeGroup, ChangeKind.NODE_GROUP)
+def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
     """Name more groups in the affinity of the queue, those with most room first."""
-    plugin, name = evidence.session.plugin(NodeGroup), evidence.job.queue
-    if plugin is None or name not in evidence.session.queues:
+    name = evidence.job.queue
+    if name not in evidence.session.queues:
         return
     queue, more = _speaker(evidence, name), _other_groups(evidence, plugin.groups[name])
 
@@ -36,15 +38,15 @@ def allow_groups(evidence: Evidence) -> Iterator[Plan]:
         return Step(text, (Edit(QUEUE, "", queue, partial(_with_groups, more[:degree])),))
 
     if more:
-        yield (Lever(ChangeKind.NODE_GROUP, 1, len(more), at),)
+        yield (Adjustment(ChangeKind.NODE_GROUP, 1, len(more), at),)
 
 
-def group_label(evidence: Evidence) -> dict[str, str]:
+@node_labels(NodeGroup)
+def group_label(evidence: Evidence, plugin: NodeGroup) -> dict[str, str]:
     """What a node without a group has to be labelled with for the job's queue to use it, now or once it may use the
     group that ``allow_groups`` names first."""
-    plugin = evidence.session.plugin(NodeGroup)
-    groups = plugin.groups.get(evidence.job.queue, ANYWHERE) if plugin is not None else ANYWHERE
-    if plugin is None or not (groups or plugin.strict):
+    groups = plugin.groups.get(evidence.job.queue, ANYWHERE)
+    if not (groups or plugin.strict):
         return {}
     named = [group for group in (*groups.required, *groups.preferred) if groups.admits(group)]
     group = next(iter([*named, *_other_groups(evidence, groups)]), None)
@@ -89,24 +91,27 @@ def _with_groups(groups: list[str], queue: Raw) -> Raw:
     return queue
 
 
-def raise_group_limits(evidence: Evidence) -> Iterator[Plan]:
+@remedies(NodeGroup, ChangeKind.NODE_GROUP_LIMIT)
+def raise_group_limits(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
     """Let the queue take more of the group of its own that has most room."""
-    plugin, name = evidence.session.plugin(NodeGroup), evidence.job.queue
-    limits = plugin.limits.get(name) if plugin is not None else None
-    if plugin is None or limits is None:
+    name = evidence.job.queue
+    limits = plugin.limits.get(name)
+    if limits is None:
         return
     names = evidence.session.dimensions.names
     for group in [group for group in _by_room(evidence) if group in limits.of and plugin.groups[name].admits(group)]:
-        levers = []
+        adjustments = []
         for d in np.flatnonzero(evidence.need).tolist():
             now = float(limits.of[group][d])
             missing = units(names[d], float(evidence.need[d] + limits.used[group][d]) - now) if np.isfinite(now) else 0
             if missing > 0 and d != PODS_INDEX:
                 change = partial(_with_limit, name, group, names[d], now)
                 what, grain = f"{name} {group} {names[d]}", grain_of(names[d])
-                levers.append(Lever(ChangeKind.NODE_GROUP_LIMIT, missing, missing * _SPARE, change, what, grain))
-        if levers:
-            yield tuple(levers)
+                adjustments.append(
+                    Adjustment(ChangeKind.NODE_GROUP_LIMIT, missing, missing * _SPARE, change, what, grain)
+                )
+        if adjustments:
+            yield tuple(adjustments)
 
 
 def _with_limit(queue: str, group: str, resource: str, now: float, degree: int) -> Step:

@@ -1,4 +1,4 @@
-"""Changes about devices that Pods claim: more of them on a node, more of them for the queue."""
+"""Changes about devices that Pods claim: more of them on a node."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,14 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.device_amounts import device_class_of
-from scheduler.api.kinds import QUEUE, RESOURCE_SLICE
-from scheduler.api.reasons import Shortage
+from scheduler.api.kinds import RESOURCE_SLICE
 from scheduler.api.task import Task
-from scheduler.explain.amounts import quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
-from scheduler.explain.nodes import passing, room
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.nodes import passing, room
+from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims
 from scheduler.plugins.predicates.dynamic_resources.columns import DeviceFilter, SharedClaimFilter
@@ -22,12 +20,13 @@ from scheduler.plugins.predicates.dynamic_resources.demand import Alternative
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
 from scheduler.plugins.predicates.dynamic_resources.search import may_select, selected
+from scheduler.plugins.predicates.plugin import Predicates
 
 _SPARE: Final = 4
 
 
-# --- on a node ---
-def more_devices(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Predicates, ChangeKind.DEVICES)
+def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Devices like those that are there, on the node that has room for the Pods and lacks fewest."""
     session = evidence.session
     with evidence.crowded() as left:
@@ -37,15 +36,15 @@ def more_devices(evidence: Evidence) -> Iterator[Plan]:
         return
     stock = _Stock(evidence, asking)
     row = min(rows, key=lambda row: (sum(stock.missing(row).values()), row))
-    levers = []
+    adjustments = []
     for name, number in stock.missing(row).items():
         model = stock.model(row, name)
         if model is None:
             return
         change = partial(_with_devices, evidence, session.nodes.names[row], name, model)
-        levers.append(Lever(ChangeKind.DEVICES, number, number * _SPARE, change, name))
-    if levers:
-        yield tuple(levers)
+        adjustments.append(Adjustment(ChangeKind.DEVICES, number, number * _SPARE, change, name))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _open_but_for_devices(evidence: Evidence, task: Task) -> list[int]:
@@ -103,7 +102,7 @@ class _Stock:
 def _with_devices(evidence: Evidence, node: str, name: str, model: Device, degree: int) -> Step:
     """So many more, on the slice of the model if that is the node's own, else on a slice that is made for the node."""
     text = f"{degree} more device{'s' * (degree > 1)} of class {name} on node {node}"
-    theirs, server = model.slice.metadata.name, evidence.cluster.server
+    theirs, server = model.slice.metadata.name, evidence.objects
     devices = (server.find(RESOURCE_SLICE, "", theirs) or {}).get("spec", {}).get("devices") or ()
     original = next(device for device in devices if device["name"] == model.spec.name)
     made = [{**_alone(original), "name": f"{model.spec.name}-more-{i}"} for i in range(1, degree + 1)]
@@ -123,29 +122,3 @@ def _alone(device: Raw) -> Raw:
 def _extended(devices: Sequence[Raw], raw: Raw) -> Raw:
     spec = raw["spec"]
     return {**raw, "spec": {**spec, "devices": [*spec["devices"], *devices]}}
-
-
-# --- of a queue ---
-def raise_device_limit(evidence: Evidence) -> Iterator[Plan]:
-    """Let the queue, and those above it, have more devices of a class, or more of their capacity."""
-    over = [s for s in evidence.shortages("Queue") if device_class_of(s.resource)]
-    number = 1 if evidence.job.waiting_for_queue else max(len(evidence.wanted), 1)
-    levers = []
-    for shortage in over:
-        guess = units(shortage.resource, shortage.asked * number - shortage.free)
-        change, what = partial(_with_limit, shortage), f"{shortage.name} {shortage.resource}"
-        levers.append(Lever(ChangeKind.DEVICE_QUOTA, guess, guess * _SPARE, change, what))
-    if levers:
-        yield tuple(levers)
-
-
-def _with_limit(shortage: Shortage, degree: int) -> Step:
-    queue, resource = shortage.name, shortage.resource
-    then = quantity(resource, shortage.limit + degree * unit_of(resource))
-    text = f"raise queue {queue}'s capability {resource} from {quantity(resource, shortage.limit)} to {then}"
-
-    def raised(raw: Raw) -> Raw:
-        raw["spec"]["capability"] = {**(raw["spec"].get("capability") or {}), resource: then}
-        return raw
-
-    return Step(text, (Edit(QUEUE, "", queue, raised),))

@@ -1,10 +1,11 @@
 """What a session showed about a job that waits: the Pods it would take to reach its goal, and which of them find no
 node even if no queue stands in the way."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 
@@ -14,21 +15,43 @@ from scheduler.api.node import Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskStatus
-from scheduler.cluster.memory import MemoryCluster
-from scheduler.explain.explanation import Gate, Held
-from scheduler.explain.nodes import compared
-from scheduler.explain.target import Goal
-from scheduler.explain.witness import Witness
+from scheduler.framework.remedies.adjustments import Raw
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
+
+
+class Objects(Protocol):
+    """The objects of a cluster, as they are without any change."""
+
+    def find(self, kind: Kind, namespace: str, name: str, /) -> Raw | None: ...
+
+    def of(self, kind: Kind, /) -> Iterable[Raw]: ...
+
+    def structs(self, kind: Kind, /) -> Iterable[object]: ...
+
+
+class Goal(Protocol):
+    """What is to be reached: the job starts, or one of its Pods gets a node."""
+
+    @property
+    def pod(self) -> str:
+        """Key of the Pod; "": the job."""
+
+    def least(self, job: Job, /) -> int:
+        """How many tasks of the job have to have a node."""
+
+    def wanted(self, job: Job, session: Session, /) -> list[Task]:
+        """The tasks that it takes to reach it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All that plans are made from."""
 
-    cluster: MemoryCluster
-    """As it is without any change."""
-    session: Witness
+    objects: Objects
+    session: Session
     """Closed; its books are those of the end of the session."""
     job: Job
     goal: Goal
@@ -77,8 +100,8 @@ class Evidence:
     @property
     def rows(self) -> Rows:
         """The nodes of the session that are there without any change."""
-        names, server = self.session.nodes.names, self.cluster.server
-        there = (row for row, name in enumerate(names) if server.find(NODE, "", name) is not None)
+        names, objects = self.session.nodes.names, self.objects
+        there = (row for row, name in enumerate(names) if objects.find(NODE, "", name) is not None)
         return np.fromiter(there, dtype=np.intp)
 
     def held(self, *gates: Held) -> bool:
@@ -95,7 +118,7 @@ class Evidence:
     def unused(self, kind: Kind, stem: str) -> str:
         """A name like the one given that no object of a kind without namespaces has."""
         names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-        return next(name for name in names if self.cluster.server.find(kind, "", name) is None)
+        return next(name for name in names if self.objects.find(kind, "", name) is None)
 
     @contextmanager
     def crowded(self) -> Iterator[list[Task]]:

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import CARD_QUOTA
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from scheduler.plugins.capacity_card.quota import MILLI, Names
@@ -19,28 +20,28 @@ _CHOICES: Final = 4
 """So many models of those that Pods may choose from are tried."""
 
 
-def raise_card_quota(evidence: Evidence) -> Iterator[Plan]:
-    plugin = evidence.session.plugin(CapacityCard)
-    book = None if plugin is None else plugin.book(evidence.job.queue)
-    if plugin is None or book is None:
+@remedies(CapacityCard, ChangeKind.CARD_QUOTA)
+def raise_card_quota(evidence: Evidence, plugin: CapacityCard) -> Iterator[Plan]:
+    book = plugin.book(evidence.job.queue)
+    if book is None:
         return
     needs = plugin.needs(evidence.job, evidence.wanted)
     known = set()
     for place in range(min(max(map(len, needs), default=0), _CHOICES)):
-        levers: dict[str, Lever] = {}
+        adjustments: dict[str, Adjustment] = {}
         for names, amount in needs.items():
             card = names[min(place, len(names) - 1)]
-            lever = _lever(evidence, plugin, book, names, card, amount)
-            if lever is not None and (card not in levers or lever.guess > levers[card].guess):
-                levers[card] = lever
-        if levers and tuple(levers) not in known:
-            known.add(tuple(levers))
-            yield tuple(levers.values())
+            adjustment = _adjustment(evidence, plugin, book, names, card, amount)
+            if adjustment is not None and (card not in adjustments or adjustment.guess > adjustments[card].guess):
+                adjustments[card] = adjustment
+        if adjustments and tuple(adjustments) not in known:
+            known.add(tuple(adjustments))
+            yield tuple(adjustments.values())
 
 
-def _lever(
+def _adjustment(
     evidence: Evidence, plugin: CapacityCard, book: QueueBook, names: Names, card: str, amount: float
-) -> Lever | None:
+) -> Adjustment | None:
     """More of one of the cards that would do for an amount; None: there is enough of it."""
     left = book.room_for_promises if evidence.job.waiting_for_queue else book.room
     missing = amount - left(card)
@@ -50,7 +51,7 @@ def _lever(
     guess = _cards(missing - elsewhere if missing > elsewhere else missing)
     most = _SPARE * _cards(missing) + _cards(book.pending.get(card, 0.0))
     change = partial(_with_cards, evidence, plugin, book, card)
-    return Lever(ChangeKind.CARD_QUOTA, guess, most, change, f"{book.queue.name} {card}")
+    return Adjustment(ChangeKind.CARD_QUOTA, guess, most, change, f"{book.queue.name} {card}")
 
 
 def _cards(amount: float) -> int:

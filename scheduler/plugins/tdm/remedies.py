@@ -10,9 +10,10 @@ import numpy as np
 from scheduler.api.kinds import POD
 from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.task import revocable
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
-from scheduler.plugins.tdm.plugin import ZONE
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.registry import remedies
+from scheduler.plugins.tdm.plugin import ZONE, Tdm
 from scheduler.plugins.tdm.zones import Hours, HoursError, parse_hours
 
 _MINUTE: Final = 60
@@ -22,7 +23,8 @@ _ANY: Final = "*"
 _ALWAYS: Final = "00:00-00:00"
 
 
-def use_loans(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Tdm, ChangeKind.REVOCABLE)
+def use_loans(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
     """Let as many Pods as it takes do with nodes on loan, and a zone begin earlier or end later, by so many minutes
     that it is open now."""
     zones = _zones(evidence)
@@ -31,10 +33,10 @@ def use_loans(evidence: Evidence) -> Iterator[Plan]:
     with evidence.crowded() as left:
         names = [task.name for task in left if not revocable(task.cls.annotations)]
     change = partial(_revocable, evidence.job.namespace, names)
-    pods = (Lever(ChangeKind.REVOCABLE, len(names), len(names), change),) if names else ()
+    pods = (Adjustment(ChangeKind.REVOCABLE, len(names), len(names), change),) if names else ()
     if pods:
         yield pods
-    for hours in sorted(_opened(evidence, zones), key=lambda lever: lever.guess):
+    for hours in sorted(_opened(evidence, zones), key=lambda adjustment: adjustment.guess):
         yield (*pods, hours)
 
 
@@ -50,7 +52,7 @@ def _made_revocable(pod: Raw) -> Raw:
     return pod
 
 
-def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Lever]:
+def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Adjustment]:
     """The hours of zones that are closed now."""
     arguments, now = evidence.session.arguments("tdm"), evidence.session.now
     for zone in zones:
@@ -65,7 +67,7 @@ def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Lever]:
             yield _widened(zone, key, hours, now)
 
 
-def _widened(zone: str, key: str, hours: Hours, now: float) -> Lever:
+def _widened(zone: str, key: str, hours: Hours, now: float) -> Adjustment:
     local = datetime.fromtimestamp(now)
     minute, start, end = local.hour * 60 + local.minute, hours.start // _MINUTE, hours.end // _MINUTE
     before, after = (start - minute) % _DAY, (minute - end) % _DAY + 1
@@ -78,7 +80,7 @@ def _widened(zone: str, key: str, hours: Hours, now: float) -> Lever:
         words = f"let revocable zone {zone} {what}: {text} rather than {hours.text} (it is {_clock(minute)})"
         return Step(words, arguments=_hours(key, text))
 
-    return Lever(ChangeKind.HOURS, min(before, after), _DAY - (end - start) % _DAY, at, zone)
+    return Adjustment(ChangeKind.HOURS, min(before, after), _DAY - (end - start) % _DAY, at, zone)
 
 
 def _clock(minute: int) -> str:

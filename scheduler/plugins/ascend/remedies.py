@@ -20,10 +20,11 @@ from scheduler.api.names import (
 )
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import Task
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed
-from scheduler.explain.changes.nodes import amounts_on
-from scheduler.explain.nodes import compared, passing
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.node_amounts import amounts_on
+from scheduler.framework.remedies.nodes import compared, passing
+from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.ascend.columns import RingFilter
 from scheduler.plugins.ascend.plugin import Ascend
 from scheduler.plugins.ascend.rings import ALL, CHIPS, LEFT, RIGHT, ids_of, lowest
@@ -35,11 +36,11 @@ Chip = tuple[int, int]
 """Row of the node, number of the chip."""
 
 
-def free_chips(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Ascend, ChangeKind.CHIPS)
+def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
     session = evidence.session
-    plugin = evidence.session.plugin(Ascend)
     position = session.dimensions.find(ASCEND_910)
-    if plugin is None or position is None:
+    if position is None:
         return
     with evidence.crowded() as left:
         asking = [task for task in left if task.cls.request[position] > 0]
@@ -57,7 +58,7 @@ def free_chips(evidence: Evidence) -> Iterator[Plan]:
         besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
     if chips and besides is not None:
         whole = int(asking[0].cls.request[position]) // _MILLI
-        yield (Lever(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)), *besides)
+        yield (Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)), *besides)
 
 
 def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[int, int] | None:

@@ -12,13 +12,14 @@ from scheduler.api.objects import LabelSelector
 from scheduler.api.quantity import QuantityError
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
 from scheduler.api.task import Task
-from scheduler.explain.amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.changes.evidence import Evidence
-from scheduler.explain.changes.lever import ChangeKind, Edit, Lever, Plan, Raw, Step, listed, whole
-from scheduler.explain.nodes import passing, room
-from scheduler.explain.volumes import largest
+from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.nodes import passing, room
+from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.plugin import Predicates
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, request_of
+from scheduler.plugins.predicates.volumes.details import largest
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
 
@@ -31,11 +32,12 @@ _SMALL: Final = "1Gi"
 
 
 # --- volumes ---
-def more_volumes(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Predicates, ChangeKind.VOLUMES)
+def more_volumes(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Volumes for claims that are not bound: as many of each sort as there are such claims. A claim that is missing is
     made with its volume."""
-    keys = _claims(evidence)
-    levers = [
+    keys = _claims(evidence, plugin)
+    adjustments = [
         whole(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
         for key in keys
         if key not in evidence.session.snapshot.claims
@@ -46,16 +48,13 @@ def more_volumes(evidence: Evidence) -> Iterator[Plan]:
             sorts.setdefault(wanted, []).append(claim)
     for wanted, claims in sorts.items():
         change = partial(_with_volumes, evidence, wanted, claims)
-        levers.append(Lever(ChangeKind.VOLUMES, len(claims), len(claims), change, claim_key(claims[0])))
-    if levers:
-        yield tuple(levers)
+        adjustments.append(Adjustment(ChangeKind.VOLUMES, len(claims), len(claims), change, claim_key(claims[0])))
+    if adjustments:
+        yield tuple(adjustments)
 
 
-def _claims(evidence: Evidence) -> list[str]:
+def _claims(evidence: Evidence, predicates: Predicates) -> list[str]:
     """The keys of the claims of Pods that find no node, where the predicates on volumes refuse some node."""
-    predicates = evidence.session.plugin(Predicates)
-    if predicates is None:
-        return []
     with evidence.crowded() as left:
         refused = [task for task in left if task.cls.claims and not _everywhere(evidence, predicates, task)]
     return list(dict.fromkeys(f"{task.namespace}/{mounted.name}" for task in refused for mounted in task.cls.claims))
@@ -119,10 +118,11 @@ def _labels(selector: LabelSelector | None) -> dict[str, str]:
 
 
 # --- storage ---
-def more_storage(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Predicates, ChangeKind.STORAGE)
+def more_storage(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Storage of which a driver says that too little is left for a claim, where most is left."""
     asked: dict[str, int] = {}
-    for _, wanted in _unbound(evidence, _claims(evidence)):
+    for _, wanted in _unbound(evidence, _claims(evidence, plugin)):
         asked[wanted.storage_class] = max(wanted.size, asked.get(wanted.storage_class, 0))
     for storage_class, size in asked.items():
         there = evidence.session.snapshot.storage_capacities.values()
@@ -131,7 +131,7 @@ def more_storage(evidence: Evidence) -> Iterator[Plan]:
             missing, name = units(MEMORY, size - largest(capacity)), capacity.metadata.name
             if missing > 0:
                 change = partial(_with_storage, capacity)
-                yield (Lever(ChangeKind.STORAGE, missing, missing * _SPARE, change, name, grain_of(MEMORY)),)
+                yield (Adjustment(ChangeKind.STORAGE, missing, missing * _SPARE, change, name, grain_of(MEMORY)),)
 
 
 def _with_storage(capacity: CsiStorageCapacity, degree: int) -> Step:
@@ -148,12 +148,13 @@ def _with_storage(capacity: CsiStorageCapacity, degree: int) -> Step:
 
 
 # --- places on a node ---
-def more_attachments(evidence: Evidence) -> Iterator[Plan]:
+@remedies(Predicates, ChangeKind.ATTACHMENTS)
+def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Let more volumes be attached to the node that has room for most of the Pods otherwise."""
-    predicates, session = evidence.session.plugin(Predicates), evidence.session
+    session = evidence.session
     with evidence.crowded() as left:
         asking = [task for task in left if task.cls.claims]
-        state = predicates.volumes.claim_state(asking[0].cls) if predicates is not None and asking else None
+        state = plugin.volumes.claim_state(asking[0].cls) if asking else None
         if state is None or not (state.unattached or state.attached):
             return
         others = [f for f in session.filters(asking[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
@@ -169,15 +170,15 @@ def more_attachments(evidence: Evidence) -> Iterator[Plan]:
     new = dict(state.unattached)
     for disk in state.attached:
         new[disk.driver] = new.get(disk.driver, 0) + (row not in attached.rows.get(disk, ()))
-    levers = []
+    adjustments = []
     for driver, each in new.items():
         limit = attached.limits[driver][row]
         missing = int(attached.counts[driver][row] + each * number - limit) if np.isfinite(limit) else 0
         if missing > 0:
             change = partial(_with_limit, session.nodes.names[row], driver, int(limit))
-            levers.append(Lever(ChangeKind.ATTACHMENTS, missing, missing * _SPARE, change, driver))
-    if levers:
-        yield tuple(levers)
+            adjustments.append(Adjustment(ChangeKind.ATTACHMENTS, missing, missing * _SPARE, change, driver))
+    if adjustments:
+        yield tuple(adjustments)
 
 
 def _with_limit(node: str, driver: str, now: int, degree: int) -> Step:

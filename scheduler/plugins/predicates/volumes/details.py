@@ -2,39 +2,41 @@
 
 from collections.abc import Iterable, Iterator
 
+from scheduler.api.job import Job
 from scheduler.api.names import MEMORY, NO_PROVISIONER
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
 from scheduler.api.task import Task
-from scheduler.explain.amounts import quantity
-from scheduler.explain.explanation import Gate, Held
-from scheduler.explain.nodes import passing
-from scheduler.explain.witness import Witness
+from scheduler.api.written_amounts import quantity
+from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.nodes import passing
+from scheduler.framework.remedies.registry import pod_details
+from scheduler.framework.session import Session
 from scheduler.plugins.predicates.plugin import Predicates
 from scheduler.plugins.predicates.volumes.claims import capacity, class_of, is_available, is_bound, request_of
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import Attachments
 
 
-def volumes(session: Witness, task: Task) -> Iterator[Gate]:
+@pod_details(Predicates)
+def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
     """A gate for each claim, where the predicates on volumes refuse some node."""
-    predicates = session.plugin(Predicates)
-    if predicates is None or not task.cls.claims:
+    if not task.cls.claims:
         return
     nodes = len(session.nodes)
-    left = int(passing(session, predicates.volumes.filters(task.cls)).sum())
+    left = int(passing(session, plugin.volumes.filters(task.cls)).sum())
     for mounted in task.cls.claims if left < nodes else ():
         claim = session.snapshot.claims.get(f"{task.namespace}/{mounted.name}")
         what = "does not exist" if claim is None else _told(session, claim)
         yield Gate(
             Held.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
         )
-    state = predicates.volumes.claim_state(task.cls)
+    state = plugin.volumes.claim_state(task.cls)
     if state.unattached and left < nodes:
         yield from _places(session, task, state.unattached)
 
 
-def _places(session: Witness, task: Task, fresh: Iterable[tuple[str, int]]) -> Iterator[Gate]:
+def _places(session: Session, task: Task, fresh: Iterable[tuple[str, int]]) -> Iterator[Gate]:
     """Where nodes cannot have as many volumes of a driver attached as the Pod needs."""
     attached = Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
     for driver, needed in fresh:
@@ -46,7 +48,7 @@ def _places(session: Witness, task: Task, fresh: Iterable[tuple[str, int]]) -> I
             yield Gate(Held.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
 
 
-def _told(session: Witness, claim: PersistentVolumeClaim) -> str:
+def _told(session: Session, claim: PersistentVolumeClaim) -> str:
     if is_bound(claim):
         return f"is bound to volume {claim.spec.volume_name}"
     name = class_of(claim)
@@ -58,7 +60,7 @@ def _told(session: Witness, claim: PersistentVolumeClaim) -> str:
     return f"asks for {size} {of_class}: {_free(session, name)}, {_made(session, name)}"
 
 
-def _free(session: Witness, storage_class: str) -> str:
+def _free(session: Session, storage_class: str) -> str:
     sizes = []
     for volume in session.snapshot.volumes.values():
         if is_available(volume) and class_of(volume) == storage_class:
@@ -72,7 +74,7 @@ def _free(session: Witness, storage_class: str) -> str:
     return f"{number} free, the largest of {quantity(MEMORY, max(sizes))}"
 
 
-def _made(session: Witness, name: str) -> str:
+def _made(session: Session, name: str) -> str:
     """Who makes volumes of a class, and what is left of its storage."""
     storage = session.snapshot.storage_classes.get(name)
     if storage is None:

@@ -1,4 +1,4 @@
-"""A lever is something that can be changed by degrees; a plan is what has to be changed together."""
+"""An adjustment is something that can be changed by degrees; a plan is what has to be changed together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +35,8 @@ class ChangeKind(Enum):
     OVERCOMMIT = "overcommit"
     HOURS = "hours of a zone"
     LOAD = "load of nodes"
+    PLUGIN = "plugin"
+    """A change that a plugin offers and that is of no other kind."""
     NODES_MADE_FIT = "nodes made fit"
     CHIPS = "chips"
     DEVICES = "devices"
@@ -73,7 +75,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A lever at one degree."""
+    """An adjustment at one degree."""
 
     text: str
     edits: tuple[Edit, ...] = ()
@@ -82,7 +84,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Lever:
+class Adjustment:
     """Something that can be changed by 1, 2, 3 ... units. More of it never does harm, as far as one can tell."""
 
     kind: ChangeKind
@@ -93,12 +95,12 @@ class Lever:
     at: Callable[[int], Step]
     """The change of a degree from 1 on."""
     what: str = ""
-    """What is changed, where there may be several levers of a kind."""
+    """What is changed, where there may be several adjustments of a kind."""
     grain: int = 1
     """Units in what people count by, a core or a gibibyte: such amounts are tried first."""
     apart: "Callable[[int], Plan] | None" = None
-    """The same at a degree as levers of one unit each, where some may do without those before them; None: all units are
-    alike."""
+    """The same at a degree as adjustments of one unit each, where some may do without those before them; None: all
+    units are alike."""
     shared: int = 0
     """The degree that should do where jobs that come first take their part of what is added; 0: the same."""
 
@@ -109,7 +111,7 @@ class Lever:
 
     @property
     def key(self) -> Key:
-        """What tells levers apart."""
+        """What tells adjustments apart."""
         return (self.kind, self.what)
 
     @property
@@ -118,12 +120,12 @@ class Lever:
         return list(ChangeKind).index(self.kind)
 
 
-Plan = tuple[Lever, ...]
+Plan = tuple[Adjustment, ...]
 
 
-def whole(kind: ChangeKind, step: Step, what: str = "") -> Lever:
-    """A lever of which there is only all."""
-    return Lever(kind, 1, 1, lambda degree: step, what)
+def whole(kind: ChangeKind, step: Step, what: str = "") -> Adjustment:
+    """An adjustment of which there is only all."""
+    return Adjustment(kind, 1, 1, lambda degree: step, what)
 
 
 # --- words ---

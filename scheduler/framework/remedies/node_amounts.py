@@ -1,0 +1,57 @@
+"""More of an amount on one node, as far as there are machines of that size."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from scheduler.api.kinds import NODE
+from scheduler.api.resource import PODS_INDEX, format_amount
+from scheduler.api.task import Task
+from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Raw, Step
+from scheduler.framework.remedies.evidence import Evidence
+from scheduler.framework.remedies.nodes import compared
+
+_SPARE: Final = 4
+
+
+def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Adjustment] | None:
+    """What a node lacks for all the tasks, ``without`` one resource; None: no node there is that large."""
+    session, adjustments = evidence.session, []
+    for d in sorted({d for task in tasks for d in compared(task.cls)} | {PODS_INDEX}):
+        resource, need = session.dimensions.names[d], sum(float(task.cls.request[d]) for task in tasks)
+        guess = units(resource, need - float(session.nodes.idle[d, row]))
+        if guess > 0 and d != without:
+            if guess > growth(evidence, row, d):
+                return None
+            adjustments.append(amount_adjustment(evidence, row, d, guess))
+    return adjustments
+
+
+def amount_adjustment(evidence: Evidence, row: int, d: int, guess: int) -> Adjustment:
+    """More of one resource on a node; ``guess``: the units that should do."""
+    nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
+    change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
+    most = max(guess, min(guess * _SPARE, growth(evidence, row, d)))
+    return Adjustment(ChangeKind.AMOUNT, guess, most, change, resource, grain_of(resource))
+
+
+def growth(evidence: Evidence, row: int, d: int) -> int:
+    """Units by which the node may grow: to what the largest node there has."""
+    nodes = evidence.session.nodes
+    unit = unit_of(evidence.session.dimensions.names[d])
+    return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit)
+
+
+def _with_more(node: str, resource: str, now: float, degree: int) -> Step:
+    more = degree * unit_of(resource)
+
+    def enlarged(raw: Raw) -> Raw:
+        status = raw.setdefault("status", {})
+        for field in ("allocatable", "capacity"):
+            if field == "allocatable" or resource in (status.get(field) or {}):
+                status[field] = {**(status.get(field) or {}), resource: format_amount(resource, now + more)}
+        return raw
+
+    text = f"{quantity(resource, more)} {resource} more on node {node}"
+    return Step(text, (Edit(NODE, "", node, enlarged),))
