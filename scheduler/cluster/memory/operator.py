@@ -1,4 +1,4 @@
-"""The controllers over a cluster in memory: the worklist is worked off until nothing is left to do for now."""
+"""Runs the controllers on a cluster in memory until the worklist is empty."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,8 @@ from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
 MOST_RECONCILIATIONS = 1_000_000
-"""After so many looks without an end two controllers are at odds with each other, which is a defect."""
+"""Reconciliations at one moment after which two controllers are taken to undo each other's writes, which is a
+defect."""
 
 
 class MemoryOperator:
@@ -32,7 +33,7 @@ class MemoryOperator:
         self._worklist.observe(kind, old, new, self._cluster.now)
 
     def run(self) -> bool:
-        """Look at all there is to look at now; whether anything was written."""
+        """Reconciles everything that is due now. Returns whether anything was written."""
         written = False
         for _ in range(MOST_RECONCILIATIONS):
             item = self._worklist.take(self._cluster.now)
@@ -47,7 +48,7 @@ class MemoryOperator:
                 written |= any(not isinstance(effect, Post) for effect in stage)
             else:
                 self._worklist.finish(item, plan, self._cluster.now)
-        raise RuntimeError(f"the controllers do not come to rest: {MOST_RECONCILIATIONS} looks at one moment")
+        raise RuntimeError(f"the controllers do not converge: {MOST_RECONCILIATIONS} reconciliations at one moment")
 
     def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
         """The effect and why it failed, or None."""

@@ -44,7 +44,7 @@ def test_a_command_for_another_kind_is_left_alone() -> None:
     _, commands = commands_of_jobs()
 
     assert commands.observe(None, aimed_at("a", "CronJob"), 0.0) == []
-    assert commands.observe(None, Command(metadata=ObjectMeta(name="aimless")), 0.0) == []
+    assert commands.observe(None, Command(metadata=ObjectMeta(name="no-target")), 0.0) == []
 
 
 def test_a_queue_takes_commands_from_any_namespace() -> None:

@@ -28,7 +28,7 @@ PLUGIN_NAMES: Final = frozenset(_MAKERS)
 
 
 def make_plugins(job: batch.Job) -> dict[str, JobPlugin]:
-    """The plugins that a job names, in the order of their names, in which they dress its Pods.
+    """The plugins that a job names, sorted by name; they mutate its Pods in this order.
 
     They are good for this version of the job: what they say of its hosts is computed once for all Pods. Raises
     PluginError, which names the plugin and the argument that does not fit.
