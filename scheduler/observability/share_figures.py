@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.framework.figures import Figures
-from scheduler.observability.amounts import amount_families
+from scheduler.observability.session_figures import amount_families
 
 _QUEUE = ["queue_name"]
 _NAMESPACE = ["namespace_name"]
