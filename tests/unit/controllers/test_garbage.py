@@ -43,7 +43,7 @@ def test_a_finished_job_is_deleted_with_all_it_owns_when_its_time_is_over(phase:
     assert plan(mortal(ttl, phase)).stages == [[Delete(VCJOB, "default", "j", "uid-j", foreground=True)]]
 
 
-def test_a_job_whose_time_is_not_over_is_looked_at_again_when_it_is() -> None:
+def test_a_job_whose_time_is_not_over_is_checked_again_when_it_is() -> None:
     assert plan(mortal(25)) == Plan(after=15.0)
 
 
@@ -67,7 +67,7 @@ def test_a_job_that_is_being_deleted_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("ended", "shown"), [("", "None"), ("yesterday", "'yesterday'")])
-def test_a_job_that_does_not_say_when_it_finished_is_kept_and_told_of(ended: str, shown: str) -> None:
+def test_a_job_that_does_not_say_when_it_finished_is_kept_and_reported(ended: str, shown: str) -> None:
     [[effect]] = plan(mortal(0, ended=ended)).stages
     assert isinstance(effect, Post)
     assert (effect.event.type, effect.event.reason) == ("Warning", "Malformed")
@@ -76,7 +76,7 @@ def test_a_job_that_does_not_say_when_it_finished_is_kept_and_told_of(ended: str
     )
 
 
-def test_a_finished_job_is_looked_at_again_only_if_its_end_or_its_time_to_live_changes() -> None:
+def test_a_finished_job_is_checked_again_only_if_its_end_or_its_time_to_live_changes() -> None:
     before, later, longer = mortal(10), mortal(10, ended="2026-01-31T09:30:00Z"), mortal(20)
     assert asked(None, before)
     assert not asked(before, before)

@@ -67,5 +67,5 @@ def test_a_change_concerns_the_owner_before_and_the_owner_after() -> None:
     assert names(jobs, "uid-b") == []
 
 
-def test_a_job_without_an_owner_concerns_nobody() -> None:
+def test_a_job_without_an_owner_concerns_no_owner() -> None:
     assert OwnedJobs(CRON_JOB).observe(None, read("j")) == []

@@ -123,7 +123,7 @@ def test_secrets_never_reach_the_log_and_verbosity_sets_the_level() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_an_error_is_told_with_where_it_happened_but_not_with_the_variables_there(
+def test_an_error_is_logged_with_its_place_but_not_with_the_variables_there(
     log_format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = logging.getLogger()

@@ -40,7 +40,7 @@ class Scraped:
         return self.metrics.registry.get_sample_value(f"volcano_{name}", labels)
 
 
-def test_capacity_tells_shares_limits_and_what_is_deserved() -> None:
+def test_capacity_reports_shares_limits_and_deserved_amounts() -> None:
     value = Scraped(World(*NODES, *jobs()), "capacity")
     assert [value("queue_share", queue_name=name) for name in ("a", "b")] == [0.75, 3.0]
     assert [value("queue_overused", queue_name=name) for name in ("a", "b")] == [0.0, 1.0]
@@ -67,7 +67,7 @@ def test_without_a_hierarchy_a_queue_has_the_figures_of_its_own_jobs() -> None:
     assert [value("queue_request_milli_cpu", queue_name=name) for name in ("a", "p")] == [5000, 0]
 
 
-def test_proportion_tells_what_it_gives_each_queue() -> None:
+def test_proportion_reports_the_deserved_amounts_of_each_queue() -> None:
     value = Scraped(World(*NODES, *jobs()), "proportion")
     assert [value("queue_deserved_milli_cpu", queue_name=name) for name in ("a", "b")] == [5000, 6000]
     assert [value("queue_share", queue_name=name) for name in ("a", "b")] == [0.6, 1.0]
@@ -80,14 +80,14 @@ def test_without_a_plugin_of_queues_they_deserve_what_is_written() -> None:
     assert value("queue_share", queue_name="a") is None
 
 
-def test_drf_tells_the_shares_of_jobs() -> None:
+def test_drf_reports_the_shares_of_jobs() -> None:
     value = Scraped(World(*NODES, *jobs()), "drf")
     shares = {name: value("job_share", job_ns="default", job_id=name) for name in ("g", "h", "w")}
     assert shares == {"g": 3 / 16, "h": 6 / 16, "w": 0.0}
     assert value("namespace_share", namespace_name="default") is None
 
 
-def test_where_namespaces_have_weights_drf_tells_their_shares_too() -> None:
+def test_where_namespaces_have_weights_drf_reports_their_shares_too() -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

@@ -93,7 +93,7 @@ def test_what_was_assumed_and_never_seen_counts_in_the_replay_too(tmp_path: Path
     assert [len(s.recorded.binds) for s in recorded.replayed() if s.recorded and s.same] == [8, 0, 0]
 
 
-def test_a_binding_that_failed_is_decided_anew_in_the_replay_too(tmp_path: Path) -> None:
+def test_a_binding_that_failed_is_decided_again_in_the_replay_too(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, [node("n1", "4c"), queue("q"), group("g", "q"), pod("p", "1c", "g")])
     snapshot = recorded.cache.snapshot(recorded.cluster.now)
     decisions = run_cycle(snapshot, PLAN).decisions
@@ -133,7 +133,7 @@ def test_a_file_that_was_cut_short_is_good_up_to_there(tmp_path: Path) -> None:
     assert 2 <= len(sessions) <= 4 and all(session.same for session in sessions if session.recorded)
 
 
-def test_a_session_that_comes_to_something_else_is_told_with_what_differs(
+def test_a_session_that_decides_otherwise_is_reported_with_the_differences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = Recorded(tmp_path, some_cluster()).run(2)
@@ -231,7 +231,7 @@ def test_a_process_that_stands_by_gathers_nothing_to_write(tmp_path: Path) -> No
     assert len(recorded.replayed()) == 2 and all(session.same for session in recorded.replayed())
 
 
-def test_a_file_begins_with_the_version_that_the_watch_told_before_an_older_answer(tmp_path: Path) -> None:
+def test_a_file_begins_with_the_version_that_the_watch_delivered_before_an_older_answer(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, some_cluster())
     newer, older = (
         PersistentVolumeClaim(metadata=ObjectMeta(name="c", namespace="default", uid="u", resource_version=version))

@@ -143,7 +143,7 @@ def test_what_was_missed_longer_ago_than_the_deadline_is_not_made_up_for() -> No
     assert jobs(cluster) == [6]
 
 
-def test_many_missed_times_are_told_of_and_the_last_is_made_up_for() -> None:
+def test_many_missed_times_are_reported_and_the_last_is_made_up_for() -> None:
     raw = cron()
     raw["status"] = {"lastScheduleTime": "2019-12-31T22:00:00Z"}
     cluster = controlled(raw)
@@ -210,7 +210,7 @@ def test_replace_deletes_the_job_that_runs() -> None:
     }
 
 
-def test_an_unknown_policy_is_told_of_and_forbids_nothing() -> None:
+def test_an_unknown_policy_is_reported_and_forbids_nothing() -> None:
     cluster = controlled(cron(concurrencyPolicy="Perhaps"))
     until(cluster, "00:02:00")
     assert jobs(cluster) == [1, 2]
@@ -278,7 +278,7 @@ def test_without_limits_and_when_terminated_jobs_are_kept() -> None:
 
 
 # --- what does not fit ---
-def test_an_active_job_that_somebody_deletes_is_struck_off() -> None:
+def test_an_active_job_that_a_user_deletes_is_removed_from_the_status() -> None:
     cluster = controlled(cron("1 * * * *"))
     until(cluster, "00:01:00")
     made = cluster.find(VCJOB, "c-26297281")
@@ -310,7 +310,7 @@ def test_a_reference_to_another_namespace_is_no_way_to_delete_a_job_there() -> N
     assert cluster.cluster.server.find(VCJOB, "elsewhere", "theirs") is not None
 
 
-def test_a_job_that_somebody_else_put_under_a_cron_job_is_told_of_once_and_counts_as_active() -> None:
+def test_an_orphaned_job_of_a_cron_job_is_reported_once_and_counts_as_active() -> None:
     cluster = controlled(cron(concurrencyPolicy="Forbid"))
     cluster.create(job("stray", owner=owner(CRON_JOB, "c")))
     until(cluster, "00:01:10")
@@ -326,7 +326,7 @@ def test_a_job_that_somebody_else_put_under_a_cron_job_is_told_of_once_and_count
 
 
 @pytest.mark.parametrize(("owners", "shown"), [(None, "none"), (owner(CRON_JOB, "c", "uid-before"), "c")])
-def test_a_job_of_somebody_else_under_the_name_is_left_alone_and_told_of(owners: Raw | None, shown: str) -> None:
+def test_a_job_of_another_owner_with_the_name_is_left_alone_and_reported(owners: Raw | None, shown: str) -> None:
     cluster = controlled(job("c-26297281", owner=owners), cron("1 * * * *"))
     until(cluster, "00:01:00")
     text = f"Job c-26297281 exists but is not owned by this CronJob (current owner: {shown})"
@@ -346,7 +346,7 @@ def test_a_job_of_somebody_else_under_the_name_is_left_alone_and_told_of(owners:
         ),
     ],
 )
-def test_a_schedule_that_cannot_be_used_is_told_of(spec: Raw, reason: str, message: str) -> None:
+def test_a_schedule_that_cannot_be_used_is_reported(spec: Raw, reason: str, message: str) -> None:
     cluster = controlled(cron(**spec))
     until(cluster, "00:02:00")
     assert events(cluster) == {("Warning", reason, message)}
@@ -357,7 +357,7 @@ def test_a_schedule_that_cannot_be_used_is_told_of(spec: Raw, reason: str, messa
     assert jobs(cluster) == [3]
 
 
-def test_a_zone_written_in_the_schedule_counts_and_is_told_of() -> None:
+def test_a_zone_written_in_the_schedule_counts_and_is_reported() -> None:
     cluster = controlled(cron("CRON_TZ=Asia/Tokyo 1 9 * * *", timeZone="America/New_York"))
     until(cluster, "00:01:00")
     assert jobs(cluster) == [1]
@@ -375,7 +375,7 @@ def test_a_zone_written_in_the_schedule_counts_and_is_told_of() -> None:
     ("metadata", "field"),
     [({"labels": {"a": 1, "b": "c"}}, "labels"), ({"annotations": ["x"]}, "annotations")],
 )
-def test_labels_and_annotations_that_are_no_text_are_left_out_and_told_of(metadata: Raw, field: str) -> None:
+def test_labels_and_annotations_that_are_no_text_are_left_out_and_reported(metadata: Raw, field: str) -> None:
     cluster = controlled(cron("1 * * * *", jobTemplate={"metadata": metadata, "spec": {"tasks": TASKS}}))
     until(cluster, "00:01:00")
     assert jobs(cluster) == [1]
@@ -451,7 +451,7 @@ def test_a_job_that_says_it_is_of_the_future_delays_nothing() -> None:
         ),
     ],
 )
-def test_a_job_that_cannot_be_made_is_told_of_and_tried_again(error: str, event: tuple[str, str]) -> None:
+def test_a_job_that_cannot_be_made_is_reported_and_tried_again(error: str, event: tuple[str, str]) -> None:
     store, now = stored(cron())
     controller, plan = look(store, now)
     [create] = written(plan)
@@ -462,7 +462,7 @@ def test_a_job_that_cannot_be_made_is_told_of_and_tried_again(error: str, event:
     assert told(again)[0] == event
 
 
-def test_a_job_that_cannot_be_deleted_is_told_of_and_nothing_takes_its_place_before() -> None:
+def test_a_job_that_cannot_be_deleted_is_reported_and_nothing_takes_its_place_before() -> None:
     raw = cron(concurrencyPolicy="Replace")
     raw["status"] = {"active": [{"namespace": "default", "name": "c-26297280", "uid": "uid-c-26297280"}]}
     store, now = stored(raw, made(0))
@@ -474,7 +474,7 @@ def test_a_job_that_cannot_be_deleted_is_told_of_and_nothing_takes_its_place_bef
     assert told(again)[0] == ("FailedDelete", 'Error deleting job "c-26297280": not allowed')
 
 
-def test_how_the_pods_of_a_job_fare_is_no_reason_to_look() -> None:
+def test_changes_of_the_pods_of_a_job_do_not_reconcile_its_cron_job() -> None:
     controller = CronJobController(Store())
     before, after = (msgspec.convert(made(1, "Running"), Job) for _ in range(2))
     after.status.running = 3

@@ -169,7 +169,7 @@ def test_a_discovered_hyper_node_keeps_the_name_that_another_program_gave_it() -
     assert list(hyper_nodes(world)) == ["hypernode-spine-leaf-tier1-x7k2p"]
 
 
-def test_what_somebody_changes_or_deletes_is_put_back() -> None:
+def test_an_object_that_a_user_changes_or_deletes_is_restored() -> None:
     world = cluster(node("n1", "r1"), configured())
     before = tree(world)
     world.patch(HYPER_NODE, name_of(world, "r1"), {"spec": {"tier": 7, "members": []}})

@@ -217,7 +217,7 @@ def test_commands_are_carried_out_in_the_order_they_were_made() -> None:
     assert world.names(COMMAND) == set()
 
 
-def test_a_command_for_a_job_of_the_past_is_told_so_and_goes() -> None:
+def test_a_command_for_a_deleted_job_is_reported_and_deleted() -> None:
     world = running(job())
 
     world.command("AbortJob", uid="another")
@@ -254,7 +254,7 @@ def test_a_command_that_no_job_understands_is_set_aside() -> None:
 
 
 # --- others ---
-def test_a_pod_of_the_same_name_that_is_somebody_elses_is_neither_counted_nor_touched() -> None:
+def test_a_pod_of_the_same_name_and_another_owner_is_neither_counted_nor_touched() -> None:
     world = World()
     meta = {"name": "j-w-0", "namespace": "default", "uid": "theirs"}
     world.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n1"}})
@@ -337,7 +337,7 @@ def test_one_dependency_of_several_is_enough_where_the_job_says_so() -> None:
 
 
 # --- writes that fail ---
-def test_pods_that_are_refused_are_told_of_and_the_job_is_terminated_in_the_end() -> None:
+def test_refused_pods_are_reported_and_the_job_is_terminated_in_the_end() -> None:
     world = World()
     world.refuse = lambda effect: "exceeded quota" if isinstance(effect, Create) and effect.kind is POD else ""
     world.create(job())
@@ -369,7 +369,7 @@ def test_a_write_that_fails_at_first_changes_nothing_of_the_outcome() -> None:
     assert {name for name, (_, n) in world.pod_versions().items() if n == "1"} == {"j-a-0", "j-a-1", "j-a-2"}
 
 
-def test_an_action_is_told_of_once_although_its_deletions_fail_for_a_while() -> None:
+def test_an_action_is_reported_once_although_its_deletions_fail_for_a_while() -> None:
     world = running(job(policies=[{"event": "PodFailed", "action": "RestartTask"}]))
     world.refuse = lambda effect: "try again" if isinstance(effect, Delete) else ""
 
@@ -436,7 +436,7 @@ def test_counts_are_written_at_most_once_a_second() -> None:
     assert {type(write) for write in world.writes} == {Patch}
 
 
-def test_what_does_not_concern_a_job_is_not_looked_at() -> None:
+def test_a_change_that_does_not_concern_a_job_does_not_reconcile_it() -> None:
     world = running(job())
     world.wait(5)
 
@@ -446,7 +446,7 @@ def test_what_does_not_concern_a_job_is_not_looked_at() -> None:
     assert len(world.worklist) == 0
 
 
-def test_the_time_a_job_took_is_told_when_it_ends() -> None:
+def test_the_duration_of_a_job_is_written_when_it_ends() -> None:
     world = running(job(tasks=[task()]))
     world.wait(3600 - (world.now - START))
 
@@ -457,7 +457,7 @@ def test_the_time_a_job_took_is_told_when_it_ends() -> None:
 
 
 # --- hostile input ---
-def test_policies_and_volumes_that_cannot_be_used_are_told_of_and_the_job_runs() -> None:
+def test_policies_and_volumes_that_cannot_be_used_are_reported_and_the_job_runs() -> None:
     policies = [{"event": "*", "action": "Explode"}, {"event": "*", "action": "AbortJob", "timeout": "soon"}]
     raw = job(policies=policies, volumes=[{"mountPath": "/x"}], tasks=[task(dependsOn={"name": ["ghost"]})])
 
@@ -487,7 +487,7 @@ def test_a_template_of_the_wrong_shape_stops_nothing(template: object) -> None:
     assert world.phase("odd") in ("Pending", "Running")
 
 
-def test_amounts_that_are_none_are_told_of() -> None:
+def test_amounts_that_are_none_are_reported() -> None:
     odd = task()
     odd["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "much"
 
@@ -510,7 +510,7 @@ def test_a_job_of_two_tasks_of_one_name_or_of_too_many_pods_is_set_aside() -> No
     assert "2000000000 Pods are asked for, at most 100000" in world.told("huge")[0][2]
 
 
-def test_marks_of_pods_that_somebody_has_changed_do_no_harm() -> None:
+def test_marks_of_pods_that_a_user_has_changed_do_no_harm() -> None:
     world = running(job())
 
     world.patch(POD, "j-w-0", {"metadata": {"annotations": {"volcano.sh/job-version": "seven"}}})
@@ -530,7 +530,7 @@ def test_a_phase_that_is_none_counts_as_pending() -> None:
     assert world.phase() == "Running"
 
 
-def test_a_plugin_that_is_unknown_is_told_of_and_the_job_waits() -> None:
+def test_a_plugin_that_is_unknown_is_reported_and_the_job_waits() -> None:
     world = World(make_plugins)
     world.create(job(plugins={"teleport": []}))
 
@@ -592,7 +592,7 @@ def test_only_what_the_job_owns_goes() -> None:
     assert {effect.owner for effect in gone} == {world.find(VCJOB, "j")["metadata"]["uid"]}
 
 
-def test_a_job_that_is_gone_is_looked_at_no_more_when_its_queue_comes() -> None:
+def test_a_deleted_job_is_not_reconciled_when_its_queue_is_created() -> None:
     world = World()
     world.create(job(queue="nowhere"))
     world.settle()
@@ -613,7 +613,7 @@ def test_what_plugins_bring_has_to_be_the_jobs_own_when_it_is_made_and_when_it_f
     assert [(type(e), e.owner) for e in of_maps] == [(Create, uid), (Patch, uid)]
 
 
-def test_what_a_plugin_cannot_do_is_told_with_the_name_of_the_plugin() -> None:
+def test_an_error_of_a_plugin_is_reported_with_the_name_of_the_plugin() -> None:
     world = World(make_plugins)
     world.create(job(tasks=[task("worker-of-many", 90_000)], plugins={"svc": []}))
     world.settle()
@@ -699,7 +699,7 @@ def test_how_many_pods_a_job_that_is_over_needed_does_not_change_with_its_spec()
     assert (world.phase(), world.status()["minAvailable"]) == ("Completed", 2)
 
 
-def test_how_many_pods_a_job_needs_is_told_anew_once_its_pods_can_be_made() -> None:
+def test_the_minimum_of_a_job_is_updated_once_its_pods_can_be_created() -> None:
     world = World()
     world.create(job())
     world.settle()

@@ -179,7 +179,7 @@ def test_a_pod_that_is_pending_for_too_long_calls_for_the_action() -> None:
     assert world.phases()[-2:] == ["Aborting", "Aborted"]
 
 
-def test_who_takes_over_counts_from_when_the_pod_was_made() -> None:
+def test_a_new_leader_counts_from_the_creation_of_the_pod() -> None:
     world = World()
     world.create(job(policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "10m"}]))
     world.settle()
@@ -194,7 +194,7 @@ def test_who_takes_over_counts_from_when_the_pod_was_made() -> None:
     assert world.phase() == "Aborted"
 
 
-def test_the_time_of_a_pod_that_was_made_again_begins_anew() -> None:
+def test_the_time_of_a_recreated_pod_starts_again() -> None:
     policies = [
         {"event": "PodPending", "action": "AbortJob", "timeout": "10m"},
         {"event": "PodFailed", "action": "RestartTask"},

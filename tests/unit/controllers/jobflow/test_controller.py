@@ -284,7 +284,7 @@ def test_a_job_made_before_a_crash_is_not_made_again() -> None:
     assert create.manifest["metadata"]["name"] == "f-b"
 
 
-def test_a_job_that_cannot_be_made_is_told_of_and_tried_again() -> None:
+def test_a_job_that_cannot_be_made_is_reported_and_tried_again() -> None:
     controller, plan = look(template("a"), flow(a=[]))
     create = written(plan)[-1]
     controller.failed(("default", "f"), create, "queue q-a is closed", 0)

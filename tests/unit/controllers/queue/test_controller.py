@@ -148,7 +148,7 @@ def test_commands_for_jobs_are_left_alone() -> None:
     assert cluster.find(COMMAND, "order") is not None
 
 
-def test_a_command_that_asks_what_no_queue_can_do_is_told_so_and_goes() -> None:
+def test_a_command_that_asks_what_no_queue_can_do_is_reported_and_deleted() -> None:
     cluster = controlled(queue("q1"))
     cluster.create(command("AbortJob", "q1"))
 
@@ -272,7 +272,7 @@ def test_pod_groups_are_counted_per_queue_and_phase_as_they_change() -> None:
     assert controller.counts() == {"q1": {}, "q2": {"Inqueue": 1}}
 
 
-def test_pod_groups_that_come_and_change_phase_make_no_queue_to_be_looked_at() -> None:
+def test_new_pod_groups_and_changes_of_their_phase_do_not_reconcile_a_queue() -> None:
     controller = QueueController(Store())
     waits, runs = PodGroup(status=PodGroupStatus(phase="Pending")), PodGroup(status=PodGroupStatus(phase="Running"))
     assert controller.observe(POD_GROUP, None, waits, 0.0) == []
@@ -321,7 +321,7 @@ def test_a_queue_is_its_own_before_it_is_closed_so_that_a_crash_in_between_does_
     ]
 
 
-def test_a_state_that_could_not_be_written_is_told_with_the_next_attempt() -> None:
+def test_a_state_that_could_not_be_written_is_reported_with_the_next_attempt() -> None:
     for order, state, told in (
         ("CloseQueue", "Open", "Close queue failed for conflict"),
         ("OpenQueue", "Closed", "Update queue status from Closed to Open failed for conflict"),

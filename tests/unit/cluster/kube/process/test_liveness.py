@@ -27,7 +27,7 @@ def test_a_phase_without_progress_is_a_problem(phase: Phase) -> None:
     assert liveness.problem() == ""
 
 
-def test_stopping_has_to_end_whatever_goes_on_meanwhile() -> None:
+def test_stopping_has_to_end_despite_progress_meanwhile() -> None:
     now = Clock()
     liveness = Liveness(now=now, stopping=STOPPING)
     liveness.enter(Phase.STOPPING)

@@ -74,7 +74,7 @@ class Pair:
         self.led.append(waited)
 
 
-def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
+def test_a_process_that_is_stopped_before_it_leads_does_no_work() -> None:
     async def story() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
@@ -87,7 +87,7 @@ def test_whoever_is_stopped_before_it_leads_does_no_work() -> None:
     asyncio.run(story())
 
 
-def test_the_next_is_told_that_another_led() -> None:
+def test_the_next_leader_knows_that_another_led() -> None:
     async def story() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
@@ -115,7 +115,7 @@ def test_leadership_that_is_lost_ends_in_failure() -> None:
     asyncio.run(story())
 
 
-def test_work_that_goes_on_after_leadership_is_lost_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "WIND_UP", 0.05)
 
     async def story() -> None:
@@ -162,7 +162,7 @@ def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(mon
     asyncio.run(story())
 
 
-def test_who_stands_by_is_well_for_as_long_as_it_tries_to_lead() -> None:
+def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
     async def story() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
@@ -179,7 +179,7 @@ def test_who_stands_by_is_well_for_as_long_as_it_tries_to_lead() -> None:
     asyncio.run(story())
 
 
-def test_the_lease_is_let_go_of_when_the_work_fails() -> None:
+def test_the_lease_is_released_when_the_work_fails() -> None:
     async def story() -> None:
         async with leases() as (server, client):
 

@@ -156,7 +156,7 @@ def kubeconfig(path: Path, user: dict[str, str]) -> str:
     return str(path)
 
 
-def test_a_kubeconfig_tells_address_and_token_and_master_overrides_the_address(tmp_path: Path) -> None:
+def test_a_kubeconfig_gives_address_and_token_and_master_overrides_the_address(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "abc"})
     credentials = Credentials(kubeconfig=path)
     assert credentials.load().host == "http://10.0.0.1:6443"

@@ -4,7 +4,7 @@ from scheduler.api.kinds import ATTACHMENT, CSI_DRIVER, CSI_NODE, STORAGE_CAPACI
 from scheduler.cluster.kube.transport.sources import sources
 
 
-def test_what_is_told_of_storage_is_watched_unless_it_is_not_wanted() -> None:
+def test_free_storage_is_watched_unless_that_is_turned_off() -> None:
     everything = {source.kind for source in sources()}
 
     assert {CSI_NODE, CSI_DRIVER, STORAGE_CAPACITY, ATTACHMENT} <= everything

@@ -69,7 +69,7 @@ def test_other_messages_are_other_events_and_the_oldest_are_forgotten() -> None:
     asyncio.run(scenario())
 
 
-def test_an_event_that_expired_on_the_server_is_posted_anew() -> None:
+def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
     async def scenario() -> None:
         async with recording(interval=0.05) as (api, recorder):
             recorder.post(event())
@@ -89,7 +89,7 @@ def test_an_event_that_expired_on_the_server_is_posted_anew() -> None:
     asyncio.run(scenario())
 
 
-def test_a_malformed_field_is_told_on_its_object_and_cluster_wide_ones_in_the_default_namespace() -> None:
+def test_a_malformed_field_is_reported_on_its_object_and_cluster_wide_ones_in_the_default_namespace() -> None:
     async def scenario() -> None:
         async with recording(interval=1) as (api, recorder):
             recorder.malformed(Malformed("Queue", "", "q", "spec.weight", "0 is below 1"))

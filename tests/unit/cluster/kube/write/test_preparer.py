@@ -269,7 +269,7 @@ def test_a_write_taken_back_by_others_ends_the_waiting_at_once() -> None:
     run(scenario)
 
 
-def test_an_object_that_changed_meanwhile_is_looked_at_again() -> None:
+def test_an_object_that_changed_meanwhile_is_read_again() -> None:
     async def scenario(world: World) -> None:
         world.claim("c")
         world.keep()
@@ -298,7 +298,7 @@ def test_waiting_for_an_object_that_the_cache_keeps_asks_the_server_nothing() ->
     run(scenario)
 
 
-def test_a_lost_answer_is_settled_by_looking() -> None:
+def test_a_lost_answer_is_resolved_by_reading_the_object() -> None:
     async def scenario(world: World) -> None:
         world.claim("c")
 
@@ -343,7 +343,7 @@ def test_what_several_pods_share_is_written_once() -> None:
     run(scenario)
 
 
-def test_a_pod_that_is_gone_is_waited_for_no_longer_and_nobody_is_told() -> None:
+def test_a_deleted_pod_is_no_longer_waited_for_and_not_reported() -> None:
     async def scenario(world: World) -> None:
         world.claim("c")
         world.submit(("p", (marked("c", timeout=600),)))
@@ -390,7 +390,7 @@ def test_a_lock_that_cannot_be_had_costs_that_pod_alone_its_place() -> None:
     run(scenario)
 
 
-def test_a_preparation_that_goes_wrong_is_told_and_hangs_nothing() -> None:
+def test_a_preparation_that_raises_is_reported_and_blocks_nothing() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Broken(Preparation):
         def step(self, found: KubeObject | None, now: float) -> Step:

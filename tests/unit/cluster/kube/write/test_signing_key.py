@@ -169,7 +169,7 @@ def test_without_a_secret_nothing_is_asked_for() -> None:
     run(story)
 
 
-def test_who_leads_no_longer_writes_nothing() -> None:
+def test_a_former_leader_writes_nothing() -> None:
     async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         shared = SharedKey(client, "system", "key")
         await shared.load()

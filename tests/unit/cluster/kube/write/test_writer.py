@@ -106,7 +106,7 @@ def run(scenario: Callable[[World], Awaitable[None]], workers: int = 64, timeout
 
 
 # --- bindings ---
-def test_one_request_binds_and_annotates_and_then_an_event_tells_of_it() -> None:
+def test_one_request_binds_and_annotates_and_then_an_event_reports_it() -> None:
     async def scenario(world: World) -> None:
         world.api.answer("POST", BINDING, status=201)
         world.writer.submit(Decisions(binds=[world.bind(chips="0,1")]))
@@ -314,7 +314,7 @@ def test_a_gate_is_taken_off_that_very_pod_and_others_are_left() -> None:
     run(scenario)
 
 
-def test_an_eviction_refused_is_told_to_the_cache() -> None:
+def test_an_eviction_refused_is_reported_to_the_cache() -> None:
     async def scenario(world: World) -> None:
         world.api.answer("DELETE", f"{PODS}/p", {"message": "no"}, 403)
         world.writer.submit(Decisions(evictions=[Evict(a_task(), "preempt")]))

@@ -46,7 +46,7 @@ def test_without_a_master_nothing_is_added() -> None:
     assert pod(job, "worker")["spec"] == {"containers": [{"name": "main", "image": "busybox"}]}
 
 
-def test_nobody_waits_unless_asked() -> None:
+def test_no_pod_waits_unless_asked() -> None:
     job = vcjob("torch", task("master"), task("worker"), pytorch=[])
     assert "initContainers" not in pod(job, "worker")["spec"]
 
