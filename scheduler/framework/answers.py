@@ -17,7 +17,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, Score
-from scheduler.framework.combining import Function, Functions
+from scheduler.framework.combining import Function, PluginFunctions
 from scheduler.framework.eviction_candidates import Bound
 from scheduler.framework.extension import (
     ALLOCATABLE,
@@ -52,12 +52,12 @@ from scheduler.framework.figures import Figures
 Key = tuple[Any, ...]
 
 
-class Answers:
+class Answers(PluginFunctions):
     """The functions that plugins registered, as answers to the questions of actions."""
 
     def __init__(self, tiers: int) -> None:
         """``tiers``: how many there are in the configuration."""
-        self._functions = Functions(tiers)
+        super().__init__(tiers)
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
         self._by_task: set[ExtensionPoint] = set()
@@ -65,14 +65,6 @@ class Answers:
         self._sources: list[Source] = []
         self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
         """Both name the plugin when what it registered, or a Filter or Score that it returned, raises."""
-
-    def functions(self, point: ExtensionPoint) -> list[list[Function]]:
-        """The functions registered at a point, tier by tier."""
-        return self._functions.at(point)
-
-    def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
-        """What the plugins answer together at a point, by its combinator (see ``Functions.ask``)."""
-        return self._functions.ask(point, *arguments)
 
     def plugin_of(self, function: Function) -> str:
         """The plugin that registered a function."""
@@ -86,7 +78,7 @@ class Answers:
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:
         """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
-        return self._functions.key(JOB_ORDER)
+        return self.combined_key(JOB_ORDER)
 
     @cached_property
     def job_key(self) -> Callable[[Job], Key]:
@@ -95,22 +87,22 @@ class Answers:
 
     @cached_property
     def queue_key(self) -> Callable[[Queue], Key]:
-        rank = self._functions.key(QUEUE_ORDER)
+        rank = self.combined_key(QUEUE_ORDER)
         return lambda queue: (*rank(queue), queue.creation, queue.name)
 
     @cached_property
     def victim_queue_key(self) -> Callable[[Queue, Queue], Key]:
         """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
-        return self._functions.key(VICTIM_QUEUE_ORDER)
+        return self.combined_key(VICTIM_QUEUE_ORDER)
 
     @cached_property
     def task_key(self) -> Callable[[Task], Key]:
-        rank = self._functions.key(TASK_ORDER)
+        rank = self.combined_key(TASK_ORDER)
         return lambda task: (*rank(task), task.index, task.creation, task.uid)
 
     @cached_property
     def sub_job_key(self) -> Callable[[SubJob], Key]:
-        rank = self._functions.key(SUB_JOB_ORDER)
+        rank = self.combined_key(SUB_JOB_ORDER)
         return lambda sub_job: (*rank(sub_job), sub_job.index, sub_job.key)
 
     # --- jobs ---
@@ -196,7 +188,7 @@ class Answers:
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
         """All Filters or Scores for a class."""
         result = []
-        for function in self._functions.flat(point):
+        for function in self.all_functions(point):
             found = function(cls, job)
             result += found
             self._returned.append((function, point, found))

@@ -11,7 +11,7 @@ Veto = Callable[[Any, Task], bool]
 """veto(claimant, task): the task is no victim."""
 
 
-class Functions:
+class PluginFunctions:
     """What plugins registered at all extension points."""
 
     def __init__(self, tiers: int) -> None:
@@ -21,28 +21,28 @@ class Functions:
         self._flat: dict[ExtensionPoint, list[Function]] = {}
         """Those of all tiers, of the points that were asked since the last function was added."""
 
-    def add(self, point: ExtensionPoint, tier: int, function: Function) -> None:
+    def insert(self, point: ExtensionPoint, tier: int, function: Function) -> None:
         self._flat.pop(point, None)
         self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
 
-    def add_veto(self, point: ExtensionPoint, veto: Veto) -> None:
+    def insert_veto(self, point: ExtensionPoint, veto: Veto) -> None:
         """A veto holds whatever plugins and tiers say."""
         self._vetoes.setdefault(point, []).append(veto)
 
-    def at(self, point: ExtensionPoint) -> list[list[Function]]:
+    def functions(self, point: ExtensionPoint) -> list[list[Function]]:
         """The functions registered at a point, tier by tier."""
         return self._by_point.get(point) or []
 
-    def flat(self, point: ExtensionPoint) -> list[Function]:
+    def all_functions(self, point: ExtensionPoint) -> list[Function]:
         """Those of all tiers, the first tier's in front. The list must not be changed."""
         functions = self._flat.get(point)
         if functions is None:
-            functions = self._flat[point] = [function for tier in self.at(point) for function in tier]
+            functions = self._flat[point] = [function for tier in self.functions(point) for function in tier]
         return functions
 
-    def key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
+    def combined_key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
         """What a KEY point says of a subject, as a function for sorting."""
-        functions = self.flat(point)
+        functions = self.all_functions(point)
         return lambda *subject: tuple([function(*subject) for function in functions])
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
@@ -50,7 +50,7 @@ class Functions:
         whether it passes; MOST (0 if nobody is asked) and SUM a number; LEAST a number no greater than the last of the
         arguments, which the functions are not given; VICTIMS, UNION and CHAIN a list of tasks, narrowed from the last
         of the arguments; EACH all answers."""
-        functions = self.flat(point)
+        functions = self.all_functions(point)
         match point.combine:
             case Combine.FIRST:
                 answers = (function(*arguments) for function in functions)
@@ -58,7 +58,7 @@ class Functions:
             case Combine.ALL:
                 return all(function(*arguments) for function in functions)
             case Combine.TIER:
-                first = next(filter(None, self.at(point)), None)
+                first = next(filter(None, self.functions(point)), None)
                 return first is not None and all(function(*arguments) for function in first)
             case Combine.MOST:
                 return max((function(*arguments) for function in functions), default=0)
@@ -83,7 +83,7 @@ class Functions:
                     left = function(*about, left)
                 return left
             case Combine.KEY:
-                return self.key(point)(*arguments)
+                return self.combined_key(point)(*arguments)
             case Combine.EACH:
                 return [function(*arguments) for function in functions]
             case Combine.CALL:
@@ -94,7 +94,7 @@ class Functions:
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
         """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; what
         nobody decides passes."""
-        for tier in self.at(point):
+        for tier in self.functions(point):
             permitted = False
             for function in tier:
                 vote = function(*arguments)
@@ -110,7 +110,7 @@ class Functions:
         they agree on any. Where functions agree on nobody though each names some, the next one begins anew, as
         Volcano's."""
         candidates = self._unspared(point, claimant, candidates)
-        for tier in self.at(point):
+        for tier in self.functions(point):
             victims: list[Task] | None = None
             for function in tier:
                 chosen = function(claimant, candidates)
@@ -131,7 +131,7 @@ class Functions:
     def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
         """Those whom any function of a tier names, of the first tier in which one names any."""
         candidates = self._unspared(point, None, candidates)
-        for tier in self.at(point):
+        for tier in self.functions(point):
             victims = {task.uid: task for function in tier for task in function(candidates) or ()}
             if victims:
                 return list(victims.values())

@@ -46,9 +46,6 @@ class RegistrationError(PluginError):
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         super().__init__(f"plugin {plugin}", point, problem)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RegistrationError, (self.owner.removeprefix("plugin "), self.point, self.problem)
-
 
 def words_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -59,6 +59,7 @@ class Registration(Answers):
         """Plugin and extension point of each part."""
         self._queue_parts: dict[Any, Part] = {}
         self._situations: list[Callable[[TaskClass], object]] = []
+        self._situation_plugins: list[str] = []
         self._allocate: list[AllocateHandler] = []
         self._deallocate: list[DeallocateHandler] = []
         self._tier = 0
@@ -68,8 +69,10 @@ class Registration(Answers):
     def registering(self, option: PluginOption, tier: int) -> Iterator[None]:
         """What is registered meanwhile belongs to this plugin of this tier."""
         self._option, self._tier = option, tier
-        yield
-        self._option = PluginOption("")
+        try:
+            yield
+        finally:
+            self._option = PluginOption("")
 
     def option(self, flag: str) -> bool:
         """Whether a flag is on for the plugin being opened (``enableHierarchy``)."""
@@ -255,7 +258,7 @@ class Registration(Answers):
         """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
         switch a veto off is the plugin's business."""
         check(self._option.name, f"veto of {point.name}", spared, ("Task | EvictionContext", "Task"))
-        self._functions.add_veto(point, spared)
+        self.insert_veto(point, spared)
         self._sources.append((self._option.name, point.name, spared))
 
     # --- bindings and reports ---
@@ -292,6 +295,7 @@ class Registration(Answers):
         and are in the same situation share their filters and scores; a class that enters another is asked again."""
         check(self._option.name, "Situation", situation, ("TaskClass",))
         self._situations.append(situation)
+        self._situation_plugins.append(self._option.name)
         self._sources.append((self._option.name, "Situation", situation))
 
     # --- how it is done ---
@@ -307,7 +311,7 @@ class Registration(Answers):
 
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
         """``source``: what the plugin gave, of which ``function`` is made."""
-        self._functions.add(point, self._tier, function)
+        self.insert(point, self._tier, function)
         self._owners[function] = self._option.name
         self._sources.append((self._option.name, point.name, source))
 
@@ -374,14 +378,19 @@ class Registration(Answers):
             if source is not True:
                 self._sources.append((self._option.name, f"{point.name} key", source))
 
-    def _unhashable(self, job: Job) -> RegistrationError | None:
-        """The part whose value for a job cannot be part of a key."""
+    def _unhashable(self, job: Job, cls: TaskClass) -> RegistrationError:
+        """Names the function whose value for a job and a class cannot be part of a key."""
         for part, (plugin, point) in zip(self._parts, self._part_sources, strict=True):
             try:
                 hash(part(job))
             except TypeError as error:
                 return RegistrationError(plugin, point, f"per_queue or per_job returned what is no key: {error}")
-        return None
+        for situation, plugin in zip(self._situations, self._situation_plugins, strict=True):
+            try:
+                hash(situation(cls))
+            except TypeError as error:
+                return RegistrationError(plugin, "Situation", f"returned what is no key: {error}")
+        raise AssertionError("all parts of the key are hashable")
 
 
 def _queue_name(job: Job) -> str:

@@ -164,7 +164,7 @@ class Session(Registration):
         try:
             view = self._views.get(key)
         except TypeError:
-            raise self._unhashable(job) or AssertionError("a situation is no key") from None
+            raise self._unhashable(job, cls) from None
         if view is None:
             self._viewing = job
             view = self._views[key] = ClassView(
@@ -222,7 +222,7 @@ class Session(Registration):
         """Placements that are final: their tasks become Binding and go to the decisions. Where one has to be prepared,
         all wait for it."""
         names, binds = self.nodes.names, self.decisions.binds
-        annotators, preparers = self._functions.flat(BIND_ANNOTATIONS), self._functions.flat(PREPARATIONS)
+        annotators, preparers = self.all_functions(BIND_ANNOTATIONS), self.all_functions(PREPARATIONS)
         first = len(binds)
         prepared = False
         for job, tasks, rows in placements:
@@ -250,7 +250,7 @@ class Session(Registration):
 
     def _charged(self, job: Job, cls: TaskClass, rows: Iterable[int]) -> Mapping[int, Mapping[str, str]]:
         """Row -> the cards there that the job's queue is charged for; without the rows where it is charged nothing."""
-        functions = self._functions.flat(CARDS)
+        functions = self.all_functions(CARDS)
         if not functions:
             return {}
         answers = [cards(job, cls, list(dict.fromkeys(rows))) for cards in functions]

@@ -103,7 +103,7 @@ class _Tier:
     def __init__(self, session: Session, functions: Sequence[Function]) -> None:
         self._session = session
         # From its third function on, a tier may restart with the list of one function if the lists before it have no
-        # victim in common (``Functions.victims``). Then each function bounds the victims on its own.
+        # victim in common (``PluginFunctions``). Then each function bounds the victims on its own.
         together = [functions] if len(functions) < 3 else [[function] for function in functions]
         self._groups = [(group, FreedAmounts(session)) for group in together]
 
