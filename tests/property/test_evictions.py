@@ -203,7 +203,7 @@ def test_what_is_counted_on_from_claimant_to_claimant_is_what_is_counted_anew(ob
     counted_on = FreedAmounts.of
 
     def checked(self: FreedAmounts, evicted: Mask) -> Column:
-        amounts, candidates = counted_on(self, evicted), self._tenants
+        amounts, candidates = counted_on(self, evicted), self._candidates
         for column, requests in zip(amounts, candidates.requests, strict=True):
             anew = np.bincount(candidates.rows[evicted], weights=requests[evicted], minlength=len(column))
             assert column.tolist() == anew.tolist()
