@@ -4,7 +4,7 @@ The fake kubelets let Pods run for ever; a function that says that containers en
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from subprocess import CalledProcessError
 from typing import Any
@@ -43,9 +43,9 @@ class Stage:
             raise
         return found
 
-    def pods(self, *, running: bool = True, **labels: str) -> list[str]:
+    def pods(self, labels: Mapping[str, str] | None = None, *, running: bool = True) -> list[str]:
         """Names of Pods with these labels."""
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
         items = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={selector}")["items"]
         return sorted(
             pod["metadata"]["name"] for pod in items if not running or pod["status"].get("phase") == "Running"
@@ -76,7 +76,7 @@ class Stage:
 
     def runs(self, job: str, *pods: str) -> None:
         """Wait until a vcjob runs, with just these Pods."""
-        self.until(lambda: self.phase(job) == "Running" and self.pods(**{JOB_NAME: job}) == sorted(pods))
+        self.until(lambda: self.phase(job) == "Running" and self.pods({JOB_NAME: job}) == sorted(pods))
 
     def completes(self, job: str) -> None:
         self.until(lambda: self.phase(job) == "Completed")
@@ -101,7 +101,7 @@ def mpi(stage: Stage) -> None:
     stage.runs("demo-vc-job", "demo-vc-job-mpimaster-0", "demo-vc-job-mpiworker-0", "demo-vc-job-mpiworker-1")
     stage.end("demo-vc-job-mpimaster-0")
     stage.completes("demo-vc-job")
-    stage.until(lambda: not stage.pods(running=False, **{TASK_SPEC: "mpiworker"}))
+    stage.until(lambda: not stage.pods({TASK_SPEC: "mpiworker"}, running=False))
 
 
 def pytorch(stage: Stage) -> None:
@@ -118,7 +118,7 @@ def tensorflow(stage: Stage) -> None:
     stage.runs("tensorflow", "tensorflow-ps-0", "tensorflow-worker-0", "tensorflow-worker-1")
     stage.end("tensorflow-worker-0", "tensorflow-worker-1")
     stage.completes("tensorflow")
-    stage.until(lambda: not stage.pods(running=False, **{TASK_SPEC: "ps"}))
+    stage.until(lambda: not stage.pods({TASK_SPEC: "ps"}, running=False))
 
 
 def ray(stage: Stage) -> None:
@@ -160,26 +160,26 @@ def queues(stage: Stage) -> None:
 def cards(stage: Stage) -> None:
     stage.create("cards")
     stage.runs("cr-job", "cr-job-master-0", "cr-job-worker-0")
-    stage.until(lambda: len(stage.pods(app="cr-deployment")) == 1)
+    stage.until(lambda: len(stage.pods({"app": "cr-deployment"})) == 1)
     path = f"/apis/apps/v1/namespaces/{stage.namespace}/deployments/cr-deployment"
     stage.api.patch(path, {"spec": {"replicas": 2}})
     stage.until(lambda: any("insufficient <NVIDIA-H200> quota" in text for text in stage.messages()))
-    assert len(stage.pods(app="cr-deployment")) == 1
+    assert len(stage.pods({"app": "cr-deployment"})) == 1
     stage.end("cr-job-master-0", "cr-job-worker-0")
     stage.completes("cr-job")
-    stage.until(lambda: len(stage.pods(app="cr-deployment")) == 2)
+    stage.until(lambda: len(stage.pods({"app": "cr-deployment"})) == 2)
 
 
 def deployment(stage: Stage) -> None:
     stage.create("deployment")
-    stage.until(lambda: len(stage.pods(app="web")) == 3)
+    stage.until(lambda: len(stage.pods({"app": "web"})) == 3)
     (group,) = stage.api.get(object_path(POD_GROUP, stage.namespace, "").rstrip("/"))["items"]
     assert (group["spec"]["minMember"], group["spec"]["queue"]) == (2, "default")
 
 
 def statefulset(stage: Stage) -> None:
     stage.create("statefulset")
-    stage.until(lambda: stage.pods(app="store") == ["store-0", "store-1", "store-2"])
+    stage.until(lambda: stage.pods({"app": "store"}) == ["store-0", "store-1", "store-2"])
 
 
 def job(stage: Stage) -> None:

@@ -207,8 +207,8 @@ def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(
     binding = ["create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody", "--namespace", stage.namespace]
     installation.plane.kubectl(*binding)
     kubectl = installation.plane.kubectl
-    for verb, kind in (("create", "jobs.batch.volcano.sh"), ("list", "podgroups"), ("delete", "jobflows")):
-        stage.until(lambda verb=verb, kind=kind: kubectl(*ask, verb, kind).strip() == "yes")
+    allowed = (("create", "jobs.batch.volcano.sh"), ("list", "podgroups"), ("delete", "jobflows"))
+    stage.until(lambda: all(kubectl(*ask, verb, kind).strip() == "yes" for verb, kind in allowed))
     denied = [each for each in ("commands", "queues") if _denied(installation, *ask, "create", each)]
     assert denied == ["commands", "queues"]
 

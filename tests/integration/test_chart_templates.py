@@ -235,7 +235,7 @@ def test_the_policy_for_annotations_of_devices_is_there_unless_it_is_switched_of
 
 
 def test_objects_of_a_release_of_another_name_and_namespace_belong_together(helm: Path) -> None:
-    command = [
+    command: list[str | Path] = [
         helm,
         "template",
         "batch",

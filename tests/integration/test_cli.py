@@ -200,7 +200,7 @@ def test_kubectl_finds_the_plugin(terminal: Terminal, control_plane: ControlPlan
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(control_plane.kubeconfig)}
 
     def run(*arguments: str) -> str:
-        line = [kubectl, "vc", *arguments]
+        line = [str(kubectl), "vc", *arguments]
         return subprocess.run(line, capture_output=True, text=True, env=environment, check=True).stdout
 
     terminal.jobs("run", "-N", "train")

@@ -210,7 +210,7 @@ def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
             "volumeClaim": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         }
     ]
-    plugins = {"svc": [], "ssh": [], "env": []}
+    plugins: dict[str, list[str]] = {"svc": [], "ssh": [], "env": []}
     controlled.job(namespace, "train", 2, plugins=plugins, volumes=volumes)
     controlled.wait(lambda: len(owned_by_jobs(controlled, namespace).get("podgroups", ())) == 1)
     controlled.wait(lambda: len(owned_by_jobs(controlled, namespace)) >= 7)
@@ -350,8 +350,8 @@ def test_a_malformed_object_is_set_aside_with_a_warning_and_others_go_on(control
 
 def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster) -> None:
     namespace = cluster.namespace("takeover")
-    options = ("--leader-elect-resource-namespace=default", "--leader-elect-lease-duration=3s")
-    options += ("--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
+    options = ["--leader-elect-resource-namespace=default", "--leader-elect-lease-duration=3s"]
+    options += ["--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"]
     first = cluster.start("controllers", *options)
     cluster.job(namespace, "before", 1)
     cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
@@ -364,9 +364,9 @@ def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster)
 
 def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: Cluster) -> None:
     namespace = cluster.namespace("usurped")
-    options = ("--leader-elect-resource-namespace=default", "--leader-elect-resource-name=usurped")
-    options += ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s")
-    options += ("--leader-elect-retry-period=500ms",)
+    options = ["--leader-elect-resource-namespace=default", "--leader-elect-resource-name=usurped"]
+    options += ["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s"]
+    options += ["--leader-elect-retry-period=500ms"]
     lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/usurped"
 
     def holder() -> str:

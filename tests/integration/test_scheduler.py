@@ -4,6 +4,7 @@ import json
 import subprocess
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,12 @@ def _watch(cluster: Namespace, seen: list[dict[str, Any]], stop: threading.Event
     command = [str(cluster.plane.binaries / "kubectl"), f"--kubeconfig={cluster.plane.kubeconfig}", "get", "--raw"]
     path = f"/api/v1/namespaces/{cluster.name}/pods?watch=true&resourceVersion=0"
     process = subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True)
-    threading.Thread(target=lambda: (stop.wait(), process.terminate()), daemon=True).start()
+
+    def end() -> None:
+        stop.wait()
+        process.terminate()
+
+    threading.Thread(target=end, daemon=True).start()
     assert process.stdout is not None
     seen.extend(json.loads(line)["object"] for line in process.stdout)
 
@@ -184,10 +190,12 @@ def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Namespace
             cluster.pod(f"pair-{g}-{i}", f"pair-{g}", {"cpu": "1", ASCEND_910: "8"})
     slow = ("--bind-workers=1", "--kube-api-qps=15", "--kube-api-burst=1")
 
+    def more_bound(than: int) -> bool:
+        return len(cluster.bound()) > than
+
     for _ in range(3):
         with cluster.scheduled(tmp_path, *slow) as daemon:
-            before = len(cluster.bound())
-            cluster.wait(lambda before=before: len(cluster.bound()) > before)
+            cluster.wait(partial(more_bound, len(cluster.bound())))
             daemon.kill()
     assert len(cluster.bound()) < 30, "the scheduler was to be killed at work"
     with cluster.scheduled(tmp_path):

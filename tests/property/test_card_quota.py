@@ -60,14 +60,14 @@ class Actor:
             case ("create", queue, card, number, gang, important):
                 self._groups += 1
                 name = f"g{self._groups}"
-                group = card_group(
+                made = card_group(
                     name,
                     queue,
                     number if gang else 1,
                     phase="Inqueue",
                     priority_class="high" if important else "",
                 )
-                history.create(group, [card_pod(f"{name}-{i}", name, card) for i in range(number)])
+                history.create(made, [card_pod(f"{name}-{i}", name, card) for i in range(number)])
             case ("terminate", number) if pod := self._pod(number):
                 history.terminate(pod)
             case ("gone", number) if pod := self._pod(number, terminating=True):

@@ -78,7 +78,7 @@ def member(dice: Random, job: str, sizes: Counter[str], cpu: int, on: str) -> Ra
     """One Pod of a job: some are not preemptable, some vital, some more important than their likes."""
     sizes[job] += 1
     asks = "" if not cpu else dice.choice([f"{cpu}c", f"{cpu}c+1Gi"])
-    vital = {"priorityClassName": "system-node-critical"} if dice.random() < 0.1 else {}
+    vital: Raw = {"priorityClassName": "system-node-critical"} if dice.random() < 0.1 else {}
     return pod(
         f"{job}-w-{sizes[job]}",
         asks,

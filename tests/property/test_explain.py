@@ -147,13 +147,13 @@ def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
     if NODEGROUP_RESOURCE_LIMITS in annotations:
         old = before["metadata"]["annotations"][NODEGROUP_RESOURCE_LIMITS]
         limits = json.loads(annotations[NODEGROUP_RESOURCE_LIMITS])
-        fewer = {
+        lower = {
             group: {
                 r: _one_less(r, text) if text != json.loads(old)[group].get(r) else text for r, text in those.items()
             }
             for group, those in limits.items()
         }
-        yield _with(document, ("metadata", "annotations"), NODEGROUP_RESOURCE_LIMITS, json.dumps(fewer), old)
+        yield _with(document, ("metadata", "annotations"), NODEGROUP_RESOURCE_LIMITS, json.dumps(lower), old)
 
 
 def _less_important(documents: list[Raw], objects: list[Raw]) -> Iterator[list[Raw]]:

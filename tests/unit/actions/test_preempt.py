@@ -32,6 +32,9 @@ CLASSES = [
 ]
 
 
+Manifests = Raw | Sequence[Raw]
+
+
 def low(minimum: int = 1, name: str = "low", queue: str = "q1") -> Raw:
     return group(name, queue, minimum, phase="Inqueue", priority_class="low")
 
@@ -89,7 +92,7 @@ def test_the_less_important_pod_of_a_job_goes_first() -> None:
         running("v2", annotations=YES),
         running("v3", annotations=YES, priority=100000),
     ]
-    objects = [queue("q1", capability="3c+3G"), low(), high(), victims, pod("p", "1c+1G", "high")]
+    objects: list[Manifests] = [queue("q1", capability="3c+3G"), low(), high(), victims, pod("p", "1c+1G", "high")]
     assert evicted(node("n1", "12c+12G"), *objects) == {"v2"}
 
 
@@ -180,14 +183,27 @@ def test_system_critical_pods_stay_whatever_tiers_and_flags_say(flags: Mapping[s
 def test_a_pod_that_holds_nothing_of_what_lacks_stays() -> None:
     gpu = "nvidia.com/gpu=1"
     victims = [running("plain", "1c+1G", priority=1), running("card", f"1c+1G+{gpu}", priority=5)]
-    objects = [node("n1", f"8c+8G+{gpu}"), queue("q1"), low(0), high(), victims, pod("p", f"1c+1G+{gpu}", "high")]
+    objects: list[Manifests] = [
+        node("n1", f"8c+8G+{gpu}"),
+        queue("q1"),
+        low(0),
+        high(),
+        victims,
+        pod("p", f"1c+1G+{gpu}", "high"),
+    ]
     assert evicted(*objects) == {"card"}
 
 
 def test_of_those_who_go_on_suspicion_the_innocent_stay() -> None:
-    ports = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    ports: Raw = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     victims = [running(f"v{i}", "", priority=i) for i in range(3)] + [running("porter", "", priority=9, **ports)]
-    objects = [node("n1"), low(0, queue="default"), high(queue="default"), victims, pod("p", "", "high", **ports)]
+    objects: list[Manifests] = [
+        node("n1"),
+        low(0, queue="default"),
+        high(queue="default"),
+        victims,
+        pod("p", "", "high", **ports),
+    ]
     assert evicted(*objects, conf=CHART) == {"porter"}
 
 
@@ -196,12 +212,12 @@ def test_a_pod_goes_that_another_may_not_be_near() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     victims = [running("plain", priority=1), running("loud", priority=5, labels={"app": "loud"})]
     claimant = pod("p", "1c+1G", "high", affinity=affinity)
-    objects = [node("n1"), low(0, queue="default"), high(queue="default"), victims, claimant]
+    objects: list[Manifests] = [node("n1"), low(0, queue="default"), high(queue="default"), victims, claimant]
     assert evicted(*objects, conf=CHART) == {"loud"}
 
 
 def test_nobody_goes_for_a_gang_that_cannot_be_completed() -> None:
-    objects = [*SMALL, low(0), high(3), running("v1"), running("v2"), pods("p", 3, "1c+1G", "high")]
+    objects: list[Manifests] = [*SMALL, low(0), high(3), running("v1"), running("v2"), pods("p", 3, "1c+1G", "high")]
     world = World(CLASSES, *objects).run(PREEMPT)
     assert world.evicted == set()
     assert "nominatedNodeName" not in world.get("Pod", "p-0")["status"]
@@ -261,7 +277,7 @@ def test_highest_priority_then_sum_then_number_and_then_youth_of_victims_decide(
 
 def test_as_many_nodes_are_compared_as_the_arguments_say() -> None:
     nodes = [o for i in range(4) for o in (node(f"n{i}", "1c+1Gi"), running(f"v{i}", "1c", on=f"n{i}", priority=9 - i))]
-    objects = [queue("q1"), low(0), high(), nodes, pod("p", "1c", "high")]
+    objects: list[Manifests] = [queue("q1"), low(0), high(), nodes, pod("p", "1c", "high")]
     assert evicted(*objects, conf=surveying()) == {"v0"}
     assert evicted(*objects, conf=surveying(minCandidateNodesAbsolute=3)) == {"v2"}
     assert evicted(*objects, conf=surveying(minCandidateNodesAbsolute=9, maxCandidateNodesAbsolute=2)) == {"v1"}
@@ -298,7 +314,7 @@ def test_the_preemptor_is_nominated_to_its_node_and_waits_there_for_the_victim_t
 
 
 def test_a_preemptor_waits_for_the_port_its_victim_still_holds() -> None:
-    ports = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    ports: Raw = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     objects = [node("n1"), node("n2"), low(0, queue="default"), high(queue="default")]
     victims = [running("v1", "", **ports), running("v2", "", on="n2", **ports)]
     world = World(CLASSES, *objects, victims, pod("p", "", "high", **ports)).run(CHART)

@@ -193,7 +193,7 @@ def test_nobody_goes_whose_queue_would_take_the_place_right_back() -> None:
 def test_a_port_that_its_victim_still_holds_costs_nobody_else_a_place() -> None:
     ports: dict[str, Any] = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     cpu = {"resources": {"requests": {"cpu": "1"}}}
-    server = {"containers": [{**ports["containers"][0], **cpu}]}
+    server: Raw = {"containers": [{**ports["containers"][0], **cpu}]}
     objects = [node("n1", "1c+1Gi"), node("n2", "1c+1Gi"), queue("q1"), queue("q2"), job("a", "q1", 0), job("b", "q2")]
     victims = [running(f"v{i}", "a", "", f"n{i}", **server) for i in (1, 2)]
     world = World(CLASSES, objects, victims, pod("p", "", "b", **server)).run(CHART)

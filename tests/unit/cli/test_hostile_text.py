@@ -145,7 +145,8 @@ def hostile_objects(cluster: Cluster, keep: frozenset[str]) -> None:
         if call.path.endswith("/log"):
             return web.Response(text=f"line {HOSTILE}\nanother\n")
         if call.method == "POST":
-            return spoilt({"metadata": {"name": "made", **call.body["metadata"]}})
+            made: Raw = spoilt({"metadata": {"name": "made", **call.body["metadata"]}})
+            return made
         plural = parts[-1] if parts[-1] in OBJECTS else parts[-2]
         found = spoilt(OBJECTS.get(plural, {}), keep=keep)
         if parts[-1] in OBJECTS or parts[-2] not in OBJECTS:

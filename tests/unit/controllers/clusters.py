@@ -1,6 +1,6 @@
 """A cluster in memory with controllers: objects in a few words, and what became of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.api.kinds import KINDS, POD, POD_GROUP, QUEUE, Kind
@@ -89,7 +89,7 @@ class Controlled:
         ]
 
 
-def owner(kind: Kind, name: str, replicas: int | None = None, **annotations: str) -> Raw:
+def owner(kind: Kind, name: str, replicas: int | None = None, annotations: Mapping[str, str] | None = None) -> Raw:
     """A ReplicaSet or the like; its uid is ``uid-<name>``."""
     return {
         "apiVersion": kind.api_version,

@@ -50,6 +50,7 @@ def test_a_command_for_another_kind_is_left_alone() -> None:
 def test_a_queue_takes_commands_from_any_namespace() -> None:
     commands = Commands(Store(), QUEUE, [Action.OPEN_QUEUE], "QueueNotFound")
     command = aimed_at("q")
+    assert command.target is not None
     command.target.api_version, command.target.kind = "scheduling.volcano.sh/v1beta1", "Queue"
 
     assert commands.observe(None, command, 0.0) == [("", "q")]

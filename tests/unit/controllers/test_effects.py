@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scheduler.api.kinds import POD
 from scheduler.controllers.effects import Delete, Plan, diff
 
+Raw = dict[str, Any]
 scalars = st.one_of(st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b", ""]))
 trees = st.recursive(
     st.dictionaries(st.sampled_from("klm"), scalars, max_size=3),
@@ -16,7 +17,7 @@ trees = st.recursive(
 )
 
 
-def apply(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+def apply(target: Any, patch: Raw) -> dict[str, Any]:
     """RFC 7386, as the API server does it."""
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
@@ -30,16 +31,18 @@ def apply(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(trees, trees)
-def test_applying_the_diff_of_two_states_to_the_first_gives_the_second(old, new):
+def test_applying_the_diff_of_two_states_to_the_first_gives_the_second(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
     assert apply(old, diff(old, new)) == new
 
 
 @given(trees)
-def test_equal_states_have_an_empty_diff(state):
+def test_equal_states_have_an_empty_diff(state: Raw) -> None:
     assert diff(state, state) == {}
 
 
-def test_an_empty_stage_is_not_appended():
+def test_an_empty_stage_is_not_appended() -> None:
     plan = Plan().then().then(Delete(POD, "a", "b")).then()
 
     assert plan.stages == [[Delete(POD, "a", "b")]]

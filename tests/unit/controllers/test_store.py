@@ -20,7 +20,7 @@ def pod(name: str, version: str = "1", owner: str = "", group: str = "") -> Pod:
     return Pod(metadata=meta)
 
 
-def test_an_older_version_that_comes_late_is_no_news():
+def test_an_older_version_that_comes_late_is_no_news() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7"))
 
@@ -28,17 +28,17 @@ def test_an_older_version_that_comes_late_is_no_news():
 
     assert not fresh
     assert old is store.get(QUEUE, Queue, "", "q")
-    assert store.get(QUEUE, Queue, "", "q").metadata.resource_version == "7"
+    assert (kept := store.get(QUEUE, Queue, "", "q")) is not None and kept.metadata.resource_version == "7"
 
 
-def test_the_same_version_seen_twice_is_no_news():
+def test_the_same_version_seen_twice_is_no_news() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7"))
 
     assert store.upsert(QUEUE, queue("7"))[0] is False
 
 
-def test_a_newer_version_is_news_and_the_one_before_is_handed_back():
+def test_a_newer_version_is_news_and_the_one_before_is_handed_back() -> None:
     store = Store()
     first = queue("9")
     store.upsert(QUEUE, first)
@@ -49,7 +49,7 @@ def test_a_newer_version_is_news_and_the_one_before_is_handed_back():
     assert old is first
 
 
-def test_an_event_about_a_deleted_object_does_not_bring_it_back():
+def test_an_event_about_a_deleted_object_does_not_bring_it_back() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7"))
     store.delete(QUEUE, "", "q")
@@ -58,7 +58,7 @@ def test_an_event_about_a_deleted_object_does_not_bring_it_back():
     assert store.get(QUEUE, Queue, "", "q") is None
 
 
-def test_an_object_made_again_under_the_same_name_is_taken():
+def test_an_object_made_again_under_the_same_name_is_taken() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7"))
     store.delete(QUEUE, "", "q")
@@ -66,7 +66,7 @@ def test_an_object_made_again_under_the_same_name_is_taken():
     assert store.upsert(QUEUE, queue("12", uid="another"))[0] is True
 
 
-def test_late_news_of_a_deleted_object_are_none_whatever_their_version():
+def test_late_news_of_a_deleted_object_are_none_whatever_their_version() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7"))
     store.delete(QUEUE, "", "q")
@@ -74,21 +74,21 @@ def test_late_news_of_a_deleted_object_are_none_whatever_their_version():
     assert store.upsert(QUEUE, queue("9"))[0] is False
 
 
-def test_that_an_object_went_is_not_said_of_a_namesake_made_since():
+def test_that_an_object_went_is_not_said_of_a_namesake_made_since() -> None:
     store = Store()
     store.upsert(QUEUE, queue("7", uid="first"))
     store.delete(QUEUE, "", "q", "first")
     store.upsert(QUEUE, queue("12", uid="second"))
 
     assert store.delete(QUEUE, "", "q", "first") is None
-    assert store.get(QUEUE, Queue, "", "q").metadata.uid == "second"
+    assert (kept := store.get(QUEUE, Queue, "", "q")) is not None and kept.metadata.uid == "second"
 
 
-def test_deleting_what_was_never_seen_is_nothing():
+def test_deleting_what_was_never_seen_is_nothing() -> None:
     assert Store().delete(QUEUE, "", "q") is None
 
 
-def test_pods_are_found_by_the_owner_that_manages_them_and_by_their_group():
+def test_pods_are_found_by_the_owner_that_manages_them_and_by_their_group() -> None:
     store = Store()
     store.upsert(POD, pod("p0", owner="job", group="g"))
     store.upsert(POD, pod("p1", owner="job"))
@@ -99,7 +99,7 @@ def test_pods_are_found_by_the_owner_that_manages_them_and_by_their_group():
     assert store.pods_in_group("b", "g") == {}
 
 
-def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more():
+def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more() -> None:
     store = Store()
     store.upsert(POD, pod("p0", owner="job", group="g"))
     store.upsert(POD, pod("p0", version="2", owner="job", group="h"))
@@ -112,7 +112,7 @@ def test_a_pod_that_changes_its_group_or_goes_is_found_there_no_more():
     assert store.pods_in_group("a", "h") == {}
 
 
-def test_an_owner_that_does_not_manage_is_no_controller():
+def test_an_owner_that_does_not_manage_is_no_controller() -> None:
     meta = ObjectMeta(name="p", owner_references=[OwnerReference(kind="Job", name="j", uid="u")])
 
     assert controller_of(Pod(metadata=meta)) is None

@@ -32,6 +32,19 @@ class Recording:
         self.failures.append(error)
 
 
+def taken(worklist: Worklist, now: float = 0.0) -> Item:
+    """The item whose turn it is."""
+    item = worklist.take(now)
+    return item
+
+
+def due(worklist: Worklist) -> float:
+    """When the next item is due."""
+    moment = worklist.next_due()
+    assert moment is not None
+    return moment
+
+
 def named(name: str) -> Queue:
     return Queue(metadata=ObjectMeta(name=name))
 
@@ -44,20 +57,20 @@ def worklist_with(*names: str) -> tuple[Worklist, Recording]:
     return worklist, controller
 
 
-def test_an_object_that_changes_often_is_looked_at_once():
+def test_an_object_that_changes_often_is_looked_at_once() -> None:
     worklist, controller = worklist_with("q", "q", "q")
 
     assert worklist.take(0.0) == Item(controller, ("", "q"))
     assert worklist.take(0.0) is None
 
 
-def test_objects_come_in_the_order_in_which_they_changed():
+def test_objects_come_in_the_order_in_which_they_changed() -> None:
     worklist, _ = worklist_with("b", "a")
 
-    assert [worklist.take(0.0).key[1] for _ in range(2)] == ["b", "a"]
+    assert [taken(worklist).key[1] for _ in range(2)] == ["b", "a"]
 
 
-def test_kinds_that_nobody_wants_to_know_of_are_passed_over():
+def test_kinds_that_nobody_wants_to_know_of_are_passed_over() -> None:
     worklist, _ = worklist_with()
 
     worklist.observe(POD, None, named("p"), 0.0)
@@ -65,9 +78,9 @@ def test_kinds_that_nobody_wants_to_know_of_are_passed_over():
     assert worklist.take(0.0) is None
 
 
-def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_before():
+def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_before() -> None:
     worklist, controller = worklist_with("q")
-    item = worklist.take(0.0)
+    item = taken(worklist)
     worklist.observe(QUEUE, named("q"), named("q"), 0.0)
     assert worklist.take(0.0) is None
 
@@ -77,21 +90,21 @@ def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_befor
     assert controller.finished == [("", "q")]
 
 
-def test_a_plan_that_is_held_up_gets_the_look_it_asks_for_before_its_pause_is_over():
+def test_a_plan_that_is_held_up_gets_the_look_it_asks_for_before_its_pause_is_over() -> None:
     worklist, _ = worklist_with("q")
     for _ in range(12):
-        item = worklist.take(worklist.next_due() or 0.0)
+        item = taken(worklist, worklist.next_due() or 0.0)
         worklist.finish(item, Plan(problem="no queue"), 0.0)
-    item = worklist.take(worklist.next_due() or 0.0)
+    item = taken(worklist, worklist.next_due() or 0.0)
 
     worklist.finish(item, Plan(after=5.0, problem="no queue"), 100.0)
 
     assert worklist.next_due() == 105.0
 
 
-def test_what_no_plan_waited_for_is_tried_again_after_a_pause_though_the_plan_has_ended():
+def test_what_no_plan_waited_for_is_tried_again_after_a_pause_though_the_plan_has_ended() -> None:
     worklist, controller = worklist_with("q")
-    item = worklist.take(0.0)
+    item = taken(worklist)
     worklist.finish(item, Plan(), 0.0)
 
     worklist.retry(item, Delete(QUEUE, "", "q"), "no", 1.0)
@@ -101,32 +114,29 @@ def test_what_no_plan_waited_for_is_tried_again_after_a_pause_though_the_plan_ha
     assert worklist.take(1.0 + DEFERRABLE_PAUSE) == item
 
 
-def test_what_informs_and_stays_refused_is_tried_again_after_growing_pauses_until_there_is_nothing_to_write():
+def test_what_informs_and_stays_refused_is_tried_again_after_growing_pauses_until_there_is_nothing_to_write() -> None:
     worklist, _ = worklist_with("q")
     patch = Patch(QUEUE, "", "q", {}, subresource="status", deferrable=True)
     now, pauses = 0.0, []
     for _ in range(9):
-        item = worklist.take(now)
-        assert item is not None
+        item = taken(worklist, now)
         worklist.finish(item, Plan().then(patch), now)
         worklist.retry(item, patch, "403", now)
-        due = worklist.next_due() or 0.0
-        pauses.append(due - now)
-        now = due
+        pauses.append(due(worklist) - now)
+        now = due(worklist)
 
     assert pauses == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0]
 
-    item = worklist.take(now)
-    assert item is not None
+    item = taken(worklist, now)
     worklist.finish(item, Plan(), now)
     worklist.retry(item, patch, "403", now)
 
     assert worklist.next_due() == now + DEFERRABLE_PAUSE
 
 
-def test_a_plan_can_ask_for_another_look_later():
+def test_a_plan_can_ask_for_another_look_later() -> None:
     worklist, _ = worklist_with("q")
-    item = worklist.take(100.0)
+    item = taken(worklist, 100.0)
     worklist.finish(item, Plan(after=5.0), 100.0)
 
     assert worklist.next_due() == 105.0
@@ -135,9 +145,9 @@ def test_a_plan_can_ask_for_another_look_later():
     assert worklist.next_due() is None
 
 
-def test_of_two_later_looks_the_earlier_counts():
+def test_of_two_later_looks_the_earlier_counts() -> None:
     worklist, _ = worklist_with("q")
-    item = worklist.take(0.0)
+    item = taken(worklist)
     worklist.finish(item, Plan(after=50.0), 0.0)
     worklist.observe(QUEUE, None, named("q"), 1.0)
     worklist.take(1.0)
@@ -147,29 +157,29 @@ def test_of_two_later_looks_the_earlier_counts():
     assert worklist.take(3.0) == item
 
 
-def test_pauses_after_failures_double_up_to_a_minute_and_end_with_the_first_success():
+def test_pauses_after_failures_double_up_to_a_minute_and_end_with_the_first_success() -> None:
     worklist, controller = worklist_with("q")
     effect = Delete(QUEUE, "", "q")
     now, pauses = 0.0, []
     for _ in range(12):
-        item = worklist.take(now)
+        item = taken(worklist, now)
         worklist.fail(item, effect, "no", now)
-        pauses.append(worklist.next_due() - now)
-        now = worklist.next_due()
+        pauses.append(due(worklist) - now)
+        now = due(worklist)
 
     assert [round(pause, 3) for pause in pauses[:4]] == [0.2, 0.4, 0.8, 1.6]
     assert pauses[-1] == LONGEST_PAUSE
     assert controller.failures == ["no"] * 12
 
-    worklist.finish(worklist.take(now), Plan(), now)
+    worklist.finish(taken(worklist, now), Plan(), now)
     worklist.observe(QUEUE, None, named("q"), now)
-    worklist.fail(worklist.take(now), effect, "no", now)
-    assert round(worklist.next_due() - now, 3) == 0.2
+    worklist.fail(taken(worklist, now), effect, "no", now)
+    assert round(due(worklist) - now, 3) == 0.2
 
 
-def test_a_change_during_a_look_that_fails_does_not_cut_the_pause_short():
+def test_a_change_during_a_look_that_fails_does_not_cut_the_pause_short() -> None:
     worklist, _ = worklist_with("q")
-    item = worklist.take(0.0)
+    item = taken(worklist)
     worklist.observe(QUEUE, None, named("q"), 0.0)
 
     worklist.fail(item, None, "raised", 0.0)
@@ -178,10 +188,10 @@ def test_a_change_during_a_look_that_fails_does_not_cut_the_pause_short():
     assert worklist.take(0.3) == item
 
 
-def test_a_plan_with_a_problem_pauses_like_a_failure():
+def test_a_plan_with_a_problem_pauses_like_a_failure() -> None:
     worklist, _ = worklist_with("q")
 
-    worklist.finish(worklist.take(0.0), Plan(problem="queue x is not there"), 0.0)
+    worklist.finish(taken(worklist), Plan(problem="queue x is not there"), 0.0)
 
     assert worklist.take(0.1) is None
     assert worklist.take(0.21) is not None

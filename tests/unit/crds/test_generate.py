@@ -10,14 +10,14 @@ from controlplane.crds.generate import definitions, inlined, structural
 
 
 def test_a_reference_is_replaced_by_what_it_refers_to_however_deep() -> None:
-    known = {"A": {"type": "array", "items": {"$ref": "B"}}, "B": {"type": "string"}}
+    known: dict[str, dict[str, Any]] = {"A": {"type": "array", "items": {"$ref": "B"}}, "B": {"type": "string"}}
     assert inlined({"properties": {"x": {"$ref": "A"}}}, known.__getitem__) == {
         "properties": {"x": {"type": "array", "items": {"type": "string"}}}
     }
 
 
 def test_what_stands_beside_a_reference_goes_before_what_it_refers_to() -> None:
-    known = {"A": {"description": "Any.", "type": "string", "default": "a"}}
+    known: dict[str, dict[str, Any]] = {"A": {"description": "Any.", "type": "string", "default": "a"}}
     assert inlined({"$ref": "A", "description": "This."}, known.__getitem__) == {
         "description": "This.",
         "type": "string",

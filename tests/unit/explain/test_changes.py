@@ -105,7 +105,7 @@ def test_a_gang_that_lacks_pods_of_a_task_is_to_ask_for_fewer_of_these() -> None
 
 
 def test_a_taint_is_to_be_removed() -> None:
-    tainted = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
+    tainted: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n1", "1c"), node("n2", **tainted), group("g"), pod("p", "2c", "g"))
     assert found[0] == "remove taint dedicated=x:NoSchedule from node n2"
 
@@ -150,7 +150,7 @@ def test_a_pod_that_asks_for_nothing_needs_a_node_all_the_same() -> None:
 
 
 def test_a_job_that_is_no_more_important_is_to_go() -> None:
-    apart = {"labels": {"app": "a"}, "affinity": {"podAntiAffinity": {
+    apart: Raw = {"labels": {"app": "a"}, "affinity": {"podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}}  # fmt: skip
     zone = {"zone": "z"}
@@ -252,7 +252,7 @@ def test_all_pods_of_a_gang_are_to_ask_for_as_much_less_as_lets_them_fit() -> No
 
 
 def test_where_no_node_fits_one_is_made_fit_for_pods_that_ask_for_less() -> None:
-    fenced = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
+    fenced: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n0", **fenced), group("g", minimum=2), pods("p", 2, "5c", "g"))
     assert found == [
         "remove taint dedicated=x:NoSchedule from node n0 and "

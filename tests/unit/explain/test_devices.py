@@ -1,10 +1,11 @@
 """Devices that Pods claim: how many are missing, on a node and of a queue; cards and cpus that are shared out."""
 
+from scheduler.api.names import VGPU_IDS
 from scheduler.framework.remedies.gates import Held
 from tests.builders import configuration, group, node, pod, pods, queue
 from tests.device_builders import claim, device_class, gpus, named, request, resource_slice, template, templated
 from tests.unit.explain.worlds import changes, explained
-from tests.unit.plugins.deviceshare.devices import VGPU, VGPU_IDS, limited, slice_of, vgpu_node
+from tests.unit.plugins.deviceshare.devices import VGPU, limited, slice_of, vgpu_node
 from tests.unit.plugins.numa_aware.test_numa_aware import guaranteed, nodes, numa
 
 CAPACITY = configuration(["priority", "gang"], ["predicates", "capacity"])

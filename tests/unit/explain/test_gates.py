@@ -6,7 +6,7 @@ from scheduler.api.names import CARD_NAME, CARD_QUOTA
 from scheduler.explain.explanation import Explanation
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.remedies.gates import Gate, Held
-from tests.builders import configuration, group, node, pod, pods, queue
+from tests.builders import Raw, configuration, group, node, pod, pods, queue
 from tests.unit.explain.worlds import DEFAULT, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
@@ -153,7 +153,7 @@ def test_scheduling_gates_hold_a_job_with_too_few_pods_without() -> None:
 
 
 def test_nodes_that_refuse_for_the_same_reasons_are_one_group_with_the_numbers() -> None:
-    tainted = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
+    tainted: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     it = explained(
         "podgroup", "g", node("n1", "1c+8Gi"), node("n2", "2c+8Gi"), node("n3", "8c+8Gi", **tainted),
         node("n4", "1c+8Gi", **tainted), group("g"), pod("p", "4c", "g"),

@@ -24,7 +24,8 @@ class Bench:
 
     def compute(self, at: Rows) -> Column:
         self.computed.append(at.tolist())
-        return self.nodes.used[PODS_INDEX, self.candidates.rows[at]]
+        column: Column = self.nodes.used[PODS_INDEX, self.candidates.rows[at]]
+        return column
 
 
 def test_only_what_changed_is_computed_again() -> None:

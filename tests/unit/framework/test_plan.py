@@ -1,5 +1,7 @@
 """A plan holds while nothing happens but that its places are taken."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from scheduler.api.node import NodeFacts, Nodes
@@ -50,13 +52,14 @@ def test_nothing_taken_leaves_it_as_it_is() -> None:
 
 
 def test_anything_else_drops_it() -> None:
-    for happens in (
+    changes: list[Callable[[Nodes], object]] = [
         lambda nodes: nodes.hold(2, OTHER),
         lambda nodes: nodes.hold(1, MINE),
         lambda nodes: nodes.hold(2, MINE, -1),
         lambda nodes: nodes.release(2, MINE),
         lambda nodes: nodes.promise(2, MINE),
-    ):
+    ]
+    for happens in changes:
         nodes, plan = planned(2, 0)
         happens(nodes)
         assert not plan.follow(None)

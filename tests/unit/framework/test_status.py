@@ -13,7 +13,7 @@ LEAVING = {"on": "n", "deleting": True}
 GONE = {"deleting": True}
 DONE = {"on": "n", "phase": "Succeeded"}
 FAILED = {"on": "n", "phase": "Failed"}
-BOUND = {"on": "n", "phase": "Pending"}
+BOUND: Raw = {"on": "n", "phase": "Pending"}
 WAITS: dict[str, str] = {}
 
 

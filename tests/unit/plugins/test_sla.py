@@ -7,7 +7,7 @@ import pytest
 from tests.builders import World, configuration, group, node, pods
 
 KEY = "volcano.sh/sla-waiting-time"
-HUGE = {"asks": "99c"}
+HUGE: dict[str, Any] = {"asks": "99c"}
 
 
 def settings(**arguments: Any) -> Any:

@@ -40,7 +40,9 @@ resourceGroups:
   affinity: '{"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}'
 """
 SETTINGS = replace(VOLCANO, resource_groups=parse_resource_groups(GROUPS, "admission.conf"))
-AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+AFFINITY: dict[str, Any] = {
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+}
 GATE = {"name": QUEUE_ALLOCATION_GATE}
 TOLERATION = {"effect": "NoSchedule", "key": "taint", "operator": "Exists"}
 

@@ -107,7 +107,7 @@ def test_the_status_says_what_the_containers_say(status: Raw, expected: PodState
 
 def test_init_containers_speak_until_they_have_done_their_part() -> None:
     init = [{"name": "a"}, {"name": "b"}]
-    done = {"name": "a", "restartCount": 1, "state": {"terminated": {"exitCode": 0}}}
+    done: Raw = {"name": "a", "restartCount": 1, "state": {"terminated": {"exitCode": 0}}}
     statuses = [done, {"name": "b", "state": {"running": {}}}]
     waiting = [done, {"name": "b", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]
     failed = [done, {"name": "b", "state": {"terminated": {"exitCode": 2}}}]
@@ -132,7 +132,7 @@ def test_a_sidecar_counts_as_a_container() -> None:
 
 
 def test_a_pod_that_is_going_says_so() -> None:
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    going: Raw = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
     assert state_of({"phase": "Running", "containerStatuses": [UP]}, **going).status == "Terminating"
     assert state_of({"phase": "Running", "reason": "NodeLost"}, **going).status == "Unknown"

@@ -25,54 +25,63 @@ def server_with_log() -> tuple[MemoryServer, list[tuple[str, str, str]]]:
 
     def told(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         what = "came" if old is None else "went" if new is None else "changed"
-        log.append((what, kind.name, (new or old).metadata.name))
+        obj = new or old
+        assert obj is not None
+        log.append((what, kind.name, obj.metadata.name))
 
     server.watch(told)
     return server, log
 
 
-def test_what_is_created_is_completed_stored_and_told():
+def found(server: MemoryServer, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+    """The object as it is stored."""
+    obj = server.find(kind, namespace, name)
+    assert obj is not None
+    return obj
+
+
+def test_what_is_created_is_completed_stored_and_told() -> None:
     server, log = server_with_log()
 
     assert server.create(POD_GROUP, manifest(POD_GROUP, "g"))
 
-    stored = server.find(POD_GROUP, "ns", "g")
+    stored = found(server, POD_GROUP, "ns", "g")
     assert stored["spec"]["queue"] == "default"
     assert stored["metadata"]["uid"]
     assert log == [("came", "PodGroup", "g")]
 
 
-def test_what_is_there_already_is_not_created_again():
+def test_what_is_there_already_is_not_created_again() -> None:
     server, _ = server_with_log()
     server.create(POD_GROUP, manifest(POD_GROUP, "g"))
 
     assert not server.create(POD_GROUP, manifest(POD_GROUP, "g", spec={"minMember": 5}))
-    assert server.find(POD_GROUP, "ns", "g")["spec"].get("minMember") is None
+    assert found(server, POD_GROUP, "ns", "g")["spec"].get("minMember") is None
 
 
-def test_a_namesake_made_later_has_another_uid():
+def test_a_namesake_made_later_has_another_uid() -> None:
     server, _ = server_with_log()
     server.create(POD_GROUP, manifest(POD_GROUP, "g"))
-    first = server.find(POD_GROUP, "ns", "g")["metadata"]["uid"]
+    first = found(server, POD_GROUP, "ns", "g")["metadata"]["uid"]
     server.delete(POD_GROUP, "ns", "g")
     server.create(POD_GROUP, manifest(POD_GROUP, "g"))
 
-    assert server.find(POD_GROUP, "ns", "g")["metadata"]["uid"] != first
+    assert found(server, POD_GROUP, "ns", "g")["metadata"]["uid"] != first
 
 
-def test_a_merge_patch_changes_what_it_names_and_removes_what_it_nulls():
+def test_a_merge_patch_changes_what_it_names_and_removes_what_it_nulls() -> None:
     server, log = server_with_log()
     server.create(QUEUE, manifest(QUEUE, "q", spec={"weight": 2, "parent": "root"}))
 
     server.patch(QUEUE, "", "q", {"spec": {"weight": 3, "parent": None}, "status": {"state": "Closed"}})
 
-    stored = server.find(QUEUE, "", "q")
+    stored = found(server, QUEUE, "", "q")
     assert stored["spec"] == {"weight": 3, "reclaimable": True}
     assert stored["status"] == {"state": "Closed"}
     assert log[-1] == ("changed", "Queue", "q")
 
 
-def test_a_patch_that_changes_nothing_is_not_told():
+def test_a_patch_that_changes_nothing_is_not_told() -> None:
     server, log = server_with_log()
     server.create(QUEUE, manifest(QUEUE, "q", spec={"weight": 2}))
 
@@ -81,16 +90,16 @@ def test_a_patch_that_changes_nothing_is_not_told():
     assert len(log) == 1
 
 
-def test_a_patch_that_makes_an_object_unreadable_is_refused():
+def test_a_patch_that_makes_an_object_unreadable_is_refused() -> None:
     server, _ = server_with_log()
     server.create(QUEUE, manifest(QUEUE, "q"))
 
     with pytest.raises(ManifestError, match="weight"):
         server.patch(QUEUE, "", "q", {"spec": {"weight": "heavy"}})
-    assert server.find(QUEUE, "", "q")["spec"]["weight"] == 1
+    assert found(server, QUEUE, "", "q")["spec"]["weight"] == 1
 
 
-def test_what_is_owned_goes_with_its_owner_down_to_the_last():
+def test_what_is_owned_goes_with_its_owner_down_to_the_last() -> None:
     server, log = server_with_log()
     server.create(VCJOB, manifest(VCJOB, "j"))
     job = server.find(VCJOB, "ns", "j")
@@ -107,7 +116,7 @@ def test_what_is_owned_goes_with_its_owner_down_to_the_last():
     ]
 
 
-def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once():
+def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once() -> None:
     server, _ = server_with_log()
     server.create(POD, manifest(POD, "placed", spec={"containers": [], "nodeName": "n1"}))
     server.create(POD, manifest(POD, "waiting", spec={"containers": []}))
@@ -115,7 +124,7 @@ def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once():
     server.delete(POD, "ns", "placed")
     server.delete(POD, "ns", "waiting")
 
-    assert server.find(POD, "ns", "placed")["metadata"]["deletionTimestamp"]
+    assert found(server, POD, "ns", "placed")["metadata"]["deletionTimestamp"]
     assert server.find(POD, "ns", "waiting") is None
     assert [key[2] for key in server.terminating] == ["placed"]
 

@@ -18,7 +18,7 @@ TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, 
 
 def the(kind: Kind, name: str = "w", *, owner: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
     """A workload, or with ``owner`` one that another controls."""
-    metadata = {"name": name, "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
+    metadata: Json = {"name": name, "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
     if owner is not None:
         metadata["ownerReferences"] = [controlled_by(owner)]
     body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}

@@ -240,7 +240,7 @@ def test_the_job_of_an_earlier_flow_of_that_name_counts_for_nothing_and_is_waite
 
 
 def test_patches_and_probes_which_volcano_does_not_act_on_are_told_of() -> None:
-    steps = {"a": {"patch": PATCH}, "b": {"dependsOn": {"targets": [], "probe": PROBE}}}
+    steps: dict[str, Any] = {"a": {"patch": PATCH}, "b": {"dependsOn": {"targets": [], "probe": PROBE}}}
     cluster = controlled(*map(template, "ab"), flow(**steps))
     made = cluster.find(VCJOB, "f-a")
     assert made is not None

@@ -111,7 +111,7 @@ def test_min_member_is_inherited_from_the_owner_and_the_queue_is_not() -> None:
     annotations = {MIN_MEMBER: "2", QUEUE_NAME: "q1", "keep": "me"}
     cluster = controlled()
     cluster.create(
-        owner(REPLICA_SET, "web", 3, **annotations),
+        owner(REPLICA_SET, "web", 3, annotations),
         pod("web-0", of(), annotations={"volcano.sh/preemptable": "true"}),
     )
 
@@ -136,7 +136,7 @@ def test_annotations_of_volcano_are_inherited_and_those_of_the_pod_come_before_t
     }
     labels = {"volcano.sh/preemptable": "true", "volcano.sh/cooldown-time": "5s", "app": "web"}
     cluster = controlled()
-    cluster.create(owner(kind, "web", **inherited), pod("web-0", of(kind), annotations=own, labels=labels))
+    cluster.create(owner(kind, "web", annotations=inherited), pod("web-0", of(kind), annotations=own, labels=labels))
 
     group = cluster.groups()[WEB]
     assert group["metadata"]["annotations"] == {
@@ -152,14 +152,14 @@ def test_annotations_of_volcano_are_inherited_and_those_of_the_pod_come_before_t
 
 def test_an_owner_of_another_group_with_the_same_kind_is_not_taken_for_a_batch_job() -> None:
     cluster = controlled()
-    cluster.create(owner(BATCH_JOB, "web", **{MIN_MEMBER: "2"}), pod("web-0", of(VCJOB)))
+    cluster.create(owner(BATCH_JOB, "web", annotations={MIN_MEMBER: "2"}), pod("web-0", of(VCJOB)))
     assert cluster.groups()[WEB]["spec"]["minMember"] == 1
 
 
 @pytest.mark.parametrize("text", ["two", "-1", "1.5", "", " 2", "2_0", "٢", "2147483648", "9" * 5000])
 def test_a_malformed_min_member_counts_as_one_and_the_owner_is_told(text: str) -> None:
     cluster = controlled()
-    cluster.create(owner(REPLICA_SET, "web", 3, **{MIN_MEMBER: text}), pod("web-0", of()))
+    cluster.create(owner(REPLICA_SET, "web", 3, {MIN_MEMBER: text}), pod("web-0", of()))
 
     assert cluster.groups()[WEB]["spec"]["minMember"] == 1
     assert cluster.events() == [
@@ -176,7 +176,7 @@ def test_a_malformed_min_member_counts_as_one_and_the_owner_is_told(text: str) -
 
 def test_min_member_zero_asks_for_nothing() -> None:
     cluster = controlled()
-    cluster.create(owner(REPLICA_SET, "web", 3, **{MIN_MEMBER: "0"}), pod("web-0", of()))
+    cluster.create(owner(REPLICA_SET, "web", 3, {MIN_MEMBER: "0"}), pod("web-0", of()))
     spec = cluster.groups()[WEB]["spec"]
     assert spec == {"minResources": {}, "queue": "default"}
 
@@ -221,7 +221,7 @@ def test_no_pod_group_is_made_before_the_owner_is_known() -> None:
     cluster.create(pod("web-0", of()))
     assert cluster.groups() == {}
 
-    cluster.create(owner(REPLICA_SET, "web", 1, **{MIN_MEMBER: "2"}))
+    cluster.create(owner(REPLICA_SET, "web", 1, {MIN_MEMBER: "2"}))
     assert cluster.groups()[WEB]["spec"]["minMember"] == 2
     assert cluster.group_of("web-0") == WEB
 

@@ -38,7 +38,8 @@ def scale(cluster: Controlled, name: str, old: int, new: int) -> None:
 def node_of(cluster: Controlled, name: str) -> str | None:
     raw = cluster.find(POD, name)
     assert raw is not None
-    return raw["spec"].get("nodeName")
+    name_of_node: str | None = raw["spec"].get("nodeName")
+    return name_of_node
 
 
 def test_a_deployment_grows_within_its_quota_and_its_pod_group_still_asks_for_one_pod() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.api.batch import Action
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.controllers.queue.state import Verdict, decide
@@ -18,28 +19,28 @@ def queue(state: str, name: str = "team", closed_by_parent: str = "", parent: st
 @pytest.mark.parametrize(
     ("state", "action", "empty", "populated"),
     [
-        ("", "", "Open", "Open"),
-        ("", "SyncQueue", "Open", "Open"),
-        ("", "OpenQueue", "Open", "Open"),
-        ("", "CloseQueue", "Closed", "Closing"),
-        ("Open", "", "Open", "Open"),
-        ("Open", "OpenQueue", "Open", "Open"),
-        ("Open", "CloseQueue", "Closed", "Closing"),
-        ("Closing", "", "Closed", "Closing"),
-        ("Closing", "OpenQueue", "Open", "Open"),
-        ("Closing", "CloseQueue", "Closed", "Closing"),
-        ("Closed", "", "Closed", "Closed"),
-        ("Closed", "OpenQueue", "Open", "Open"),
-        ("Closed", "CloseQueue", "Closed", "Closed"),
-        ("Unknown", "", "Unknown", "Unknown"),
-        ("Unknown", "OpenQueue", "Open", "Open"),
-        ("Unknown", "CloseQueue", "Closed", "Closing"),
-        ("Ajar", "", "Unknown", "Unknown"),
+        ("", None, "Open", "Open"),
+        ("", Action.SYNC_QUEUE, "Open", "Open"),
+        ("", Action.OPEN_QUEUE, "Open", "Open"),
+        ("", Action.CLOSE_QUEUE, "Closed", "Closing"),
+        ("Open", None, "Open", "Open"),
+        ("Open", Action.OPEN_QUEUE, "Open", "Open"),
+        ("Open", Action.CLOSE_QUEUE, "Closed", "Closing"),
+        ("Closing", None, "Closed", "Closing"),
+        ("Closing", Action.OPEN_QUEUE, "Open", "Open"),
+        ("Closing", Action.CLOSE_QUEUE, "Closed", "Closing"),
+        ("Closed", None, "Closed", "Closed"),
+        ("Closed", Action.OPEN_QUEUE, "Open", "Open"),
+        ("Closed", Action.CLOSE_QUEUE, "Closed", "Closed"),
+        ("Unknown", None, "Unknown", "Unknown"),
+        ("Unknown", Action.OPEN_QUEUE, "Open", "Open"),
+        ("Unknown", Action.CLOSE_QUEUE, "Closed", "Closing"),
+        ("Ajar", None, "Unknown", "Unknown"),
     ],
 )
 @pytest.mark.parametrize("above", ["Open", ""], ids=["below an open queue", "below a queue that is not there"])
 def test_the_next_state_depends_on_the_state_the_action_and_whether_there_are_pod_groups(
-    above: str, state: str, action: str, empty: str, populated: str
+    above: str, state: str, action: Action | None, empty: str, populated: str
 ) -> None:
     assert decide(queue(state), above, action, False).state == empty
     assert decide(queue(state), above, action, True).state == populated
@@ -69,20 +70,20 @@ def test_a_queue_closed_for_itself_stays_closed_when_its_parent_opens(annotation
 @pytest.mark.parametrize("annotation", ["", "true"])
 def test_a_queue_below_a_closed_one_cannot_be_opened(above: str, annotation: str) -> None:
     child = queue("Closed", closed_by_parent=annotation)
-    assert decide(child, above, "OpenQueue", False) == Verdict("Closed", refusal=REFUSAL)
+    assert decide(child, above, Action.OPEN_QUEUE, False) == Verdict("Closed", refusal=REFUSAL)
 
 
 def test_opening_clears_the_word_that_the_parent_closed_it() -> None:
-    assert decide(queue("Closed", closed_by_parent="true"), "Open", "OpenQueue", False) == Verdict("Open", False)
+    assert decide(queue("Closed", closed_by_parent="true"), "Open", Action.OPEN_QUEUE, False) == Verdict("Open", False)
     assert decide(queue("Open", closed_by_parent="true"), "Open", None, False) == Verdict("Open", False)
 
 
 def test_closing_for_itself_clears_the_word_that_the_parent_closed_it() -> None:
-    assert decide(queue("Open", closed_by_parent="true"), "Open", "CloseQueue", False) == Verdict("Closed", False)
+    assert decide(queue("Open", closed_by_parent="true"), "Open", Action.CLOSE_QUEUE, False) == Verdict("Closed", False)
 
 
 @pytest.mark.parametrize("state", ["", "Open", "Closed", "Unknown"])
 def test_the_root_is_always_open(state: str) -> None:
     root = queue(state, "root", parent="")
     assert decide(root, "Open", None, True) == Verdict("Open")
-    assert decide(root, "Open", "CloseQueue", True) == Verdict("Open", refusal="the root queue cannot be closed")
+    assert decide(root, "Open", Action.CLOSE_QUEUE, True) == Verdict("Open", refusal="the root queue cannot be closed")

@@ -25,7 +25,12 @@ def mask(ids: Iterable[int]) -> int:
     return sum(1 << i for i in ids)
 
 
-def npu_node(name: str, chips: int | str = 8, annotations: Mapping[str, str] | None = None, **labels: str) -> Raw:
+def npu_node(
+    name: str,
+    chips: int | str = 8,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Raw:
     raw = node(name, f"{NODE}+{ASCEND_910}={chips}", labels=labels)
     raw["metadata"]["annotations"] = dict(annotations or {})
     return raw

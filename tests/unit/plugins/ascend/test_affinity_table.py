@@ -92,7 +92,7 @@ def bench() -> Bench:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_every_state_of_up_to_three_nodes(bench: Bench, request_size: int, number: int) -> None:
     for states in product(STATES, repeat=number):
-        nodes = [(8, *s) for s in states]
+        nodes = [(8, left, right) for left, right in states]
         assert bench.choose(request_size, nodes) == naive(request_size, nodes), nodes
 
 
@@ -100,7 +100,7 @@ def broken_nodes() -> Iterator[list[tuple[int, int, int]]]:
     for capacities in product((8, 7, 6, 3), repeat=2):
         for states in product(STATES, repeat=2):
             if all(sum(s) <= c for s, c in zip(states, capacities, strict=True)):
-                yield [(c, *s) for c, s in zip(capacities, states, strict=True)]
+                yield [(c, left, right) for c, (left, right) in zip(capacities, states, strict=True)]
 
 
 @pytest.mark.parametrize("request_size", [1, 2, 4, 8])

@@ -157,7 +157,7 @@ def test_a_list_of_free_chips_that_knows_of_it_says_what_is_left() -> None:
     [{"at": BEFORE}, {"scheduler": "volcano"}],
     ids=["bound before there were records", "bound by another scheduler"],
 )
-def test_others_are_believed_as_annotated(honest: dict[str, str]) -> None:
+def test_others_are_believed_as_annotated(honest: Raw) -> None:
     node = Node(bound("p", 2, annotations=annotated([2, 3]), **honest))
     assert node.free == [0, 1, 4, 5, 6, 7]
     assert node.warned == {}

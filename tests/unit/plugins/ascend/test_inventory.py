@@ -1,6 +1,6 @@
 """What is free on a node: which source counts, what is taken off it, what happens when a source is malformed."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.unit.plugins.ascend.chips import CONFIGURATION, config_map, device_in
 ALL = list(range(8))
 
 
-def holder(name: str, chips: int, ids: list[int], on: str = "n", **rest: bool) -> Raw:
+def holder(name: str, chips: int, ids: list[int], on: str = "n", **rest: Any) -> Raw:
     return npu_pod(name, chips, on=on, annotations={ASCEND_910: names(ids)}, **rest)
 
 
@@ -62,8 +62,8 @@ def test_a_node_without_chips_or_with_more_than_eight_has_none_of_this_family(ch
 
 def test_a_node_labelled_as_another_family_has_none() -> None:
     labels = {"accelerator-type": "module-910b-8"}
-    assert free_on(World(npu_node("n", **labels), device_info("n", ALL))) == []
-    assert free_on(World(npu_node("n", **{"accelerator-type": "module"}), device_info("n", ALL))) == ALL
+    assert free_on(World(npu_node("n", labels=labels), device_info("n", ALL))) == []
+    assert free_on(World(npu_node("n", labels={"accelerator-type": "module"}), device_info("n", ALL))) == ALL
 
 
 # --- what is taken off ---

@@ -163,7 +163,7 @@ class ChipsAreConserved(statements.Statements):
             pair[1]["spec"]["nodeName"] = "a"  # type: ignore[index]
         asking = [job(f"j{i}", size) for i, size in enumerate(SIZES)]
         nodes = [npu_node(n) for n in "abc"]
-        world = World(*nodes, device_info("b", sorted(set(ALL) - lost)), *held, *asking)  # type: ignore[arg-type]
+        world = World(*nodes, device_info("b", sorted(set(ALL) - lost)), *held, *asking)
         self.given = Setting(world.session(CONFIGURATION))
         self.exists = [ids_of(int(m)) for m in self.given.ledger.free]
         self.begin(self.given, [f"j{i}" for i in range(len(SIZES))], [f"r{i}" for i in range(len(chips))])

@@ -65,7 +65,7 @@ def test_rings_without_room_are_told_with_the_number_asked_for() -> None:
 
 def test_nodes_of_other_families_are_told_apart() -> None:
     labels = {"accelerator-type": "module-910b-8"}
-    world = World(npu_node("b", **labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
+    world = World(npu_node("b", labels=labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
     assert world.bound == {}
     assert "2 node(s) were not of the family Ascend910 module x8" in world.told("train-0")
 

@@ -30,7 +30,7 @@ def labels(product: str, count: int = 8, memory: int = 97871, **more: str) -> di
 def gpu_node(name: str, product: str = H200, cards: int = 8, offers: str = "", **more: str) -> Raw:
     """A node with whole cards, 64 cpu; ``offers`` are further amounts, ``more`` further labels."""
     extra = f"+{offers}" if offers else ""
-    return node(name, f"64c+256Gi+{GPU}={cards}{extra}", labels(product, cards, **more))
+    return node(name, f"64c+256Gi+{GPU}={cards}{extra}", labels(product, cards) | more)
 
 
 def quota_queue(name: str, quota: Mapping[str, Any] | str | None, capability: str = "", **spec: Any) -> Raw:

@@ -9,7 +9,7 @@ from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Amounts, Needs, first_tasks, settle
+from scheduler.plugins.capacity_card.accounting import Needs, first_tasks, settle
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
@@ -53,7 +53,7 @@ def books(*objects: Raw | list[Raw], unlimited: bool = False) -> QueueBook:
     ],
 )
 def test_a_minimum_is_covered_by_what_is_held(
-    minimum: Needs, allocated: Amounts, lacking: Needs, elastic: Amounts
+    minimum: Needs, allocated: dict[str, float], lacking: Needs, elastic: dict[str, float]
 ) -> None:
     assert settle(minimum, allocated) == (lacking, elastic)
 

@@ -124,7 +124,8 @@ def test_a_node_is_shown_as_it_is_after_placements_and_evictions_of_the_session(
     assert set(shown(wire.node(0))["Tasks"]) == {"default/old"}
     job, task = task_of(session, "default/g", "p")
     statement = session.statement()
-    statement.evict(*task_of(session, "default/h", "old"), "test")
+    victim_job, victim = task_of(session, "default/h", "old")
+    statement.evict(victim_job, victim, "test")
     statement.allocate(job, [task], [0])
     tasks = shown(wire.node(0))["Tasks"]
     assert {name: entry["Status"] for name, entry in tasks.items()} == {"default/old": 64, "default/p": 2}
@@ -178,8 +179,12 @@ def test_a_queue_is_shown_with_its_place_in_the_hierarchy() -> None:
 
 
 def test_the_whole_session_is_shown_at_its_opening() -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rq", "namespace": "default"}}
-    quota["status"] = {"hard": {"cpu": "4"}}  # type: ignore[assignment]
+    quota: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "rq", "namespace": "default"},
+    }
+    quota["status"] = {"hard": {"cpu": "4"}}
     session = session_of(node("n1", labels={"volcano.sh/revocable-zone": "z"}), node("n2"), group("g"), quota)
     answer = shown(Wire(session).everything())
     assert set(answer) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}

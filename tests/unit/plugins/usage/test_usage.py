@@ -79,7 +79,7 @@ def test_without_a_monitoring_system_nothing_is_different() -> None:
     ("weights", "best"),
     [({}, "n3"), ({"cpu.weight": 0}, "n1"), ({"memory.weight": 0}, "n2"), ({"usage.weight": 0}, "n1")],
 )
-def test_the_idlest_node_by_weighted_load_is_best(weights: dict[str, int], best: str) -> None:
+def test_the_idlest_node_by_weighted_load_is_best(weights: dict[str, Any], best: str) -> None:
     loads: dict[str, tuple[float, float]] = {"n1": (70, 10), "n2": (10, 75), "n3": (35, 35)}
     assert world(loads, gang(1)).run(conf(**weights)).bound == {"g-0": best}
 
@@ -90,7 +90,7 @@ def test_what_was_just_placed_counts_so_that_a_gang_does_not_pile_up() -> None:
 
 
 def test_on_a_busy_node_estimates_are_raised() -> None:
-    raised = {"estimator": {"request_ratio": 1.0, "risk_threshold": 0.1, "risk_factor": 3.0}}
+    raised: dict[str, Any] = {"estimator": {"request_ratio": 1.0, "risk_threshold": 0.1, "risk_factor": 3.0}}
     loads: dict[str, tuple[float, float]] = {"n1": (11, 11), "n2": (9, 9)}
     made = world(loads, gang(3)).run(conf(**raised))
     # n2 first, at its request: 9+12.5 %; then n1, which is above the threshold already, at no more than the limit.

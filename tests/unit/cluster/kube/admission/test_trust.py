@@ -62,8 +62,9 @@ class Store:
         path = f"{call.path}/{call.body['metadata']['name']}"
         if path in self.objects:
             return refusal(409, "AlreadyExists")
-        self.put(path, call.body)
-        return call.body
+        made: dict[str, Any] = call.body
+        self.put(path, made)
+        return made
 
     async def _patch(self, call: Call, request: web.Request) -> Answer:
         self._others()
@@ -133,7 +134,8 @@ def test_replicas_share_what_the_first_one_made() -> None:
             one, other = await w.replica().read(), await w.replica().read()
             assert one == other
             assert len(w.writes()) == 1
-            assert from_pem({key: base64.b64decode(value) for key, value in w.store.objects[w.secret]["data"].items()})
+            stored = w.store.objects[w.secret]["data"]
+            from_pem({key: base64.b64decode(value) for key, value in stored.items()})
 
     run(scenario)
 

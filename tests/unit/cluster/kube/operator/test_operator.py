@@ -4,7 +4,7 @@ result."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -19,6 +19,7 @@ from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
+from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Key, Store
@@ -116,7 +117,7 @@ def group(name: str, version: str = "5") -> dict[str, Any]:
 
 
 # --- the executor -----------------------------------------------------------------------------------------------------
-def test_what_is_created_is_known_before_the_watch_tells_of_it():
+def test_what_is_created_is_known_before_the_watch_tells_of_it() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
@@ -128,7 +129,7 @@ def test_what_is_created_is_known_before_the_watch_tells_of_it():
     asyncio.run(story())
 
 
-def test_creating_what_is_there_already_counts_as_done():
+def test_creating_what_is_there_already_counts_as_done() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(409, "AlreadyExists"))
@@ -141,7 +142,7 @@ def test_creating_what_is_there_already_counts_as_done():
 
 
 @pytest.mark.parametrize(("status", "reason"), [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid")])
-def test_creating_what_the_server_refuses_fails(status: int, reason: str):
+def test_creating_what_the_server_refuses_fails(status: int, reason: str) -> None:
     async def story() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(status, reason))
@@ -152,7 +153,7 @@ def test_creating_what_the_server_refuses_fails(status: int, reason: str):
     asyncio.run(story())
 
 
-def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone():
+def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.on("PATCH", f"{GROUPS}/g", _answering(409, "Conflict", "UID in precondition: u, UID in object: v"))
@@ -165,19 +166,20 @@ def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone():
     asyncio.run(story())
 
 
-def test_a_status_goes_to_the_subresource():
+def test_a_status_goes_to_the_subresource() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
 
             await w.executor.carry_out(Patch(QUEUE, "", "q", {"status": {"state": "Open"}}, subresource="status"))
 
-            assert w.store.get(QUEUE, Queue, "", "q").metadata.resource_version == "9"
+            queue = w.store.get(QUEUE, Queue, "", "q")
+            assert queue is not None and queue.metadata.resource_version == "9"
 
     asyncio.run(story())
 
 
-def test_patching_and_deleting_what_is_gone_counts_as_done():
+def test_patching_and_deleting_what_is_gone_counts_as_done() -> None:
     async def story() -> None:
         async with world() as w:
             await w.executor.carry_out(Patch(POD_GROUP, "ns", "g", {}))
@@ -188,7 +190,7 @@ def test_patching_and_deleting_what_is_gone_counts_as_done():
     asyncio.run(story())
 
 
-def test_a_deletion_names_the_uid_and_how_what_is_owned_goes():
+def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
@@ -211,7 +213,7 @@ def test_a_deletion_names_the_uid_and_how_what_is_owned_goes():
         (None, []),
     ],
 )
-def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: list[Any]):
+def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: list[Any]) -> None:
     async def story() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps/c"
@@ -234,7 +236,7 @@ def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: 
         ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "is being deleted"),
     ],
 )
-def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there: Any, problem: str):
+def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there: Any, problem: str) -> None:
     async def story() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps"
@@ -249,7 +251,7 @@ def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there:
 
 
 @pytest.mark.parametrize(("owner", "patches"), [("job", [{"data": {}, "metadata": {"uid": "u"}}]), ("another", [])])
-def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: list[Any]):
+def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: list[Any]) -> None:
     async def story() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps/c"
@@ -264,7 +266,7 @@ def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: lis
     asyncio.run(story())
 
 
-def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted():
+def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted() -> None:
     async def story() -> None:
         async with world() as w:
             await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
@@ -272,7 +274,7 @@ def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted():
     asyncio.run(story())
 
 
-def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store():
+def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store() -> None:
     async def story() -> None:
         async with world() as w:
             w.intake.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
@@ -285,7 +287,7 @@ def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store():
     asyncio.run(story())
 
 
-def test_a_pod_that_terminates_is_known_as_terminating():
+def test_a_pod_that_terminates_is_known_as_terminating() -> None:
     async def story() -> None:
         async with world() as w:
             terminating = {
@@ -301,12 +303,13 @@ def test_a_pod_that_terminates_is_known_as_terminating():
 
             await w.executor.carry_out(Delete(POD, "ns", "p"))
 
-            assert w.store.get(POD, KubeObject, "ns", "p").metadata.deletion_timestamp
+            pod = w.store.get(POD, KubeObject, "ns", "p")
+            assert pod is not None and pod.metadata.deletion_timestamp
 
     asyncio.run(story())
 
 
-def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go():
+def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go() -> None:
     async def story() -> None:
         async with world() as w:
             w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
@@ -323,7 +326,7 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
     asyncio.run(story())
 
 
-def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since():
+def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since() -> None:
     async def story() -> None:
         async with world() as w:
             sink = KindSink(w.intake, POD)
@@ -333,12 +336,13 @@ def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since()
 
             sink.delete("Pod", "ns", "p")
 
-            assert w.store.get(POD, KubeObject, "ns", "p").metadata.uid == "new"
+            pod = w.store.get(POD, KubeObject, "ns", "p")
+            assert pod is not None and pod.metadata.uid == "new"
 
     asyncio.run(story())
 
 
-def test_objects_that_are_only_carried_through_are_written_all_the_same():
+def test_objects_that_are_only_carried_through_are_written_all_the_same() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", "/api/v1/namespaces/ns/configmaps", status=201)
@@ -352,7 +356,7 @@ def test_objects_that_are_only_carried_through_are_written_all_the_same():
 
 
 # --- reconciliations ------------------------------------------------------------------------------------------------
-def test_stages_follow_each_other_and_events_are_posted():
+def test_stages_follow_each_other_and_events_are_posted() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
@@ -368,7 +372,7 @@ def test_stages_follow_each_other_and_events_are_posted():
     asyncio.run(story())
 
 
-def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back():
+def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(403, "Forbidden", "exceeded quota"))
@@ -384,7 +388,7 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back():
     asyncio.run(story())
 
 
-def test_a_controller_that_raises_stops_nobody_else():
+def test_a_controller_that_raises_stops_nobody_else() -> None:
     async def story() -> None:
         async with world() as w:
             w.queue("bad", ValueError("odd"), ValueError("odd"))
@@ -398,7 +402,7 @@ def test_a_controller_that_raises_stops_nobody_else():
     asyncio.run(story())
 
 
-def test_writes_in_flight_are_bounded():
+def test_writes_in_flight_are_bounded() -> None:
     async def story() -> None:
         async with world(writes=3) as w:
             now = most = 0
@@ -421,7 +425,7 @@ def test_writes_in_flight_are_bounded():
     asyncio.run(story())
 
 
-def test_what_only_informs_waits_for_what_is_urgent():
+def test_what_only_informs_waits_for_what_is_urgent() -> None:
     async def story() -> None:
         async with world(writes=1) as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
@@ -437,7 +441,7 @@ def test_what_only_informs_waits_for_what_is_urgent():
     asyncio.run(story())
 
 
-def test_what_only_informs_and_is_refused_is_not_written_again_and_again():
+def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.on("PATCH", f"{QUEUES}/q/status", _answering(422, "Invalid"))
@@ -452,7 +456,7 @@ def test_what_only_informs_and_is_refused_is_not_written_again_and_again():
     asyncio.run(story())
 
 
-def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end():
+def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
     async def story() -> None:
         async with world(writes=1) as w:
 
@@ -473,7 +477,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end():
     asyncio.run(asyncio.wait_for(story(), 10))
 
 
-def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
+def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything() -> None:
     async def story() -> None:
         async with world(leading=False) as w:
             w.queue("q")
@@ -486,7 +490,7 @@ def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything():
     asyncio.run(story())
 
 
-def test_a_cancellation_that_coincides_with_a_change_ends_the_loop():
+def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
     async def story() -> None:
         async with world() as w:
             reconciling = asyncio.create_task(w.loop.run())
@@ -501,7 +505,7 @@ def test_a_cancellation_that_coincides_with_a_change_ends_the_loop():
     asyncio.run(story())
 
 
-def test_a_status_that_is_refused_is_tried_again():
+def test_a_status_that_is_refused_is_tried_again() -> None:
     async def story() -> None:
         async with world() as w:
             answers = [(403, "Forbidden"), (403, "Forbidden")]
@@ -520,7 +524,7 @@ def test_a_status_that_is_refused_is_tried_again():
     asyncio.run(story())
 
 
-def test_nothing_is_written_once_the_lease_is_lost():
+def test_nothing_is_written_once_the_lease_is_lost() -> None:
     async def story() -> None:
         async with world() as w:
             w.fence.close()
@@ -540,7 +544,7 @@ def _answering(status: int, reason: str, message: str = "no") -> Any:
 
 
 # --- what must not stop the others ------------------------------------------------------------------------------------
-def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_looked_at_again():
+def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_looked_at_again() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
@@ -560,7 +564,7 @@ def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_loo
     asyncio.run(story())
 
 
-def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers():
+def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> None:
     async def story() -> None:
         async with world() as w:
 
@@ -577,7 +581,7 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers():
     asyncio.run(story())
 
 
-def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck():
+def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
     async def story() -> None:
         async with world() as w:
             turned = w.progress
@@ -589,7 +593,7 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck():
     asyncio.run(story())
 
 
-def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list():
+def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> None:
     async def story() -> None:
         async with world() as w:
 
@@ -603,7 +607,11 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list():
             w.api.answer("GET", QUEUES, {"items": items})
             told: list[Malformed] = []
             handlers = Handlers(
-                [QUEUE], w.client, StaticCredentials(w.api.url), w.intake, lambda problem, _: told.append(problem)
+                [QUEUE],
+                w.client,
+                cast("Credentials", StaticCredentials(w.api.url)),
+                w.intake,
+                lambda problem, _: told.append(problem),
             )
 
             await handlers._list(QUEUE)

@@ -37,13 +37,13 @@ def test_a_bad_file_later_keeps_the_last_good_one_and_is_counted_once(tmp_path: 
     path.write_text('actions: "no-such-action"\n', encoding="utf-8")
     assert not file.poll(metrics)
     assert not file.poll(metrics)
-    assert file.current.actions == ("allocate",)
+    assert list(file.current.actions) == ["allocate"]
     assert reloads(metrics, "error") == 1
     path.write_bytes(b"\xff\xfe")
     assert not file.poll(metrics)
     path.write_text('actions: "allocate, backfill"\n', encoding="utf-8")
     assert file.poll(metrics)
-    assert file.current.actions == ("allocate", "backfill")
+    assert list(file.current.actions) == ["allocate", "backfill"]
     assert reloads(metrics, "success") == 1
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_too_much_later_keeps_the_last_good_one_and_is_read_once(
     metrics, file = Metrics(), ReloadedFile(str(path), parse)
     path.write_text(text, encoding="utf-8")
     assert [file.poll(metrics), file.poll(metrics)] == [False, False]
-    assert file.current.actions == ("allocate",)
+    assert list(file.current.actions) == ["allocate"]
     assert reloads(metrics, "error") == 1
     assert parsed[1:] == [text]
     (told,) = logged

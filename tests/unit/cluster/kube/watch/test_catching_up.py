@@ -1,6 +1,7 @@
 """Whoever takes over finds out whether its watches have come to what was written before, without reading it again."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -51,10 +52,12 @@ class Groups:
         return {"metadata": {"resourceVersion": self.version}, "items": items}
 
     async def tell(self, type_: str, name: str, version: str) -> None:
-        """Let the watch tell of an event."""
+        """Let the watch report a change of an object."""
+        await self.send({"type": type_, "object": {"metadata": metadata(name, version)}})
+
+    async def send(self, event: dict[str, Any]) -> None:
         assert self._watch is not None
-        event = {"type": type_, "object": {"metadata": metadata(name, version)}}
-        await self._watch.write(web.json_response(event).body + b"\n")
+        await self._watch.write(json.dumps(event).encode() + b"\n")
 
 
 def metadata(name: str, version: str) -> dict[str, Any]:
@@ -193,7 +196,7 @@ def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
     async def story() -> None:
         async with watched() as w:
             event = {"type": "ADDED", "object": {"metadata": metadata("bad", "12"), "spec": {"minMember": "many"}}}
-            await w.groups._watch.write(web.json_response(event).body + b"\n")
+            await w.groups.send(event)
             await w.groups.tell("ADDED", "good", "13")
             await until(lambda: "good" in w.sink.names)
             w.groups.there, w.groups.version = {"a": "3", "b": "4", "bad": "12", "good": "13"}, "20"

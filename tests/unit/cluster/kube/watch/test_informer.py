@@ -15,7 +15,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient
-from scheduler.cluster.kube.transport.sources import Source, sources
+from scheduler.cluster.kube.transport.sources import sources
 from scheduler.cluster.kube.watch.informer import Informer, OriginalStore
 from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, WatchFeed, refusal, serving, until
@@ -273,7 +273,7 @@ def test_of_config_maps_only_those_of_accelerators_are_taken() -> None:
 
 
 def test_every_source_has_a_path() -> None:
-    assert {str(source): source.path for source in sources() if isinstance(source, Source)}.items() >= {
+    assert {str(source): source.path for source in sources()}.items() >= {
         "pods": "/api/v1/pods",
         "queues": "/apis/scheduling.volcano.sh/v1beta1/queues",
         "configmaps in kube-system": "/api/v1/namespaces/kube-system/configmaps",

@@ -10,11 +10,12 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.kube.operator.handlers import _settings
-from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.client import ApiClient, TransportError
 from scheduler.cluster.kube.watch import informer as informers
+from scheduler.observability.metrics import Metrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, StaticCredentials, serving, until
 from tests.unit.cluster.kube.proxy import proxied
-from tests.unit.cluster.kube.watch.test_informer import GROUPS, Metrics, World, a_list, event, group
+from tests.unit.cluster.kube.watch.test_informer import GROUPS, World, a_list, event, group
 
 
 def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_server() -> None:
@@ -24,14 +25,15 @@ def test_a_silent_watch_is_noticed_within_a_minute_and_its_end_is_left_to_the_se
         async def lines(self, path: str, params: Mapping[str, str], *, longest: float) -> AsyncIterator[list[bytes]]:
             asked.append((int(params["timeoutSeconds"]), longest))
             assert params["allowWatchBookmarks"] == "true"
-            for line in ():
+            lines: list[list[bytes]] = []
+            for line in lines:
                 yield line
 
     async def scenario() -> None:
         async with serving() as (api, _):
             world = World(api, Client())  # type: ignore[arg-type]
             for _ in range(100):
-                with pytest.raises(informers.TransportError):  # it ended as soon as it began
+                with pytest.raises(TransportError):  # it ended as soon as it began
                     await world.informer._watch()
 
     asyncio.run(scenario())

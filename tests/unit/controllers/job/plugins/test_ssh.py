@@ -110,9 +110,12 @@ def test_the_public_key_is_worked_out_of_a_private_one_given_alone() -> None:
 
 def test_a_key_is_made_only_when_the_secret_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    monkeypatch.setattr(
-        "scheduler.controllers.job.plugins.ssh.new_key_pair", lambda: made.append(1) or ("private", "public")
-    )
+
+    def new() -> tuple[str, str]:
+        made.append(1)
+        return "private", "public"
+
+    monkeypatch.setattr("scheduler.controllers.job.plugins.ssh.new_key_pair", new)
     job = vcjob("train", task("worker", 2), ssh=[])
     pod(job, "worker", 1)
     (wanted,) = wanted_objects(make_plugins(job), job)
