@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 from unittest.mock import patch
 
@@ -21,7 +22,7 @@ from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.session import Session
 from scheduler.plugins.conformance import critical
 from tests.builders import NAME, Raw, World, group, manifests, node, queue
-from tests.property.test_evictions import CLASSES, again, member
+from tests.property.test_evictions import CLASSES, evictions_until_rest, member
 
 QUEUES = {
     "proportion": "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n",
@@ -31,6 +32,7 @@ QUEUES = {
 MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@cache
 def conf(queues: str, actions: str = "enqueue, allocate, gangpreempt, gangreclaim, backfill") -> Configuration:
     tier = "[{name: priority}, {name: gang}, {name: conformance}]"
     return parse_configuration(f"actions: {actions}\ntiers:\n- plugins: {tier}\n{QUEUES[queues]}")
@@ -199,7 +201,7 @@ def test_what_was_in_vain_for_a_gang_is_in_vain_for_its_likes(objects: list[Raw]
 @given(CROWDS, st.sampled_from(list(QUEUES)))
 def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str) -> None:
     first, second = (
-        json.dumps(simulate(manifests(*copy.deepcopy(objects)), conf(queues), [NAME], cycles=6).cluster.objects())
+        json.dumps(simulate(manifests(*copy.deepcopy(objects)), conf(queues), [NAME]).cluster.objects())
         for _ in range(2)
     )
     assert first == second
@@ -208,12 +210,5 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CROWDS, st.sampled_from(["proportion", "capacity"]))
 def test_gangs_do_not_evict_each_other_back_and_forth(objects: list[Raw], queues: str) -> None:
-    """Every Pod that is evicted is made anew, as its controller would; after a while nobody is evicted any more."""
-    world = World(objects)
-    evicted_at = []
-    for cycle in range(50):
-        world.run(conf(queues), kubelet=True)
-        for eviction in world.decisions.evictions:
-            evicted_at.append((cycle, eviction.task.name))
-            again(world, eviction.task, f"{eviction.task.name}x")
-    assert all(cycle < 30 for cycle, _ in evicted_at), evicted_at
+    evicted = evictions_until_rest(objects, conf(queues))
+    assert all(cycle < 30 for cycle, _ in evicted), evicted

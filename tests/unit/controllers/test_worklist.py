@@ -35,6 +35,7 @@ class Recording:
 def taken(worklist: Worklist, now: float = 0.0) -> Item:
     """The item whose turn it is."""
     item = worklist.take(now)
+    assert item is not None
     return item
 
 
