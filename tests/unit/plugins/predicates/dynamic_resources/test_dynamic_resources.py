@@ -385,7 +385,8 @@ def test_a_pipelined_task_keeps_its_devices_from_others() -> None:
     session.statement().allocate(job, [second], [0])
 
 
-def test_a_search_that_times_out_rejects_the_node() -> None:
+def test_a_search_that_times_out_rejects_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.plugins.predicates.dynamic_resources.plugin.CHOICES_PER_SECOND", 1000)
     spec = request(count=12)
     odd = resource_slice([device(f"d{i}", {"kind": i % 11}) for i in range(33)], "n1")
     hard = template("hard", spec, constraints=[{"distinctAttribute": "gpu.example.com/kind"}])
