@@ -40,18 +40,30 @@ venv: $(READY) ## Set up .venv from the lock file
 run: $(READY) ## Schedule the example workloads on an in-memory cluster and show the outcome
 	@$(BIN)/volcano-py simulate -f $(EXAMPLES) $(if $(SCHEDULER_CONF),--scheduler-conf $(SCHEDULER_CONF))
 
-# One process per core. The tests of a file stay together: those of some share a control plane, and some build on others.
-PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile
+# Tests run in parallel, one process per core. The tests of a file stay together: some share a control plane, and some
+# build on others.
+PYTEST := $(PY) -m pytest --dist loadfile
+PARALLEL := --numprocesses auto
+# Modules are compiled once, into build/, even where the environment forbids bytecode beside the sources: otherwise every
+# process that a test starts compiles all that it imports.
+test test-fast test-python: export PYTHONDONTWRITEBYTECODE :=
+test test-fast test-python: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: test
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
 	$(MAKE) lint
 	$(MAKE) controlplane
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
+
+# One process more than there are cores: some tests wait for sockets and for programs that they start.
+.PHONY: test-fast
+test-fast: $(READY) ## Run the tests that need no control plane: unit tests and scenarios, in less than a minute
+	$(PYTEST) --numprocesses $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )) \
+	  -m 'not controlplane' tests/unit tests/scenarios $(PYTEST_ARGS)
 
 .PHONY: test-python
 test-python: controlplane ## The fast tests and those on a real API server, on another Python: PYTHON=python3.13 VENV=.venv-3.13
-	$(PYTEST) tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) tests/unit tests/scenarios tests/integration $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check formatting, style, types and the direction of imports
