@@ -640,7 +640,7 @@ def test_a_worker_process_that_dies_fails_its_review_and_the_next_one_answers_th
 
 def test_a_review_for_which_there_is_no_room_is_answered_as_http_and_counted() -> None:
     async def scenario() -> None:
-        async def busy(*_: Any) -> Outcome:
+        async def busy(path: str, body: bytes, read: Iterable[Queue], settings: Settings) -> Outcome:
             raise BusyError("32 large reviews wait already")
 
         async with running() as world:
