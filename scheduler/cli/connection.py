@@ -3,16 +3,12 @@
 What the answers mean, and how they are shown, is the commands' business.
 """
 
-import functools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import click
-
-from scheduler.cli.complete import names_of
 from scheduler.cli.failure import Failed, Interrupted
 
 if TYPE_CHECKING:
@@ -75,38 +71,6 @@ class Connection:
             ) from None
         finally:
             await client.close()
-
-
-def connected(
-    *, namespaced: bool = False, across: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the flags to a command, whose function is given them as ``connection``. ``namespaced``: with ``-n``;
-    ``across``: with ``-A`` as well."""
-    options = [
-        click.option(
-            "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Credentials for the API server."
-        ),
-        click.option("-s", "--master", metavar="URL", default="", help="Address of the API server."),
-        click.option("--context", metavar="NAME", default="", help="Context of the kubeconfig."),
-    ]
-    if namespaced:
-        complete = names_of("NAMESPACE")
-        text = "Namespace; by default the context's."
-        options.append(click.option("-n", "--namespace", default="", help=text, shell_complete=complete))
-    if across:
-        options.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def called(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in Connection.__dataclass_fields__ if name in given}
-            function(connection=Connection(**flags), **given)
-
-        for option in reversed(options):
-            called = option(called)
-        return called
-
-    return decorate
 
 
 class Cluster:

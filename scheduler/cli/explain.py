@@ -8,12 +8,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
-from scheduler.cli.complete import names_of
-from scheduler.cli.connection import Connection, connected
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Connection
 from scheduler.cli.failure import Failed
 from scheduler.cli.garbage import without_garbage_collection
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
+from scheduler.cli.target import connected
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:

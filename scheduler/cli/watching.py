@@ -10,9 +10,9 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cli.connection import Cluster
 from scheduler.cli.failure import NOT_FOUND, Failed
-from scheduler.cli.listing import Key, Objects, View, key_of, warn
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
 from scheduler.cli.text import echo
+from scheduler.cli.view import Key, Objects, View, key_of, warn
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.observability.role_metrics import RoleMetrics

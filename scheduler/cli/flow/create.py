@@ -2,11 +2,12 @@
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.failure import Failed
 from scheduler.cli.flow.kinds import FlowKind
 from scheduler.cli.manifests import each, file_option
 from scheduler.cli.output import key_in
+from scheduler.cli.target import connected
 
 
 def create_command(flow: FlowKind) -> click.Command:

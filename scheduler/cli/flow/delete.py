@@ -2,12 +2,12 @@
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.failure import Failed
 from scheduler.cli.flow.kinds import FlowKind
 from scheduler.cli.manifests import each, file_option
-from scheduler.cli.named import named
 from scheduler.cli.output import key_in
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
 
 

@@ -2,10 +2,10 @@
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flow.kinds import FlowKind
-from scheduler.cli.named import named
 from scheduler.cli.output import JSON, YAML, nothing_found, output_option, print_list, print_object
+from scheduler.cli.target import connected, named
 
 
 def describe_command(flow: FlowKind) -> click.Command:

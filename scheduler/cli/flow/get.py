@@ -2,12 +2,12 @@
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flow.kinds import FlowKind
 from scheduler.cli.flow.list import flow_view
-from scheduler.cli.listing import print_rows, read_one
-from scheduler.cli.named import named
 from scheduler.cli.output import TABLE, WIDE, output_option, print_object
+from scheduler.cli.target import connected, named
+from scheduler.cli.view import print_rows, read_one
 
 
 def get_command(flow: FlowKind) -> click.Command:

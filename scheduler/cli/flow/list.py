@@ -6,7 +6,8 @@ import click
 
 from scheduler.cli.connection import Connection
 from scheduler.cli.flow.kinds import FlowKind
-from scheduler.cli.listing import ListFlags, View, list_flags, show_list
+from scheduler.cli.listing import ListFlags, list_flags, show_list
+from scheduler.cli.view import View
 
 
 def list_command(flow: FlowKind) -> click.Command:

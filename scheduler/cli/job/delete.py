@@ -2,9 +2,9 @@
 
 import click
 
-from scheduler.cli.connection import Connection, connected
+from scheduler.cli.connection import Connection
 from scheduler.cli.deletion import delete_each
-from scheduler.cli.named import named
+from scheduler.cli.target import connected, named
 
 
 @click.command("delete")

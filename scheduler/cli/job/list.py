@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.api.names import JOB_TYPE
-from scheduler.cli.complete import names_of
+from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.listing import ListFlags, View, list_flags, show_list
+from scheduler.cli.listing import ListFlags, list_flags, show_list
 from scheduler.cli.output import Column
+from scheduler.cli.view import View
 
 if TYPE_CHECKING:
     from scheduler.api.batch import Job

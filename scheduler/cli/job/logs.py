@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.api.names import DEFAULT_CONTAINER, JOB_NAME, TASK_INDEX, TASK_SPEC
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.failure import NOT_FOUND, Failed
-from scheduler.cli.listing import read_object
-from scheduler.cli.named import named
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo_log, styled
+from scheduler.cli.view import read_object
 
 if TYPE_CHECKING:
     from scheduler.api.objects import Pod

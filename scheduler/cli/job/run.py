@@ -6,12 +6,13 @@ from typing import Any
 import click
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, RUN_LABEL
-from scheduler.cli.complete import names_of
-from scheduler.cli.connection import Cluster, Connection, Raw, connected
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.failure import Failed
 from scheduler.cli.manifests import file_option, read
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
 from scheduler.cli.resource_list import RESOURCE_LIST
+from scheduler.cli.target import connected
 from scheduler.cli.text import echo, pairs
 
 _ENOUGH_TO_TRY = {"cpu": "1000m", "memory": "100Mi"}

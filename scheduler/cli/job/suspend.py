@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
-from scheduler.cli.named import named
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.orders import order
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:

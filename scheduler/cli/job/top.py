@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli.complete import names_of
-from scheduler.cli.connection import Cluster, Connection, connected
-from scheduler.cli.listing import View, show_once
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.listing import show_once
 from scheduler.cli.output import TABLE, Column
+from scheduler.cli.target import connected
 from scheduler.cli.text import age, cell, colour_of, console, on_terminal
+from scheduler.cli.view import View
 
 if TYPE_CHECKING:
     from rich.table import Table

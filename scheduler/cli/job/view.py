@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, Raw, connected
-from scheduler.cli.listing import read_object, read_one
-from scheduler.cli.named import named
+from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, output_option, print_object
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import age, echo, in_colour_of, pairs
+from scheduler.cli.view import read_object, read_one
 
 if TYPE_CHECKING:
     from scheduler.api.batch import TaskSpec

@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from scheduler.cli.complete import names_of
-from scheduler.cli.connection import Cluster, Connection, connected
-from scheduler.cli.named import named
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.resource_list import RESOURCE_LIST
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
 
 _OPEN, _CLOSED = "Open", "Closed"

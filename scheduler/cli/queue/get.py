@@ -2,11 +2,11 @@
 
 import click
 
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import show_once
-from scheduler.cli.named import named
 from scheduler.cli.output import TABLE, WIDE, output_option, print_object
 from scheduler.cli.queue.table import queue_view
+from scheduler.cli.target import connected, named
 
 
 @click.command("get")

@@ -3,10 +3,10 @@
 import click
 
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.cli.connection import Cluster, Connection, connected
+from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.failure import Failed
-from scheduler.cli.named import named
 from scheduler.cli.orders import order
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
 
 _OPEN, _CLOSE, _UPDATE = "open", "close", "update"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.api.names import DEFAULT_QUEUE
-from scheduler.cli.listing import View
 from scheduler.cli.output import Column
 from scheduler.cli.text import pairs
+from scheduler.cli.view import View
 
 if TYPE_CHECKING:
     from scheduler.api.scheduling import PodGroup, Queue

@@ -1,0 +1,73 @@
+"""Which API server, and which object on it, a command is about: its flags and arguments."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Connection
+from scheduler.cli.failure import Failed
+
+
+def connected(
+    *, namespaced: bool = False, across: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the flags to a command, whose function is given them as ``connection``. ``namespaced``: with ``-n``;
+    ``across``: with ``-A`` as well."""
+    options = [
+        click.option(
+            "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Credentials for the API server."
+        ),
+        click.option("-s", "--master", metavar="URL", default="", help="Address of the API server."),
+        click.option("--context", metavar="NAME", default="", help="Context of the kubeconfig."),
+    ]
+    if namespaced:
+        complete = names_of("NAMESPACE")
+        text = "Namespace; by default the context's."
+        options.append(click.option("-n", "--namespace", default="", help=text, shell_complete=complete))
+    if across:
+        options.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def called(**given: Any) -> None:
+            flags = {name: given.pop(name) for name in Connection.__dataclass_fields__ if name in given}
+            function(connection=Connection(**flags), **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
+
+
+def named(
+    kind: str, *flags: str, missing: str | None, default: str = "", many: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``[NAME]`` and the flags to a command, whose function is given ``name`` (with ``many``: ``names``).
+
+    ``kind``: the name of a constant of ``scheduler.api.kinds``, for completion; ``missing``: what is said when there is
+    neither, or None where that is no error.
+    """
+    complete = names_of(kind)
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @click.argument("argument", metavar="[NAME]...", nargs=-1, shell_complete=complete)
+        @click.option(*flags, "flag", metavar="NAME", help="The same as the argument.", shell_complete=complete)
+        @functools.wraps(function)
+        def called(argument: tuple[str, ...], flag: str | None, **given: Any) -> None:
+            names = dict.fromkeys([*argument, *([flag] if flag else [])]) or dict.fromkeys([default] if default else [])
+            if not names and missing is not None:
+                raise Failed(missing)
+            if many:
+                function(names=tuple(names), **given)
+            elif len(names) > 1:
+                raise click.UsageError(f"one name expected, got {', '.join(names)}")
+            else:
+                function(name=next(iter(names), ""), **given)
+
+        return called
+
+    return decorate
