@@ -1,4 +1,4 @@
-"""Flag values as the Go programs take them, so that a command line written for Volcano works unchanged."""
+"""Flag values as Go programs take them, so that a command line written for Volcano works unchanged."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.cli.text import echo
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -121,3 +122,27 @@ def without_effect(*names: str) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+class ResourceList(click.ParamType[dict[str, str]]):
+    """``cpu=1000m,memory=100Mi``; quantities as Kubernetes writes them."""
+
+    name = "resource=quantity,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        if isinstance(value, dict):
+            return value
+        amounts = {}
+        for part in str(value).split(",") if value else ():
+            resource, equals, quantity = part.partition("=")
+            if not resource or not equals or "=" in quantity:
+                self.fail(f"invalid argument syntax {part}, expected <resource>=<value>", param, ctx)
+            try:
+                parse_quantity(quantity)
+            except QuantityError as error:
+                self.fail(f"{resource}: {error}", param, ctx)
+            amounts[resource] = quantity.strip()
+        return amounts
+
+
+RESOURCE_LIST = ResourceList()

@@ -2,12 +2,9 @@
 
 import click
 
-from scheduler.cli.flow.create import create_command
-from scheduler.cli.flow.delete import delete_command
-from scheduler.cli.flow.describe import describe_command
-from scheduler.cli.flow.get import get_command
+from scheduler.cli.flow.change import create_command, delete_command
 from scheduler.cli.flow.kinds import JOB_FLOW, JOB_TEMPLATE, FlowKind
-from scheduler.cli.flow.list import list_command
+from scheduler.cli.flow.show import describe_command, get_command, list_command
 
 
 def _group(kind: FlowKind) -> click.Group:

@@ -2,11 +2,10 @@
 
 import click
 
-from scheduler.cli.job.delete import delete_command
 from scheduler.cli.job.list import list_command
 from scheduler.cli.job.logs import logs_command
 from scheduler.cli.job.run import run_command
-from scheduler.cli.job.suspend import resume_command, suspend_command
+from scheduler.cli.job.stop import delete_command, resume_command, suspend_command
 from scheduler.cli.job.top import top_command
 from scheduler.cli.job.view import view_command
 

@@ -9,9 +9,9 @@ from scheduler.api.names import DEFAULT_SCHEDULER_NAME, RUN_LABEL
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.failure import Failed
+from scheduler.cli.flags import RESOURCE_LIST
 from scheduler.cli.manifests import file_option, read
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
-from scheduler.cli.resource_list import RESOURCE_LIST
 from scheduler.cli.target import connected
 from scheduler.cli.text import echo, pairs
 

@@ -2,11 +2,8 @@
 
 import click
 
-from scheduler.cli.queue.create import create_command
-from scheduler.cli.queue.delete import delete_command
-from scheduler.cli.queue.get import get_command
-from scheduler.cli.queue.list import list_command
-from scheduler.cli.queue.operate import operate_command
+from scheduler.cli.queue.change import create_command, delete_command, operate_command
+from scheduler.cli.queue.show import get_command, list_command
 
 
 @click.group("queue")

@@ -1,10 +1,14 @@
-"""``job suspend`` and ``job resume``: Commands that the job controller carries out."""
+"""``job suspend``, ``resume`` and ``delete``: Commands to the job controller, or the vcjob is deleted.
+
+What was created for a vcjob is deleted with it, by its owner references.
+"""
 
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.deletion import delete_each
 from scheduler.cli.orders import order
 from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
@@ -48,3 +52,13 @@ def resume_command(connection: Connection, name: str) -> None:
     from scheduler.api.batch import Action
 
     _order(connection, name, Action.RESUME_JOB, "resume")
+
+
+@click.command("delete")
+@named("VCJOB", "-N", "--name", missing="job name is mandatory to delete a particular job", many=True)
+@connected(namespaced=True)
+def delete_command(connection: Connection, names: tuple[str, ...]) -> None:
+    """Delete vcjobs."""
+    from scheduler.api.kinds import VCJOB
+
+    delete_each(connection, VCJOB, names)

@@ -1,4 +1,4 @@
-"""``jobflow delete`` and ``jobtemplate delete``: by name, or what manifests name."""
+"""``create`` and ``delete`` of JobFlows and JobTemplates: by name, or what manifests name."""
 
 import click
 
@@ -9,6 +9,25 @@ from scheduler.cli.manifests import each, file_option
 from scheduler.cli.output import key_in
 from scheduler.cli.target import connected, named
 from scheduler.cli.text import echo
+
+
+def create_command(flow: FlowKind) -> click.Command:
+    @click.command("create", help=f"Create the {flow.plural} of manifests.")
+    @file_option
+    @connected(namespaced=True)
+    def command(connection: Connection, files: tuple[str, ...]) -> None:
+        if not files:
+            raise Failed("a file must be specified with -f")
+
+        async def work(cluster: Cluster) -> None:
+            async def create(namespace: str, item: dict[str, object]) -> str:
+                return key_in(await cluster.create(flow.kind, namespace, item))[1]
+
+            await each(files, flow.kind, cluster, connection, create, "Created")
+
+        connection.run(work)
+
+    return command
 
 
 def delete_command(flow: FlowKind) -> click.Command:

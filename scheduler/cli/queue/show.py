@@ -1,12 +1,20 @@
-"""Queues with the PodGroups in them, counted by phase: the status of a Queue holds no such counts."""
+"""``queue list`` and ``queue get``: queues, and their PodGroups counted by phase.
+
+The status of a Queue has no such counts.
+"""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import click
+
 from scheduler.api.names import DEFAULT_QUEUE
-from scheduler.cli.output import Column
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
+from scheduler.cli.output import TABLE, WIDE, Column, output_option, print_object
+from scheduler.cli.target import connected, named
 from scheduler.cli.text import pairs
 from scheduler.cli.view import View
 
@@ -57,3 +65,28 @@ def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueRow]:
         if counter is not None:
             counter[group.status.phase or "Pending"] += 1
     return [QueueRow(queue, counts[queue.metadata.name]) for queue in queues]
+
+
+@click.command("list")
+@list_flags(namespaced=False)
+def list_command(connection: Connection, flags: ListFlags) -> None:
+    """List queues."""
+    show_list(connection, flags, lambda _: queue_view(lambda _: True, flags.labels))
+
+
+@click.command("get")
+@named("QUEUE", "-n", "--name", missing="name is mandatory to get the particular queue details")
+@output_option()
+@connected()
+def get_command(connection: Connection, name: str, output: str) -> None:
+    """Show a queue."""
+    from scheduler.api.kinds import QUEUE
+
+    async def work(cluster: Cluster) -> None:
+        raw = await cluster.get(QUEUE, "", name)
+        if output in (TABLE, WIDE):
+            await show_once(cluster, queue_view(lambda queue: queue.metadata.name == name), output)
+        else:
+            print_object(raw, output, QUEUE)
+
+    connection.run(work)

@@ -1,0 +1,98 @@
+"""``queue create``, ``delete`` and ``operate``.
+
+The admission webhook decides whether a queue may be deleted; a Command to the queue controller opens or closes it.
+"""
+
+from typing import Any
+
+import click
+
+from scheduler.api.names import DEFAULT_NAMESPACE
+from scheduler.cli.completion import names_of
+from scheduler.cli.connection import Cluster, Connection
+from scheduler.cli.deletion import delete_each
+from scheduler.cli.failure import Failed
+from scheduler.cli.flags import RESOURCE_LIST
+from scheduler.cli.orders import order
+from scheduler.cli.target import connected, named
+from scheduler.cli.text import echo
+
+_OPEN, _CLOSED = "Open", "Closed"
+_ACTIONS = ("open", "close", "update")
+
+
+@click.command("create")
+@named("QUEUE", "-n", "--name", missing=None, default="test")
+@click.option("-w", "--weight", type=int, default=1, show_default=True, help="Share, against its siblings.")
+@click.option("-S", "--state", type=click.Choice([_OPEN, _CLOSED]), default=_OPEN, show_default=True)
+@click.option("--parent", default="", help="The queue it is part of.", shell_complete=names_of("QUEUE"))
+@click.option("--capability", type=RESOURCE_LIST, help="The most it may use.")
+@click.option("--deserved", type=RESOURCE_LIST, help="What it may take back from others.")
+@click.option("--guarantee", type=RESOURCE_LIST, help="What is kept free for it.")
+@connected()
+def create_command(
+    connection: Connection, name: str, weight: int, state: str, parent: str, capability: dict[str, str] | None,
+    deserved: dict[str, str] | None, guarantee: dict[str, str] | None,
+) -> None:  # fmt: skip
+    """Create a queue.
+
+    Without a name, one called test.
+    """
+    from scheduler.api.kinds import QUEUE
+
+    optional = {
+        "parent": parent,
+        "capability": capability,
+        "deserved": deserved,
+        "guarantee": {"resource": guarantee} if guarantee else None,
+    }
+    spec: dict[str, Any] = {"weight": weight, **{key: value for key, value in optional.items() if value}}
+    status = {"status": {"state": state}}
+    body = {"apiVersion": QUEUE.api_version, "kind": QUEUE.name, "metadata": {"name": name}, "spec": spec, **status}
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.create(QUEUE, "", body)
+        if state != _OPEN:  # the server drops the status of what is created
+            await cluster.patch(QUEUE, "", name, status, "status")
+        echo(f"create queue {name} successfully")
+
+    connection.run(work)
+
+
+@click.command("delete")
+@named("QUEUE", "-n", "--name", missing="queue name must be specified", many=True)
+@connected()
+def delete_command(connection: Connection, names: tuple[str, ...]) -> None:
+    """Delete queues."""
+    from scheduler.api.kinds import QUEUE
+
+    delete_each(connection, QUEUE, names)
+
+
+@click.command("operate")
+@named("QUEUE", "-n", "--name", missing="queue name must be specified")
+@click.option("-a", "--action", default="", metavar=f"[{'|'.join(_ACTIONS)}]", help="What to do.")
+@click.option("-w", "--weight", type=int, default=0, help="The new weight, for update.")
+@connected()
+def operate_command(connection: Connection, name: str, action: str, weight: int) -> None:
+    """Open or close a queue, or change its weight."""
+    from scheduler.api.batch import Action
+    from scheduler.api.kinds import QUEUE
+
+    if not action:
+        raise Failed("action can not be null")
+    if action not in _ACTIONS:
+        raise Failed(f"action {action} invalid, valid actions are open, close and update")
+    if action == "update" and not weight:
+        raise Failed(f"when update queue {name}, weight must be specified, the value must be greater than 0")
+
+    async def work(cluster: Cluster) -> None:
+        if action == "update":
+            await cluster.patch(QUEUE, "", name, {"spec": {"weight": weight}})
+            echo(f"update queue {name} successfully")
+            return
+        wanted = Action.OPEN_QUEUE if action == "open" else Action.CLOSE_QUEUE
+        command = await order(cluster, QUEUE, name, wanted, DEFAULT_NAMESPACE)
+        echo(f"{action} queue {name}: Command {command} created in namespace {DEFAULT_NAMESPACE}")
+
+    connection.run(work)
