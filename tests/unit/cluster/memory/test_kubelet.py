@@ -1,7 +1,8 @@
 """The simulated kubelet: bound Pods run, evicted ones are gone at the end of the next cycle."""
 
 from scheduler.api.decisions import Decisions, Evict
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import Kind
+from scheduler.api.objects import KubeObject, Pod
 from scheduler.cluster.memory import Simulation
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
 
@@ -53,9 +54,12 @@ def test_a_pod_that_does_not_tolerate_a_no_execute_taint_of_its_node_terminates(
 def test_a_pod_that_is_bound_and_begins_to_run_in_one_cycle_changes_once() -> None:
     simulation = Simulation(manifests(node("n"), group("a"), pod("p", "1c", "a")), configuration(), (NAME,))
     phases: list[str] = []
-    simulation.cluster.server.watch(
-        lambda kind, old, new: phases.append(new.status.phase) if kind is POD and new is not None else None
-    )
+
+    def changed(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(new, Pod):
+            phases.append(new.status.phase)
+
+    simulation.cluster.server.watch(changed)
 
     simulation.cycle()
 

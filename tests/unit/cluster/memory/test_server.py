@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.api.objects import KubeObject
+from scheduler.api.objects import KubeObject, Pod
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory.server import MemoryServer
 
@@ -129,26 +129,32 @@ def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once() -> None:
     assert [key[2] for key in server.terminating] == ["placed"]
 
 
-def test_watchers_learn_of_changes_made_together_once_for_each_object():
+def test_watchers_learn_of_changes_made_together_once_for_each_object() -> None:
     server, _ = server_with_log()
     for name in ("a", "b"):
         server.create(POD, manifest(POD, name, spec={}))
     seen: list[tuple[str, str, str]] = []
-    server.watch(lambda kind, old, new: seen.append((new.metadata.name, old.status.phase, new.status.phase)))
+
+    def changed(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        assert isinstance(old, Pod) and isinstance(new, Pod)
+        seen.append((new.metadata.name, old.status.phase, new.status.phase))
+
+    server.watch(changed)
 
     with server.together():
         for phase in ("Running", "Succeeded"):
             server.patch(POD, "ns", "b", {"status": {"phase": phase}})
             server.patch(POD, "ns", "a", {"status": {"phase": phase}})
         assert not seen
-        assert server.decoded(POD, "ns", "a").status.phase == "Succeeded"
+        decoded = server.decoded(POD, "ns", "a")
+        assert isinstance(decoded, Pod) and decoded.status.phase == "Succeeded"
 
     assert seen == [("b", "Pending", "Succeeded"), ("a", "Pending", "Succeeded")]
     server.patch(POD, "ns", "a", {"status": {"phase": "Failed"}})
     assert seen[2:] == [("a", "Succeeded", "Failed")]
 
 
-def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or_goes():
+def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or_goes() -> None:
     server, log = server_with_log()
     for name in ("a", "b"):
         server.create(POD, manifest(POD, name, spec={}))
@@ -163,7 +169,7 @@ def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or
     assert log == [("changed", "Pod", "a"), ("came", "Pod", "c"), ("changed", "Pod", "b"), ("went", "Pod", "b")]
 
 
-def test_watchers_learn_of_changes_made_together_even_when_these_end_in_an_error():
+def test_watchers_learn_of_changes_made_together_even_when_these_end_in_an_error() -> None:
     server, log = server_with_log()
     server.create(POD, manifest(POD, "a", spec={}))
 
@@ -175,10 +181,10 @@ def test_watchers_learn_of_changes_made_together_even_when_these_end_in_an_error
 
 
 @pytest.mark.parametrize("name", ["a", "b-1", "é"])
-def test_a_uid_is_the_uuid_of_the_name(name: str):
+def test_a_uid_is_the_uuid_of_the_name(name: str) -> None:
     server, _ = server_with_log()
     server.create(POD_GROUP, manifest(POD_GROUP, name))
 
     namespace = uuid.UUID("6f1d1c5e-0b44-5a3c-9a53-1f7b3c6f2b10")
     made = uuid.uuid5(namespace, f"scheduling.volcano.sh/PodGroup/ns/{name}")
-    assert server.find(POD_GROUP, "ns", name)["metadata"]["uid"] == str(made)
+    assert found(server, POD_GROUP, "ns", name)["metadata"]["uid"] == str(made)
