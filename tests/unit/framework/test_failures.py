@@ -10,6 +10,7 @@ import pytest
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.queue import Queue
+from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
@@ -147,7 +148,11 @@ def test_of_two_plugins_the_one_that_raised_is_named(monkeypatch: pytest.MonkeyP
             del arguments
 
         def open(self, session: Session) -> None:
-            session.add_job_valid(lambda job: session.task_key(next(iter(job.tasks()))) and None)
+            def valid(job: Job) -> Refusal | None:
+                session.task_key(next(iter(job.tasks())))
+                return None
+
+            session.add_job_valid(valid)
 
     monkeypatch.setitem(registry._plugins, "asking", Asking)
     world = World(node("n1"), group("g"), pod("p", "1c", "g"))

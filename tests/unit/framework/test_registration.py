@@ -93,7 +93,7 @@ def test_an_answer_is_kept_for_all_jobs_that_it_cannot_tell_apart(
             asked.append(value)
             return []
 
-        session.add_filter(keyed if key else alone, **key)  # type: ignore[call-overload]
+        session.add_filter(keyed if key else alone, **key)
 
     two_queues().run(plan(opening, monkeypatch))
     assert len(asked) == calls
@@ -129,7 +129,7 @@ def test_a_score_that_is_given_a_queue_and_wants_a_job_is_refused(
         return []
 
     function = by_job if wanted == "Job" else by_queue
-    message = refused(lambda session: session.add_score(function, **key), monkeypatch)  # type: ignore[call-overload]
+    message = refused(lambda session: session.add_score(function, **key), monkeypatch)
     assert message.startswith("plugin fake: NodeOrder: function ") and f"parameter what is a {wanted}" in message
 
 
@@ -146,7 +146,7 @@ def test_a_key_that_takes_the_wrong_thing_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def opening(session: Session) -> None:
-        session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[call-overload]
+        session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[type-var]
 
     with pytest.raises(PluginError, match=r"plugin fake: Predicate: per_queue or per_job returned .*unhashable"):
         two_queues().run(plan(opening, monkeypatch))
@@ -198,7 +198,7 @@ def test_whatever_can_be_called_with_what_is_given_is_taken(
 
 def test_handlers_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def opening(session: Session) -> None:
-        session.add_handlers(lambda job, tasks, rows: None, lambda job, tasks, rows: None)  # type: ignore[misc, arg-type]
+        session.add_handlers(lambda job, tasks, rows: None, lambda job, tasks, rows: None)  # type: ignore[arg-type]
 
     assert refused(opening, monkeypatch).startswith("plugin fake: Allocate: function ")
 

@@ -109,7 +109,7 @@ def test_room_to_come_counts_terminating_pods() -> None:
     session: Session = world.session(CONFIGURATION)
     task = next(iter(session.jobs["default/new"].of(TaskStatus.PENDING).values()))
     plugin = next(p for p in session.plugins if isinstance(p, Ascend))
-    *_, rings = plugin._filters(task.cls, session.jobs["default/new"])
+    *_, rings = plugin._filters(task.cls, True)
     rows = np.array([0])
     assert rings.room(rows).tolist() == [0]
     assert rings.future_room(rows).tolist() == [1]  # type: ignore[attr-defined]
