@@ -201,14 +201,14 @@ def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
-def test_what_is_counted_on_from_claimant_to_claimant_is_what_is_counted_anew(objects: list[Raw], tiers: str) -> None:
-    counted_on = FreedAmounts.of
+def test_freed_amounts_updated_between_preemptors_equal_those_computed_from_scratch(objects: list[Raw], tiers: str) -> None:
+    original = FreedAmounts.of
 
     def checked(self: FreedAmounts, evicted: Mask) -> Column:
-        amounts, candidates = counted_on(self, evicted), self._candidates
+        amounts, candidates = original(self, evicted), self._candidates
         for column, requests in zip(amounts, candidates.requests, strict=True):
-            anew = np.bincount(candidates.rows[evicted], weights=requests[evicted], minlength=len(column))
-            assert column.tolist() == anew.tolist()
+            expected = np.bincount(candidates.rows[evicted], weights=requests[evicted], minlength=len(column))
+            assert column.tolist() == expected.tolist()
         return amounts
 
     with patch.object(FreedAmounts, "of", checked):
