@@ -201,7 +201,9 @@ def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
-def test_freed_amounts_updated_between_preemptors_equal_those_computed_from_scratch(objects: list[Raw], tiers: str) -> None:
+def test_freed_amounts_updated_between_preemptors_equal_those_computed_from_scratch(
+    objects: list[Raw], tiers: str
+) -> None:
     original = FreedAmounts.of
 
     def checked(self: FreedAmounts, evicted: Mask) -> Column:
