@@ -58,7 +58,7 @@ def worklist_with(*names: str) -> tuple[Worklist, Recording]:
     return worklist, controller
 
 
-def test_an_object_that_changes_often_is_looked_at_once() -> None:
+def test_an_object_that_changes_often_is_reconciled_once() -> None:
     worklist, controller = worklist_with("q", "q", "q")
 
     assert worklist.take(0.0) == Item(controller, ("", "q"))
@@ -71,7 +71,7 @@ def test_objects_come_in_the_order_in_which_they_changed() -> None:
     assert [taken(worklist).key[1] for _ in range(2)] == ["b", "a"]
 
 
-def test_kinds_that_nobody_wants_to_know_of_are_passed_over() -> None:
+def test_kinds_that_no_controller_observes_are_ignored() -> None:
     worklist, _ = worklist_with()
 
     worklist.observe(POD, None, named("p"), 0.0)
@@ -79,7 +79,7 @@ def test_kinds_that_nobody_wants_to_know_of_are_passed_over() -> None:
     assert worklist.take(0.0) is None
 
 
-def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_before() -> None:
+def test_an_object_that_changes_while_being_reconciled_is_queued_again_afterwards() -> None:
     worklist, controller = worklist_with("q")
     item = taken(worklist)
     worklist.observe(QUEUE, named("q"), named("q"), 0.0)
@@ -91,7 +91,7 @@ def test_what_changes_while_it_is_looked_at_comes_again_afterwards_and_not_befor
     assert controller.finished == [("", "q")]
 
 
-def test_a_plan_that_is_held_up_gets_the_look_it_asks_for_before_its_pause_is_over() -> None:
+def test_a_plan_with_a_problem_is_reconciled_when_it_asks_for_it_before_its_pause_is_over() -> None:
     worklist, _ = worklist_with("q")
     for _ in range(12):
         item = taken(worklist, worklist.next_due() or 0.0)
@@ -135,7 +135,7 @@ def test_what_informs_and_stays_refused_is_tried_again_after_growing_pauses_unti
     assert worklist.next_due() == now + DEFERRABLE_PAUSE
 
 
-def test_a_plan_can_ask_for_another_look_later() -> None:
+def test_a_plan_can_ask_to_be_reconciled_later() -> None:
     worklist, _ = worklist_with("q")
     item = taken(worklist, 100.0)
     worklist.finish(item, Plan(after=5.0), 100.0)
@@ -146,7 +146,7 @@ def test_a_plan_can_ask_for_another_look_later() -> None:
     assert worklist.next_due() is None
 
 
-def test_of_two_later_looks_the_earlier_counts() -> None:
+def test_of_two_later_reconciliations_the_earlier_counts() -> None:
     worklist, _ = worklist_with("q")
     item = taken(worklist)
     worklist.finish(item, Plan(after=50.0), 0.0)
@@ -178,7 +178,7 @@ def test_pauses_after_failures_double_up_to_a_minute_and_end_with_the_first_succ
     assert round(due(worklist) - now, 3) == 0.2
 
 
-def test_a_change_during_a_look_that_fails_does_not_cut_the_pause_short() -> None:
+def test_a_change_during_a_failed_reconciliation_does_not_shorten_the_pause() -> None:
     worklist, _ = worklist_with("q")
     item = taken(worklist)
     worklist.observe(QUEUE, None, named("q"), 0.0)

@@ -207,7 +207,7 @@ def test_a_name_too_long_for_a_label_is_in_the_annotations_alone() -> None:
 
 
 # --- what does not fit ---
-def test_a_template_that_is_not_there_is_told_of_once_and_holds_up_only_its_own_step() -> None:
+def test_a_template_that_is_not_there_is_reported_once_and_holds_up_only_its_own_step() -> None:
     cluster = controlled(template("b"), flow(a=[], b=[], c=["a"]))
     assert jobs(cluster) == ["f-b"]
     cluster.wait(2)
@@ -239,7 +239,7 @@ def test_the_job_of_an_earlier_flow_of_that_name_counts_for_nothing_and_is_waite
     assert made["metadata"]["ownerReferences"] == [owner(JOB_FLOW, "f")]
 
 
-def test_patches_and_probes_which_volcano_does_not_act_on_are_told_of() -> None:
+def test_patches_and_probes_which_volcano_does_not_act_on_are_reported() -> None:
     steps: dict[str, Any] = {"a": {"patch": PATCH}, "b": {"dependsOn": {"targets": [], "probe": PROBE}}}
     cluster = controlled(*map(template, "ab"), flow(**steps))
     made = cluster.find(VCJOB, "f-a")
@@ -297,7 +297,7 @@ def test_a_job_that_cannot_be_made_is_reported_and_tried_again() -> None:
     )
 
 
-def test_a_status_that_cannot_be_read_is_made_anew() -> None:
+def test_a_status_that_cannot_be_read_is_replaced() -> None:
     raw = flow(a=[])
     raw["status"] = {"state": "Running", "jobStatusList": 7}
     _, plan = look(template("a"), raw)

@@ -157,7 +157,7 @@ def test_an_owner_of_another_group_with_the_same_kind_is_not_taken_for_a_batch_j
 
 
 @pytest.mark.parametrize("text", ["two", "-1", "1.5", "", " 2", "2_0", "٢", "2147483648", "9" * 5000])
-def test_a_malformed_min_member_counts_as_one_and_the_owner_is_told(text: str) -> None:
+def test_a_malformed_min_member_counts_as_one_and_the_owner_gets_a_warning(text: str) -> None:
     cluster = controlled()
     cluster.create(owner(REPLICA_SET, "web", 3, {MIN_MEMBER: text}), pod("web-0", of()))
 
@@ -201,7 +201,7 @@ def test_network_topology_comes_from_the_pod_and_is_hard_unless_said_otherwise(
     assert cluster.groups()["podgroup-uid-plain"]["spec"]["networkTopology"] == topology
 
 
-def test_a_malformed_network_topology_is_set_aside_and_the_pod_is_told() -> None:
+def test_a_malformed_network_topology_is_ignored_and_the_pod_gets_a_warning() -> None:
     cluster = controlled()
     annotations = {"volcano.sh/network-topology-mode": "firm", "volcano.sh/network-topology-highest-tier": "top"}
     cluster.create(pod("plain", annotations=annotations))
@@ -360,14 +360,14 @@ def test_the_pod_group_is_made_before_its_pods_name_it() -> None:
     assert second == [Patch(POD, "default", "plain", {"metadata": annotations}, "uid-plain")]
 
 
-def test_a_pod_that_waits_already_is_not_looked_at_again_for_its_other_changes() -> None:
+def test_other_changes_of_a_pod_that_waits_already_do_not_reconcile_it() -> None:
     controller = PodGroupController(Store(), ["volcano"])
     before, after = decoded("plain"), decoded("plain", other="thing")
     controller.observe(POD, None, before, 0.0)
     assert controller.observe(POD, before, after, 1.0) == []
 
 
-def test_a_namesake_of_a_pod_that_waited_is_looked_at() -> None:
+def test_a_namesake_of_a_pod_that_waited_is_reconciled() -> None:
     controller = PodGroupController(Store(), ["volcano"])
     before, after = decoded("plain"), decoded("plain")
     after.metadata.uid = "uid-new"

@@ -53,7 +53,7 @@ def test_a_deployment_grows_within_its_quota_and_its_pod_group_still_asks_for_on
     assert (group["status"]["phase"], group["status"]["running"]) == ("Running", 2)
 
 
-def test_a_pod_beyond_the_quota_waits_and_is_told_why() -> None:
+def test_a_pod_beyond_the_quota_waits_and_gets_the_reason() -> None:
     cluster = deployed("web")
     scale(cluster, "web", 1, 3)
 

@@ -117,7 +117,7 @@ def group(name: str, version: str = "5") -> dict[str, Any]:
 
 
 # --- the executor -----------------------------------------------------------------------------------------------------
-def test_what_is_created_is_known_before_the_watch_tells_of_it() -> None:
+def test_a_created_object_is_known_before_the_watch_reports_it() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
@@ -388,7 +388,7 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None
     asyncio.run(story())
 
 
-def test_a_controller_that_raises_stops_nobody_else() -> None:
+def test_a_controller_that_raises_stops_no_other() -> None:
     async def story() -> None:
         async with world() as w:
             w.queue("bad", ValueError("odd"), ValueError("odd"))
@@ -477,7 +477,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
     asyncio.run(asyncio.wait_for(story(), 10))
 
 
-def test_who_stands_by_looks_at_nothing_and_who_comes_to_lead_at_everything() -> None:
+def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
     async def story() -> None:
         async with world(leading=False) as w:
             w.queue("q")
@@ -544,7 +544,7 @@ def _answering(status: int, reason: str, message: str = "no") -> Any:
 
 
 # --- what must not stop the others ------------------------------------------------------------------------------------
-def test_a_write_whose_answer_a_controller_cannot_take_is_told_as_failed_and_looked_at_again() -> None:
+def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_and_retried() -> None:
     async def story() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)

@@ -142,7 +142,7 @@ def test_a_renewal_that_is_never_answered_does_not_cost_the_lease() -> None:
     asyncio.run(scenario())
 
 
-def test_the_fence_closes_by_itself_when_nobody_renews() -> None:
+def test_the_fence_closes_by_itself_without_a_renewal() -> None:
     async def scenario() -> None:
         async with leases() as (_, client):
             leader, fence = candidate(client, "leader")

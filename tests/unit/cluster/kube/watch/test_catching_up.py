@@ -142,7 +142,7 @@ def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str
     asyncio.run(story())
 
 
-def test_a_watch_that_was_told_of_something_later_has_seen_what_was_before() -> None:
+def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_ones() -> None:
     async def story() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "3", "c": "12"}, "20"
@@ -154,7 +154,7 @@ def test_a_watch_that_was_told_of_something_later_has_seen_what_was_before() -> 
     asyncio.run(story())
 
 
-def test_a_watch_that_does_not_come_to_it_is_begun_anew_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informers, "LAG", 0.05)
 
     async def story() -> None:
@@ -206,7 +206,7 @@ def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
     asyncio.run(story())
 
 
-def test_whoever_is_stopped_meanwhile_does_not_wait() -> None:
+def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
     async def story() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "99"}, "99"

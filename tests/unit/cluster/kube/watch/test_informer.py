@@ -196,7 +196,7 @@ def test_an_object_that_the_cache_chokes_on_does_not_stop_the_others() -> None:
     asyncio.run(scenario())
 
 
-def test_pages_make_one_list_and_an_expired_continuation_starts_it_anew() -> None:
+def test_pages_make_one_list_and_an_expired_continuation_restarts_it() -> None:
     async def scenario() -> None:
         asked: list[dict[str, str]] = []
 
