@@ -1,6 +1,6 @@
 """What the plugins of a session say together, question by question: orders, votes, limits, victims, nodes.
 
-How the answers of several become one is told by the extension point that a question belongs to (``extension``).
+The extension point of a question says how the answers of several plugins are combined (``extension``).
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ class Answers(PluginFunctions):
 
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:
-        """What the plugins say of a job's turn; jobs of one rank are told apart by age alone."""
+        """The plugins' key of a job; jobs with equal keys are ordered by age alone."""
         return self.combined_key(JOB_ORDER)
 
     @cached_property
@@ -171,7 +171,7 @@ class Answers(PluginFunctions):
         return victims
 
     def bound(self, function: Function) -> Bound | None:
-        """The bound of a victim function; None: it may approve of anybody."""
+        """The bound of a victim function; None: it may approve any task."""
         return self._bounds.get(function)
 
     def answers_by_demand(self, point: ExtensionPoint) -> bool:

@@ -37,7 +37,7 @@ class Arguments(Mapping[str, Any]):
 
     @property
     def unknown(self) -> list[str]:
-        """The arguments that nobody has asked for."""
+        """The arguments that were not read."""
         mine = [f"{self._prefix}{key}" for key in self._values if key not in self._asked]
         return mine + [key for nested in self._nested for key in nested.unknown]
 

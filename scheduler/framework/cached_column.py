@@ -1,5 +1,5 @@
 """Columns over some of the nodes that follow the session's log: what is read is up to date, and only what changed since
-it was last read is computed again. A column that nobody reads is never computed.
+it was last read is computed again. A column that is not read is never computed.
 """
 
 from collections.abc import Callable

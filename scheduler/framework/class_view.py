@@ -1,6 +1,6 @@
 """The nodes as the tasks of one class see them: where they fit, how good each place is, and the best places for a run.
 
-A gang of a hundred equal tasks is placed by one call (``runs`` tells how). The view looks only at the nodes that pass
+A gang of a hundred equal tasks is placed by one call (see ``runs``). The view looks only at the nodes that pass
 what never changes in a session, keeps a room and a score for each, and refreshes only those that changed since it last
 looked: a class that may run on one node only costs next to nothing, and many classes may take turns. Where tasks come
 one by one, as in a thousand jobs of one Pod, places are found for those to come as well, and are good for as long as
@@ -76,7 +76,7 @@ class ClassView:
         grouped = len(self._grouped_filters) + len(self._grouped_scores)
         wide = len(wide_filters) + len(self._wide)
         self._one_at_a_time = bool(wide > grouped or (wide and limit) or chooser)
-        """A placement may change any node's answer in ways that only a fresh look tells."""
+        """A placement may change any node's answer so that the filters and scores have to be asked again."""
         rows: Rows = np.arange(len(nodes))
         for condition in filters:
             if condition.scope is Scope.STATIC:

@@ -85,8 +85,8 @@ class Grouped(Protocol):
         """Columns of whole numbers. Nodes that have the same numbers get the same answer, whatever is placed where."""
 
     def place(self, row: int, number: int) -> None:
-        """Answer as if ``number`` more tasks of the class were on the node (negative: fewer). Whoever calls this undoes
-        it before anybody else asks."""
+        """Answer as if ``number`` more tasks of the class were on the node (negative: fewer). The
+        caller undoes it before any other question is asked."""
 
 
 @runtime_checkable
@@ -137,7 +137,7 @@ class MaskFilter:
 
 
 class Nowhere:
-    """A STATIC filter that no node passes, because of what the Pods themselves are like: nothing else is told of."""
+    """A STATIC filter that no node passes, because of the Pods themselves: no other reason is reported."""
 
     scope = Scope.STATIC
     unresolvable = True

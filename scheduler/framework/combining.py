@@ -47,9 +47,9 @@ class PluginFunctions:
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
         """What they answer together: FIRST the first answer that is not None (or None); KEY a tuple; ALL, TIER and VOTE
-        whether it passes; MOST (0 if nobody is asked) and SUM a number; LEAST a number no greater than the last of the
-        arguments, which the functions are not given; VICTIMS, UNION and CHAIN a list of tasks, narrowed from the last
-        of the arguments; EACH all answers."""
+        whether it passes; MOST (0 without any function) and SUM a number; LEAST a number no greater than the last of
+        the arguments, which the functions are not given; VICTIMS, UNION and CHAIN a list of tasks, narrowed from the
+        last of the arguments; EACH all answers."""
         functions = self.all_functions(point)
         match point.combine:
             case Combine.FIRST:
@@ -92,8 +92,8 @@ class PluginFunctions:
                 return None
 
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
-        """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; what
-        nobody decides passes."""
+        """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; where
+        no function decides, it passes."""
         for tier in self.functions(point):
             permitted = False
             for function in tier:
@@ -107,7 +107,7 @@ class PluginFunctions:
 
     def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
         """Those on whom all functions of a tier agree that have an opinion (None is none), of the first tier in which
-        they agree on any. Where functions agree on nobody though each names some, the next one begins anew, as
+        they agree on any. Where functions have no task in common though each names some, the next one starts over, as
         Volcano's."""
         candidates = self._unspared(point, claimant, candidates)
         for tier in self.functions(point):

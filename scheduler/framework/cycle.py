@@ -1,6 +1,6 @@
 """One scheduling cycle as a function: a snapshot and a configuration in, decisions out.
 
-Whoever drives the scheduler (the daemon on a real cluster, the simulator, a test, a replay) calls this and carries the
+The driver of the scheduler (the daemon on a real cluster, the simulator, a test, a replay) calls this and carries the
 decisions out; what it measures along the way goes back with them for metrics.
 """
 

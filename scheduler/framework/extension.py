@@ -5,10 +5,10 @@ A few combinators cover them all (Volcano's session_plugins.go writes each of th
 * FIRST    the first plugin with an answer decides
 * KEY      the answers are one key, compared part by part
 * ALL      every plugin must agree
-* TIER     every plugin must agree of the first tier with a function; nobody asked is a no
+* TIER     every plugin of the first tier with a function must agree; without any function the answer is no
 * VOTE     a negative vote vetoes; a positive one in a tier decides after that tier; all abstaining permits
 * MOST     the largest number holds
-* LEAST    the smallest number holds; nobody is asked after a 0
+* LEAST    the smallest number holds; no function is called after a 0
 * SUM      numbers add up
 * VICTIMS  lists intersect within a tier; the first tier that yields any decides
 * UNION    lists unite within a tier; the first tier that yields any decides

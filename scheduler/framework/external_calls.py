@@ -1,6 +1,6 @@
 """The one door out of a session, for plugins that ask other programs.
 
-A session does no I/O: it hands requests to whoever drives it, and waits for the replies. What was asked and answered
+A session does no I/O: it passes requests to its driver, and waits for the replies. What was asked and answered
 can be kept and played back.
 """
 
@@ -27,7 +27,7 @@ class Reply:
     problem: str = ""
     """Why there is no body; "": there is one."""
     silent: bool = False
-    """Nobody answered, not even to refuse."""
+    """There was no answer at all, not even a refusal."""
 
 
 class ExternalCalls(Protocol):

@@ -44,7 +44,7 @@ class Ledger(ABC, Generic[Held]):
     def _spare(self, row: int, held: Held) -> None:
         """Undo an ``_evict``."""
 
-    # --- placements, as the session tells of them ---
+    # --- handlers of the session ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         """Tasks take their rows, or are evicted no more. Raises AllocationError, nothing taken, where there is nothing
         for one of them."""

@@ -1,4 +1,4 @@
-"""Nodes in the order of their scores, for who asks again and again: sorted anew only when many have changed."""
+"""Nodes in the order of their scores, for repeated queries: sorted again only when many scores have changed."""
 
 import heapq
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ class Readings(Generic[K, V]):
         self._kept: dict[K, tuple[tuple[object, ...], V]] = {}
 
     def of(self, wanted: Iterable[tuple[K, tuple[object, ...]]], make: Callable[[K], V]) -> dict[K, V]:
-        """The reading of each key, made anew where one of its objects is another than the last time. Readings of keys
+        """The reading of each key, made again where one of its objects has changed. Readings of keys
         that are not wanted any more are forgotten."""
         before, now = self._kept, {}
         for key, objects in wanted:

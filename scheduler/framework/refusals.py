@@ -23,7 +23,7 @@ class Refusals:
 
     def fit_errors(self, names: Sequence[str], rows: Rows, admitted: Rows) -> FitErrors:
         """Why none of the rows takes a task now. ``names`` are resource names; ``admitted`` are those of the rows that
-        filters would let it onto: of these is told what there is too little of, if there are any."""
+        filters would admit it to: the shortages are those of these, if there are any."""
         errors = FitErrors(len(rows))
         hopeless = next((condition for condition in self._filters if isinstance(condition, Nowhere)), None)
         if hopeless is not None:

@@ -123,7 +123,7 @@ class Session(Registration):
 
     # --- for plugins ---
     def malformed_field(self, malformed: Malformed) -> None:
-        """A field was set aside; it is told in a Warning Event and counted."""
+        """A field was set aside; a Warning Event reports it, and it is counted."""
         self.malformed.append(malformed)
 
     def malformed_pod(self, cls: TaskClass, field: str, problem: str) -> None:
@@ -140,7 +140,7 @@ class Session(Registration):
 
     @staticmethod
     def refuse(job: Job, refusal: Refusal) -> None:
-        """The job as a whole is refused for now: told in its conditions, and in an Event on its PodGroup when new."""
+        """The job as a whole is refused for now. Its conditions say so, and an Event on its PodGroup when it is new."""
         job.refusals.append(refusal)
 
     # --- for actions ---
@@ -196,16 +196,16 @@ class Session(Registration):
 
     # --- for statements ---
     def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Tell the handlers; if one raises AllocationError, those told before it are told of the undoing."""
-        told: list[DeallocateHandler] = []
+        """Call the handlers; if one raises AllocationError, the rollback is passed to those called before it."""
+        called: list[DeallocateHandler] = []
         for allocate, deallocate in zip(self._allocate, self._deallocate, strict=True):
             try:
                 allocate(job, tasks, rows, pipelined)
             except Exception:
-                for undo in reversed(told):
+                for undo in reversed(called):
                     undo(job, tasks, rows)
                 raise
-            told.append(deallocate)
+            called.append(deallocate)
 
     def notify_deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         for deallocate in reversed(self._deallocate):

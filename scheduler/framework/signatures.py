@@ -14,7 +14,7 @@ from scheduler.framework.combining import Function
 from scheduler.framework.failures import RegistrationError, name_of
 
 _DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
-"""Types that are told apart; annotations with others (protocols, aliases) are left to type checkers."""
+"""Types that are distinguished; annotations with others (protocols, aliases) are left to type checkers."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ADVICE: Final = (
     "; its answer is kept for the class, for all jobs and queues: a function that needs the queue or the job is "

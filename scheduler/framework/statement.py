@@ -1,7 +1,7 @@
 """A statement is a transaction of placements: it acts on the session at once, and is committed or discarded whole.
 
 Amounts are whole numbers, so undoing an operation restores every number exactly; plugins that keep books (quota, chips)
-are told of each undoing as they were of the doing.
+are notified of every operation and of every rollback.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class _Eviction:
     row: int
     was: TaskStatus
     reason: str
-    told: EventPost | None
+    event: EventPost | None
 
 
 class Statement:
@@ -89,15 +89,15 @@ class Statement:
         """
         self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED, nominate))
 
-    def evict(self, job: Job, task: Task, reason: str, told: EventPost | None = None) -> None:
-        """Begin to terminate a task that holds a node. ``told``: an Event that goes out if this is committed."""
+    def evict(self, job: Job, task: Task, reason: str, event: EventPost | None = None) -> None:
+        """Begin to terminate a task that holds a node. ``event``: recorded if this is committed."""
         session = self._session
         row = session.row_of(job, task)
         was = session.status_of(job, task)
         job.move(task, was, TaskStatus.RELEASING)
         session.nodes.evict(row, task.cls)
         session.notify_deallocate(job, (task,), (row,))
-        self._operations.append(_Eviction(job, task, row, was, reason, told))
+        self._operations.append(_Eviction(job, task, row, was, reason, event))
 
     def withdraw(self, job: Job, task: Task) -> None:
         """Take back what an earlier statement promised: the task is pending again. This is not undone by discard."""
@@ -182,8 +182,8 @@ class Statement:
         for operation in self._operations:
             if isinstance(operation, _Eviction):
                 session.decisions.evictions.append(Evict(operation.task, operation.reason))
-                if operation.told is not None:
-                    session.decisions.events.append(operation.told)
+                if operation.event is not None:
+                    session.decisions.events.append(operation.event)
             elif operation.status is TaskStatus.ALLOCATED:
                 allocated.append((operation.job, operation.tasks, operation.rows))
         session.bind(allocated)

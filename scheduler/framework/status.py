@@ -1,4 +1,4 @@
-"""The end of a session: what PodGroups, Pods and Queues are told about it.
+"""The end of a session: the status of PodGroups, Pods and Queues, and their Events.
 
 Statuses are written only where they differ from what the API server has, apart from times and transition ids, so an
 unchanged cluster causes no writes. A gang that was placed is never called unschedulable, and an Event and a condition
@@ -152,21 +152,21 @@ def _set_aside(session: Session, job: Job) -> None:
 
 def _tell_refusals(session: Session, job: Job) -> None:
     """An Event for each refusal that is not yet written on the PodGroup or on a Pod that waits. The condition of Pods
-    with scheduling gates is not ours to write: of a job of such Pods alone, only what the PodGroup keeps is told."""
+    with scheduling gates is not ours to write: of a job of such Pods alone, only the PodGroup is written."""
     if not job.refusals:
         return
     pending = job.of(TaskStatus.PENDING).values()
     waiting = next((task for task in pending if not task.gated), None)
     all_gated = bool(pending) and waiting is None
-    told = [c.message for c in job.conditions] + ([waiting.message] if waiting else [])
+    known = [c.message for c in job.conditions] + ([waiting.message] if waiting else [])
     for refusal in dict.fromkeys(job.refusals):
         lasting = not all_gated or any(refusal.message in new.message for new in job.new_conditions)
-        if lasting and not any(refusal.message in text for text in told):
+        if lasting and not any(refusal.message in text for text in known):
             session.event(group_ref(job), EVENT_WARNING, refusal.reason, refusal.message)
 
 
 def _refuse_queue(session: Session, job: Job) -> None:
-    """A job whose queue does not exist waits, and is told so; its phase is not touched."""
+    """A job whose queue does not exist waits, and its conditions say so; its phase is not changed."""
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
     job.new_conditions = [Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message)]
@@ -222,12 +222,12 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
 def _explain_tasks(session: Session, job: Job) -> None:
     """Set PodScheduled=False with the reason on tasks that wait, where the message is not there already."""
     shared: str | None = None
-    told = {cls: errors.message() for cls, errors in job.fit_errors.items()}
+    messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
     for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
         for task in job.of(status).values():
             if task.gated or not task.ours:
                 continue
-            reason, message = task_reason(session, job, task, status, told)
+            reason, message = task_reason(session, job, task, status, messages)
             if not message:
                 shared = gang_message(job) if shared is None else shared
                 message = shared

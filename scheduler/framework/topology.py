@@ -17,7 +17,7 @@ NO_LIMIT = "the job is placed as if it asked for no tier"
 
 
 def set_tier_limits(jobs: Iterable[Job], hyper_nodes: HyperNodes) -> Iterator[Malformed]:
-    """Find the limits of all jobs; names of tiers that no HyperNode has are told of."""
+    """Find the limits of all jobs; names of tiers that no HyperNode has are reported."""
     for job in jobs:
         if not job.sub_jobs:
             continue

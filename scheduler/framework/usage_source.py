@@ -1,7 +1,8 @@
 """Where the load of the nodes is asked for: the section ``metrics:`` of the configuration file.
 
-A section that cannot be used is told of and leaves the load unknown; it never refuses the file. Volcano reads keys such
-as ``tls.insecureSkipVerify`` and ``elasticsearch.index`` as they stand, its documents nest them: both are understood.
+A section that cannot be used is reported and leaves the load unknown; it never refuses the file. Volcano reads keys
+such as ``tls.insecureSkipVerify`` and ``elasticsearch.index`` as they stand, its documents nest them: both are
+understood.
 """
 
 from collections.abc import Iterator, Mapping

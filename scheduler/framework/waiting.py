@@ -37,8 +37,11 @@ def origin_reason(job: Job) -> str:
     return f" {first.name}: {job.fit_errors[first.cls.id].message()}"
 
 
-def task_reason(session: Session, job: Job, task: Task, status: TaskStatus, told: Mapping[int, str]) -> tuple[str, str]:
-    """Reason and message of a waiting task ("": only its job can say). ``told``: class id -> why it fits nowhere."""
+def task_reason(
+    session: Session, job: Job, task: Task, status: TaskStatus, messages: Mapping[int, str]
+) -> tuple[str, str]:
+    """Reason and message of a waiting task ("": only its job can say). ``messages``: class id -> why it fits
+    nowhere."""
     row = job.placed.get(task.uid)
     given = job.transaction.get(task.uid)
     if row is not None:
@@ -49,4 +52,4 @@ def task_reason(session: Session, job: Job, task: Task, status: TaskStatus, told
     if given is not None:
         where = f"Pod {task.key} can possibly be assigned to {given[1]}"
         return POD_REASON_UNSCHEDULABLE, f"{where}, once resource is released and minAvailable is satisfied"
-    return POD_REASON_UNSCHEDULABLE, told.get(task.cls.id, "")
+    return POD_REASON_UNSCHEDULABLE, messages.get(task.cls.id, "")

@@ -111,7 +111,7 @@ class Adjustment:
 
     @property
     def key(self) -> Key:
-        """What tells adjustments apart."""
+        """Identifies the adjustment among others."""
         return (self.kind, self.what)
 
     @property

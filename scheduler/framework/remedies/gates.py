@@ -29,12 +29,12 @@ class Held(Enum):
     GANG = "gang"
     """Not enough of its Pods find a place."""
     PIPELINED = "pipelined"
-    """Its place is promised, and somebody else is still there."""
+    """It is pipelined: its place is promised, and other Pods still hold it."""
     PREEMPT = "preempt"
     RECLAIM = "reclaim"
     GANG_PREEMPT = "gangpreempt"
     GANG_RECLAIM = "gangreclaim"
-    """Why nobody has to make room for it."""
+    """Why no Pod is evicted for it."""
 
 
 @dataclass(frozen=True, slots=True)
