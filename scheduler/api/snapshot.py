@@ -31,32 +31,33 @@ from scheduler.api.usage import UsageColumns
 
 @dataclass(slots=True, eq=False)
 class PlacedClass:
-    """Where the Pods of one class are, whoever placed them."""
+    """Where the Pods of one class are, also those placed by other schedulers."""
 
     cls: TaskClass
     nodes: Mapping[str, int]
-    """Node name -> number of its Pods there (terminating ones included, finished ones not)."""
+    """Node name -> number of Pods on it, with terminating ones, without finished ones."""
 
 
 @dataclass(slots=True, eq=False)
 class Snapshot:
-    """Everything a session may look at. Plain data: no I/O behind any of it."""
+    """Everything that a session reads. Plain data without I/O."""
 
     now: float
-    """Seconds since the epoch at which the session runs; there is no other clock inside one."""
+    """Unix time of the session, in seconds. A session reads no other clock."""
     dimensions: Dimensions
     nodes: Nodes
     jobs: dict[str, Job]
-    """Key -> job, PodGroups without tasks included."""
+    """Key -> job, with PodGroups that have no tasks."""
     queues: dict[str, Queue]
     hyper_nodes: HyperNodes
-    """The tree of HyperNodes over the rows of ``nodes``; where the cluster has none, the virtual top alone."""
+    """The tree of HyperNodes over the rows of ``nodes``; without HyperNodes only the virtual root."""
     placed: list[PlacedClass] = field(default_factory=list)
-    """Classes with Pods on nodes; the pools that affinity, spreading and host ports count in."""
-    sociable: Sequence[TaskClass] = ()
-    """Classes whose Pods, placed or not, have (anti-)affinity to other Pods."""
+    """Classes with Pods on nodes, for affinity, topology spreading and host ports."""
+    affinity_classes: Sequence[TaskClass] = ()
+    """Classes with affinity or anti-affinity to other Pods, with or without Pods on nodes."""
     chips: Mapping[str, tuple[Task, ...]] = field(default_factory=dict)
-    """Node name -> tasks there (finished ones not) that hold accelerator chips by annotation or ask for them."""
+    """Node name -> unfinished tasks on it that hold accelerator chips (annotation or binding record) or request
+    them."""
     config_maps: Mapping[str, ConfigMap] = field(default_factory=dict)
     """``namespace/name`` -> the device and node info ConfigMaps."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
@@ -73,25 +74,25 @@ class Snapshot:
     quotas: Mapping[str, ResourceQuota] = field(default_factory=dict)
     budgets: Mapping[str, PodDisruptionBudget] = field(default_factory=dict)
     numa: Mapping[str, Numatopology] = field(default_factory=dict)
-    """Node name -> its NUMA nodes."""
+    """Node name -> its NUMA topology."""
     selections: Mapping[str, Selections] = field(default_factory=dict)
-    """Namespace -> whom its Services and workloads select; namespaces without any are left out."""
+    """Namespace -> selectors of its Services and workloads; namespaces without any are left out."""
     preparing: Sequence[Bind] = ()
-    """Bindings of sessions before that still wait for other objects; their tasks are Binding."""
+    """Assumed bindings whose preparations have not finished. Their tasks have the status Binding."""
     signed_since: float = math.inf
-    """Unix time since which the scheduler records its bindings of Pods with extended resources (``Task.record``);
-    infinity: it does not, so what annotations say is believed."""
+    """Unix time since which the scheduler records its bindings of Pods with extended resources (``Task.record``).
+    Infinity: it writes no records, so annotations count without one."""
     usage: UsageColumns | None = None
-    """How busy the nodes are; None: nobody was asked."""
-    strangers: Collection[Task] = ()
-    """Tasks on nodes (finished ones not) that are in none of ``jobs``."""
+    """Measured usage of nodes; None: no source is configured, or it has not answered yet."""
+    tasks_without_job: Collection[Task] = ()
+    """Unfinished tasks on nodes that are in none of ``jobs``."""
     originals: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary; kept of few
-    kinds, and only for plugins that show them to others."""
+    """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary. Kept for a
+    few kinds, and only while a plugin sends them to other programs."""
     version: int = 0
-    """The cache's version: two snapshots of one version are equal but for ``now``."""
+    """Version of the cache. Snapshots of the same version differ only in ``now``."""
 
     def original(self, kind: str, key: str) -> msgspec.Raw | None:
-        """An object as the API server has it, as JSON; None if it is not kept."""
+        """Returns an object as the API server has it, as JSON; None if it is not kept."""
         found = self.originals.get(kind, {}).get(key)
         return found if found is None or isinstance(found, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(found))

@@ -105,12 +105,12 @@ class TaskClass:
     nonzero: tuple[float, float]
     """cpu (milli) and memory (bytes) asked for, with kube-scheduler's defaults for containers that ask for none."""
     claims: tuple[MountedClaim, ...] = ()
-    alike: int = -1
-    """The same number for classes that differ in nothing but their claims; -1 without claims."""
+    shape_id: int = -1
+    """Equal for classes that differ only in ``claims``; -1 for classes without claims."""
     device_claims: tuple[PodClaim, ...] = ()
     """What is known of their ResourceClaims; of Pods on nodes nothing."""
-    maker: str = ""
-    """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages them, or ""."""
+    workload: str = ""
+    """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages the Pods, or ""."""
 
     @property
     def at_queue_gate(self) -> bool:

@@ -1,11 +1,11 @@
-"""Which PodGroups the scheduler has admitted, and with what: what their users write does not count.
+"""Which PodGroups the scheduler has admitted to their queues, and with which resources.
 
-A phase other than Pending counts if the scheduler has set it: it remembers what it admitted each PodGroup with, and
-writes a signed record of that onto those that wait in their queue, for the scheduler that takes over. Records are read
-once, when a scheduler begins to lead: an old one that a user puts back later does not count. An admission is for one
-queue, and ends with the phase Pending.
+The phase of a PodGroup, other than Pending, counts only if the scheduler has set it, because users can write it too.
+The scheduler keeps what it admitted each PodGroup with, and writes a signed record of it onto PodGroups that wait in
+their queue, for the next leader. A leader reads the records once, when it begins to lead, so a user cannot restore an
+old one later. An admission is valid for one queue and ends with the phase Pending.
 
-PodGroups that announce no need are let in without asking any plugin and reserve nothing, so their phase counts.
+PodGroups that announce no need are admitted without asking a plugin and reserve nothing, so their phase counts.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from scheduler.api.signing import SigningKey
 from scheduler.api.task import READY_STATUSES, TaskStatus
 
 _PLACED = (*READY_STATUSES, TaskStatus.RELEASING, TaskStatus.FAILED)
-"""Statuses of Pods that have a node, or had one."""
+"""Statuses of Pods that have or had a node."""
 
 
 class Admitted(NamedTuple):
-    """That a PodGroup is known to be admitted."""
+    """The admission of a PodGroup."""
 
     key: str
     """``namespace/name``."""
@@ -36,26 +36,27 @@ class Admitted(NamedTuple):
     phase: str
     """The phase that the scheduler has set."""
     text: str | None
-    """The annotation that the PodGroup carries; None: one that was written and not seen yet."""
+    """The record in the annotations of the PodGroup; None: the watch has not delivered the written one yet."""
     lost: bool
-    """The PodGroup does not carry the record, as it should."""
+    """The annotation with the record is missing or was changed."""
 
 
 class Admission:
-    """What is known of the admission of one PodGroup; the fields are those of ``Admitted``."""
+    """The admission of one PodGroup, with the fields of ``Admitted``."""
 
     __slots__ = ("lost", "phase", "record", "text")
 
     def __init__(self) -> None:
         self.record: AdmissionRecord | None = None
-        """None: it is not admitted."""
+        """None: the PodGroup is not admitted."""
         self.phase = ""
         self.text: str | None = ""
         self.lost = False
 
-    def see(self, text: str) -> bool:
-        """The PodGroup carries this record, or none (""). Returns whether the scheduler has to correct that."""
-        if text == self.text or (self.text is None and not text):  # the latter was on its way before
+    def observe(self, text: str) -> bool:
+        """Compares the record in the annotations ("" for none) with the expected one. Returns whether someone changed
+        it, so that the scheduler has to write it again."""
+        if text == self.text or (self.text is None and not text):  # a watch event from before the write
             return False
         written, self.text = self.text is None, text
         if written:
@@ -64,7 +65,7 @@ class Admission:
         return True
 
     def assume(self, update: PodGroupStatusUpdate) -> None:
-        """The status is taken as written, and so is the record."""
+        """Treats a status update, and the record in it, as written."""
         self.phase = update.phase
         if update.phase in PENDING_PHASES:
             self.record = None
@@ -73,25 +74,25 @@ class Admission:
         if update.removes_record:
             self.text, self.lost = "", False
 
-    def take(self, known: Admitted) -> None:
-        """It is known to be admitted."""
+    def restore(self, known: Admitted) -> None:
+        """Sets the fields to those of a known admission."""
         self.record, self.phase, self.text, self.lost = known.record, known.phase, known.text, known.lost
 
     def admitted(self, key: str, uid: str) -> Admitted | None:
-        """What ``take`` takes; None: it is not admitted."""
+        """The fields for ``restore``; None: the PodGroup is not admitted."""
         return Admitted(key, uid, self.record, self.phase, self.text, self.lost) if self.record is not None else None
 
 
 def without_record(annotations: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
-    """The annotations of a PodGroup but for the record of its admission, and that; "" if there is none."""
+    """The annotations of a PodGroup without the admission record, and the record ("" if there is none)."""
     text = annotations.get(ADMISSION_RECORD, "")
     return ({k: v for k, v in annotations.items() if k != ADMISSION_RECORD}, text) if text else (annotations, "")
 
 
 def proven(group: PodGroup, queue: str, text: str | None, key: SigningKey, now: float) -> Admitted | None:
-    """The admission of a PodGroup that is in ``queue`` and carries the record ``text``; None without proof of it.
+    """The admission that the record ``text`` of a PodGroup in ``queue`` proves, or None.
 
-    Before the key is in use no record can have been written: every phase is believed."""
+    Before the key was created no record can have been written, so the phase alone is proof."""
     meta, spec, phase = group.metadata, group.spec, group.status.phase
     name = f"{meta.namespace}/{meta.name}"
     record = read_admission_record(text, meta.uid, key) if text else None
@@ -100,14 +101,14 @@ def proven(group: PodGroup, queue: str, text: str | None, key: SigningKey, now: 
     if now >= key.created or phase in PENDING_PHASES:
         return None
     cards = (meta.annotations or {}).get(CARD_REQUEST, "")
-    believed = AdmissionRecord.of(queue, spec.min_member, spec.min_resources, cards)
-    return Admitted(name, meta.uid, believed, phase, text, key.shared)
+    assumed = AdmissionRecord.of(queue, spec.min_member, spec.min_resources, cards)
+    return Admitted(name, meta.uid, assumed, phase, text, key.shared)
 
 
-def as_admitted(job: Job, admission: Admission, dimensions: Dimensions) -> None:
-    """Change a Job that was just built: it is as far as it was admitted, and reserves no more than that."""
+def apply_admission(job: Job, admission: Admission, dimensions: Dimensions) -> None:
+    """Limits the phase and the reservation of a new Job to its admission."""
     job.recorded = admission.text != ""
-    if not job.announces_need:  # no plugin is asked before it is let in
+    if not job.announces_need:  # admitted without asking a plugin
         return
     record, phase = admission.record, job.phase
     if record is not None and record.queue == job.queue:
@@ -123,7 +124,7 @@ def as_admitted(job: Job, admission: Admission, dimensions: Dimensions) -> None:
 
 
 def _bounded(job: Job, record: AdmissionRecord, dimensions: Dimensions) -> Vector | None:
-    """minResources of today, as far as the job was admitted with them."""
+    """The present minResources, limited to those the job was admitted with."""
     if job.min_resources is None or job.min_resource_list == record.min_resources:
         return job.min_resources
     admitted = record.min_resources or {}

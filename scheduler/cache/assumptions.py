@@ -1,4 +1,4 @@
-"""A session's decisions, taken as carried out until the watch confirms them or a failure takes them back."""
+"""Decisions of sessions, assumed to be carried out until the watch confirms them or a write fails."""
 
 from dataclasses import replace
 
@@ -6,26 +6,25 @@ from scheduler.api.binding_record import device_annotations
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
 from scheduler.api.task import TaskStatus
 from scheduler.cache.job_table import JobTable
-from scheduler.cache.outstanding import Outstanding
 from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.queue_table import QueueTable
-from scheduler.cache.task_table import TaskTable
+from scheduler.cache.task_table import InFlightWrites, TaskTable
 
 
 class Assumptions:
-    """Makes tasks, jobs and queues what decisions say."""
+    """Applies assumed decisions, and reverts failed ones."""
 
     def __init__(
-        self, tasks: TaskTable, pods: PodIntake, jobs: JobTable, queues: QueueTable, outstanding: Outstanding
+        self, tasks: TaskTable, pods: PodIntake, jobs: JobTable, queues: QueueTable, in_flight: InFlightWrites
     ) -> None:
         self._tasks = tasks
         self._pods = pods
         self._jobs = jobs
         self._queues = queues
-        self._outstanding = outstanding
+        self._in_flight = in_flight
 
     def assume(self, decisions: Decisions) -> None:
-        """Take decisions as carried out. What has vanished or changed meanwhile is passed over."""
+        """Applies decisions. Those for objects that were deleted or have changed since the snapshot are ignored."""
         for bind in decisions.binds:
             self._bind(bind)
         for eviction in decisions.evictions:
@@ -35,52 +34,57 @@ class Assumptions:
         for pod in decisions.pods:
             task = self._tasks.current(pod.task)
             if task is not None:
-                self._tasks.inform(task, pod.message, pod.nominated)
-        for told in decisions.queues:
-            self._queues.assume(told)
+                self._tasks.set_message(task, pod.message, pod.nominated)
+        for queue in decisions.queues:
+            self._queues.assume(queue)
 
     def _bind(self, bind: Bind) -> None:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.PENDING:
-            held = device_annotations(bind.annotations)
+            devices = device_annotations(bind.annotations)
             bound = task.copy()
-            bound.status, bound.node, bound.annotations, bound.record = TaskStatus.BINDING, bind.node, held, bind.record
-            self._tasks.swap(task, bound)
+            bound.status, bound.node, bound.annotations, bound.record = (
+                TaskStatus.BINDING,
+                bind.node,
+                devices,
+                bind.record,
+            )
+            self._tasks.replace(task, bound)
             if bind.preparations:
-                self._outstanding.prepare(bind)
+                self._in_flight.add_preparation(bind)
 
     def _evict(self, eviction: Evict) -> None:
         task = self._tasks.current(eviction.task)
         if task is not None and task.node and task.status is not TaskStatus.RELEASING:
-            self._outstanding.evict(task)
-            self._tasks.swap(task, replace(task, status=TaskStatus.RELEASING))
+            self._in_flight.add_eviction(task)
+            self._tasks.replace(task, replace(task, status=TaskStatus.RELEASING))
 
     def bind_failed(self, bind: Bind) -> None:
-        """A binding did not come about: the task is pending again and gives its place back."""
+        """Reverts a failed binding: the task is pending again and frees its resources."""
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
-            cls = self._pods.class_by_demands(task)
-            freed = replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls, record=None)
-            self._tasks.swap(task, freed)
+            cls = self._pods.class_with_present_claims(task)
+            pending = replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls, record=None)
+            self._tasks.replace(task, pending)
 
     def evict_failed(self, eviction: Evict) -> None:
-        """An eviction did not come about: the task stays where it is."""
+        """Reverts a failed eviction: the task stays on its node."""
         task = self._tasks.current(eviction.task)
-        status = self._outstanding.spare(task.uid) if task is not None else None
+        status = self._in_flight.cancel_eviction(task.uid) if task is not None else None
         if task is not None and status is not None:
-            self._tasks.swap(task, replace(task, status=status))
+            self._tasks.replace(task, replace(task, status=status))
 
-    def awaits(self, bind: Bind) -> bool:
-        """Whether a binding is still to come about."""
+    def is_binding(self, bind: Bind) -> bool:
+        """Whether a binding is assumed and neither confirmed nor failed yet."""
         task = self._tasks.current(bind.task)
         return task is not None and task.status is TaskStatus.BINDING and task.node == bind.node
 
-    def standing(self) -> Decisions:
-        """What is assumed at present, seen by the watch or not, as decisions that would bring it about."""
+    def assumed_decisions(self) -> Decisions:
+        """The present assumptions, confirmed by the watch or not, as decisions that would lead to them."""
         tasks = self._tasks.values()
         return Decisions(
             binds=[Bind(t, t.node, t.annotations, record=t.record) for t in tasks if t.status is TaskStatus.BINDING],
-            evictions=[Evict(t, "") for t in tasks if self._outstanding.evicting(t.uid)],
+            evictions=[Evict(t, "") for t in tasks if self._in_flight.is_evicting(t.uid)],
             pod_groups=self._jobs.statuses(),
             pods=[PodUnschedulable(t, "", t.message, t.nominated) for t in tasks if t.message or t.nominated],
             queues=self._queues.allocations(),

@@ -1,10 +1,10 @@
-"""The cluster as the scheduler knows it: watch events in, snapshots out, decisions assumed until events confirm them.
+"""The scheduler's model of the cluster: watch events in, snapshots out, decisions assumed until events confirm them.
 
-All methods belong to one thread (the one that receives events). A snapshot may be read by another: what it holds is
-either immutable, copied, or given up by the cache (Job views that a session changes are built anew).
+All methods must be called from one thread (the one that receives events). Another thread may read a snapshot: its
+contents are immutable, copied, or no longer used by the cache (a Job view that a session changed is built again).
 
-An object with a field that cannot be used is set aside: the last good version stays in force if there was one, a
-Malformed tells of it, and everything else goes on.
+A malformed field is reported as a ``Malformed`` and affects nothing else. If the object cannot be used without it, the
+cache keeps the last good version of the object, if there was one.
 """
 
 import math
@@ -25,29 +25,23 @@ from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage
 from scheduler.cache.admissions import Admitted
 from scheduler.cache.assumptions import Assumptions
-from scheduler.cache.classes import ClassTable
-from scheduler.cache.device_claims import DeviceClaims
-from scheduler.cache.hypernodes import HyperNodeTable
+from scheduler.cache.hypernode_table import HyperNodeTable
 from scheduler.cache.job_table import JobTable
-from scheduler.cache.metadata import key_of
+from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.node_table import NodeTable
-from scheduler.cache.object_stores import ObjectStores
-from scheduler.cache.originals import Originals
-from scheduler.cache.outstanding import Outstanding
+from scheduler.cache.object_stores import ObjectStores, OriginalObjects, UsageTable, key_of
 from scheduler.cache.pod_intake import PodIntake
-from scheduler.cache.priority_classes import PriorityClasses
-from scheduler.cache.queue_table import QueueTable
+from scheduler.cache.queue_table import PriorityClasses, QueueTable
 from scheduler.cache.selection_table import SELECTING, SelectionTable
-from scheduler.cache.set_aside import SetAside
-from scheduler.cache.task_table import TaskTable
-from scheduler.cache.usage_table import UsageTable
-from scheduler.cache.version import Version
+from scheduler.cache.task_classes import ClassTable, DeviceClaims
+from scheduler.cache.task_table import InFlightWrites, TaskTable
+from scheduler.cache.versioning import Version
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
 
 
 class ClusterCache:
-    """The live model. See the module docstring for its threading rule."""
+    """The live model of the cluster. All methods must be called from one thread."""
 
     def __init__(
         self,
@@ -59,23 +53,23 @@ class ClusterCache:
         self._version = Version()
         self._signed_since = math.inf
         self._dimensions = Dimensions()
-        self._aside = SetAside()
+        self._malformed = MalformedFields()
         self._stores = ObjectStores()
-        self._originals = Originals()
+        self._originals = OriginalObjects()
         self._usage = UsageTable()
         self._hyper_nodes = HyperNodeTable()
         self._priorities = PriorityClasses()
-        self._queues = QueueTable(self._dimensions, self._version, self._aside)
+        self._queues = QueueTable(self._dimensions, self._version, self._malformed)
         self._nodes = NodeTable(self._dimensions, node_selector)
-        self._jobs = JobTable(self._dimensions, self._version, self._aside, self._priorities.value, default_queue)
+        self._jobs = JobTable(self._dimensions, self._version, self._malformed, self._priorities.value, default_queue)
         self._selections = SelectionTable()
         self._classes = ClassTable(self._dimensions, self._selections)
-        claims, self._outstanding = DeviceClaims(self._stores.resource_claims), Outstanding()
-        self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._outstanding)
+        claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
+        self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._pods = PodIntake(
-            scheduler_names, self._tasks, self._classes, self._selections, claims, self._outstanding, self._aside
+            scheduler_names, self._tasks, self._classes, self._selections, claims, self._in_flight, self._malformed
         )
-        self._assumptions = Assumptions(self._tasks, self._pods, self._jobs, self._queues, self._outstanding)
+        self._assumptions = Assumptions(self._tasks, self._pods, self._jobs, self._queues, self._in_flight)
         self._handlers: dict[str, Callable[..., None]] = {
             "Pod": self._pods.upsert,
             "Node": self._upsert_node,
@@ -97,175 +91,177 @@ class ClusterCache:
 
     @property
     def version(self) -> int:
-        """Grows whenever something changes that a session could decide differently for."""
+        """Grows with every change after which a session could decide differently."""
         return self._version.number
 
     # --- events in ---
     def upsert(self, kind: str, obj: KubeObject) -> None:
-        """An object was added or changed. Kinds the scheduler does not use are ignored."""
+        """Stores an object that was added or changed. Kinds that the scheduler does not use are ignored."""
         handler = self._handlers.get(kind)
         if handler is not None:
-            self._aside.begin()
+            self._malformed.begin()
             handler(obj)
-            self._aside.end(kind, obj.metadata.namespace, obj.metadata.name)
+            self._malformed.end(kind, obj.metadata.namespace, obj.metadata.name)
         elif kind in self._stores:
             self._upsert_stored(kind, obj)
 
     def _upsert_stored(self, kind: str, obj: KubeObject) -> None:
-        self._grow(self._stores.upsert(kind, obj))
+        self._increment_if(self._stores.upsert(kind, obj))
         if kind == RESOURCE_CLAIM.name:
-            self._pods.claim_again(key_of(obj.metadata))
+            self._pods.claim_changed(key_of(obj.metadata))
 
     def _upsert_node(self, node: Node) -> None:
-        self._note(*self._nodes.upsert(node))
+        self._record_result(*self._nodes.upsert(node))
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
-            self._jobs.forget_views()
+            self._jobs.drop_views()
 
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
-        self._note(*self._hyper_nodes.upsert(obj))
+        self._record_result(*self._hyper_nodes.upsert(obj))
 
-    def _note(self, changed: bool, faults: Mapping[str, str]) -> None:
-        self._grow(changed)
+    def _record_result(self, changed: bool, faults: Mapping[str, str]) -> None:
+        self._increment_if(changed)
         for field, problem in faults.items():
-            self._aside.add(field, problem)
+            self._malformed.add(field, problem)
 
     def _upsert_selecting(self, kind: str, obj: KubeObject) -> None:
-        self._grow(self._selections.upsert(kind, obj))
+        self._increment_if(self._selections.upsert(kind, obj))
 
-    def _grow(self, changed: bool) -> None:
+    def _increment_if(self, changed: bool) -> None:
         if changed:
-            self._version.grow()
+            self._version.increment()
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        """An object is gone."""
+        """Removes a deleted object."""
         key = f"{namespace}/{name}" if namespace else name
-        self._aside.forget(kind, namespace, name)
+        self._malformed.forget(kind, namespace, name)
         self._originals.delete(kind, key)
         match kind:
             case "Pod":
-                self._tasks.drop(f"{namespace}/{name}")
+                self._tasks.remove(f"{namespace}/{name}")
             case "Node":
-                self._grow(self._nodes.delete(name))
+                self._increment_if(self._nodes.delete(name))
             case "PodGroup":
                 self._jobs.delete(f"{namespace}/{name}")
             case "Queue":
                 self._queues.delete(name)
             case "PriorityClass":
                 if self._priorities.delete(name):
-                    self._jobs.forget_views()
+                    self._jobs.drop_views()
             case "HyperNode":
-                self._grow(self._hyper_nodes.delete(name))
+                self._increment_if(self._hyper_nodes.delete(name))
             case _ if kind in SELECTING:
-                self._grow(self._selections.delete(kind, namespace, name))
+                self._increment_if(self._selections.delete(kind, namespace, name))
             case _ if self._stores.delete(kind, key):
-                self._version.grow()
+                self._version.increment()
                 if kind == RESOURCE_CLAIM.name:
-                    self._pods.claim_again(key)
+                    self._pods.claim_changed(key)
 
     def replace(self, kind: str, objects: Iterable[KubeObject]) -> None:
-        """The complete list of a kind: what is not in it is gone."""
+        """Replaces all objects of a kind: those that are not in the list were deleted."""
         listed = list(objects)
         present = {(obj.metadata.namespace, obj.metadata.name) for obj in listed}
-        self._aside.forget_others(kind, present)
-        for key in self._known(kind):
+        self._malformed.forget_others(kind, present)
+        for key in self._keys_of(kind):
             namespace, _, name = key.rpartition("/")
             if (namespace, name) not in present:
                 self.delete(kind, namespace, name)
         for obj in listed:
             self.upsert(kind, obj)
 
-    def _known(self, kind: str) -> list[str]:
-        """``namespace/name`` or name of the objects of a kind that are there."""
+    def _keys_of(self, kind: str) -> list[str]:
+        """``namespace/name`` or name of all objects of a kind."""
         keys = self._keys.get(kind)
         return keys() if keys is not None else self._stores.keys(kind)
 
     def take_malformed(self) -> list[Malformed]:
-        """What was set aside since the last call."""
-        return self._aside.take()
+        """Returns the malformed fields found since the last call."""
+        return self._malformed.take()
 
-    # --- objects as they were written ---
+    # --- original objects ---
     def wants_original(self, kind: str) -> bool:
-        """Whether plugins show objects of the kind to others. What was fed before that has to be fed again."""
-        return self._originals.wants(kind)
+        """Whether a plugin sends objects of the kind to other programs. Objects stored before that is the case have no
+        original until they are stored again."""
+        return kind in self._originals
 
     def keep_original(self, kind: str, namespace: str, name: str, original: object) -> None:
-        """Keep an object that was just upserted: JSON, or a dictionary that is never changed."""
+        """Stores the original of the object that was just upserted: JSON, or a dictionary that never changes."""
         key = f"{namespace}/{name}" if namespace else name
         if kind != POD.name or key in self._tasks:
             self._originals.keep(kind, key, original)
 
-    # --- how busy nodes are ---
+    # --- usage of nodes ---
     def node_names(self) -> list[str]:
         return self._nodes.names()
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
-        """What was heard of the load of nodes, by name; those not spoken of keep what they have."""
+        """Stores measured usage by node name. Nodes without a new measurement keep the last one."""
         if usages:
             self._usage.update(usages)
-            self._version.grow()
+            self._version.increment()
 
-    # --- what plugins want ---
+    # --- requirements of plugins ---
     def configure(self, configuration: Configuration) -> None:
-        """Take things in as the plugins of a configuration want it from now on. Not while a session reads."""
-        cache_requirements = cache_requirements_of(configuration, self._stores.config_maps.read())
-        if cache_requirements.uncounted != self._dimensions.uncounted:
-            self._dimensions.uncounted = cache_requirements.uncounted
-            self._classes.count_again()
-            self._nodes.count_again()
-            self._queues.count_again()
-            self._jobs.count_again()
-        self._pods.split_by(cache_requirements.pod_labels)
-        self._originals.want(cache_requirements.originals)
+        """Applies what the plugins of a configuration require of the cache. Must not run while a session reads."""
+        requirements = cache_requirements_of(configuration, self._stores.config_maps.read())
+        if requirements.uncounted != self._dimensions.uncounted:
+            self._dimensions.uncounted = requirements.uncounted
+            self._classes.recount()
+            self._nodes.recount()
+            self._queues.recount()
+            self._jobs.recount()
+        self._pods.add_label_keys(requirements.pod_labels)
+        self._originals.enable(requirements.originals)
 
-    # --- what the scheduler signs ---
-    def trust(self, key: SigningKey) -> None:
-        """Believe what was signed with a key; to be called before Pods are fed, and again with the same key once it is
-        known since when it is in use."""
+    # --- binding records ---
+    def set_signing_key(self, key: SigningKey) -> None:
+        """Verifies signed records with a key. Must be called before Pods are stored, and again with the same key once
+        its creation time is known."""
         self._pods.key = key
         self.expect_records(key.created)
 
     def expect_records(self, since: float) -> None:
-        """Every binding since a moment (Unix time) is recorded."""
+        """Declares that every binding since a Unix time has a record."""
         self._signed_since = since
-        self._version.grow()
+        self._version.increment()
 
-    def remember(
+    def restore_record(
         self, key: str, uid: str, record: BindingRecord | None, earlier: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Know of a Pod what cannot be seen of it now: see ``Task.record`` and ``Task.earlier``."""
-        self._pods.remember(key, uid, record, earlier)
+        """Sets ``Task.record`` and ``Task.earlier`` of a Pod where its annotations do not prove them, as in a
+        replay."""
+        self._pods.restore_record(key, uid, record, earlier)
 
     # --- admissions ---
-    def guard(self, key: SigningKey, now: float) -> None:
-        """From now on, only those PodGroups are admitted that were signed with the key, and those that sessions admit.
-        To be called by the scheduler that begins to lead, with all PodGroups fed; without it every phase counts."""
-        self.guard_admissions(self._jobs.known_admissions(key, now))
+    def verify_admissions(self, key: SigningKey, now: float) -> None:
+        """From now on, only PodGroups with a record signed with the key, and those that sessions admit, count as
+        admitted. A new leader calls it once all PodGroups are stored. Without it the phase of each PodGroup counts."""
+        self.enforce_admissions(self._jobs.proven_admissions(key, now))
 
-    def guard_admissions(self, admitted: Sequence[Admitted]) -> None:
-        """The same, of those that are known to be admitted."""
-        self._jobs.guard(admitted)
+    def enforce_admissions(self, admitted: Sequence[Admitted]) -> None:
+        """From now on, only PodGroups in ``admitted``, and those that sessions admit, count as admitted."""
+        self._jobs.enforce_admissions(admitted)
 
     def admissions(self) -> list[Admitted] | None:
-        """The PodGroups that are known to be admitted; None: every phase counts."""
+        """The admitted PodGroups; None: admissions are not enforced, and the phase of each PodGroup counts."""
         return self._jobs.admissions()
 
     # --- snapshots out ---
-    def tidy(self) -> None:
-        """Work off and forget what otherwise grows until the next snapshot. Every snapshot begins with it; a standby,
-        which takes none, does it from time to time."""
-        self._pods.classify_again()
-        self._pods.forget_classes()
+    def compact(self) -> None:
+        """Classifies tasks again where necessary, and drops unused classes. Each snapshot begins with it. A standby,
+        which takes no snapshots, calls it periodically, so that pending changes do not accumulate."""
+        self._pods.reclassify()
+        self._pods.drop_unused_classes()
 
     def snapshot(self, now: float) -> Snapshot:
-        """The cluster at this moment. ``now``: seconds since the epoch."""
-        self.tidy()
+        """Returns the present state of the cluster. ``now``: seconds since the epoch."""
+        self.compact()
         self._classes.widen()
         jobs, orphans = self._jobs.views()
         nodes = self._nodes.table().copy()
-        hyper_nodes, misfits = self._hyper_nodes.tree(nodes.facts)
-        self._aside.tell(Malformed("HyperNode", "", *misfit) for misfit in misfits)
+        hyper_nodes, problems = self._hyper_nodes.tree(nodes.facts)
+        self._malformed.report(Malformed("HyperNode", "", *problem) for problem in problems)
         return Snapshot(
             now=now,
             dimensions=self._dimensions.copy(),
@@ -273,7 +269,7 @@ class ClusterCache:
             jobs=jobs,
             queues=self._queues.read(),
             placed=self._nodes.placed(),
-            sociable=self._classes.sociable(),
+            affinity_classes=self._classes.affinity_classes(),
             chips=self._nodes.chips(),
             config_maps=self._stores.config_maps.read(),
             namespaces=self._stores.namespaces.read(),
@@ -294,49 +290,50 @@ class ClusterCache:
             usage=self._usage.columns(nodes.facts),
             selections=self._selections.read(),
             originals=self._originals.read(),
-            strangers=[*self._tasks.strangers(), *orphans] if orphans else self._tasks.strangers(),
-            preparing=self._outstanding.preparing(),
+            tasks_without_job=[*self._tasks.without_job(), *orphans] if orphans else self._tasks.without_job(),
+            preparing=self._in_flight.preparing(),
             signed_since=self._signed_since,
             version=self.version,
         )
 
-    # --- decisions assumed ---
+    # --- assumed decisions ---
     def assume(self, decisions: Decisions) -> None:
-        """Take a session's decisions as carried out: bound tasks hold their nodes, evicted ones are on their way out,
-        statuses are as written. What has vanished or changed meanwhile is passed over."""
+        """Assumes that the decisions of a session are carried out: bound tasks occupy their nodes, evicted tasks are
+        terminating, statuses are written. Decisions for objects that were deleted or have changed since the snapshot
+        are ignored."""
         self._assumptions.assume(decisions)
 
     def bind_failed(self, bind: Bind) -> None:
-        """A binding that was assumed did not come about: the task is pending again and gives its place back."""
+        """Reverts an assumed binding that failed: the task is pending again and frees its resources."""
         self._assumptions.bind_failed(bind)
 
     def evict_failed(self, eviction: Evict) -> None:
-        """An eviction that was assumed did not come about: the task stays where it is."""
+        """Reverts an assumed eviction that failed: the task stays on its node."""
         self._assumptions.evict_failed(eviction)
 
-    def awaits(self, bind: Bind) -> bool:
-        """Whether an assumed binding is still to come about."""
-        return self._assumptions.awaits(bind)
+    def is_binding(self, bind: Bind) -> bool:
+        """Whether a binding is assumed and neither confirmed nor failed yet."""
+        return self._assumptions.is_binding(bind)
 
-    def standing(self) -> Decisions:
-        """What is assumed at present, seen by the watch or not, as decisions that would bring it about."""
-        return self._assumptions.standing()
+    def assumed_decisions(self) -> Decisions:
+        """The present assumptions, confirmed by the watch or not, as decisions that would lead to them."""
+        return self._assumptions.assumed_decisions()
 
-    # --- what those who carry decisions out look up ---
-    def keeps(self, kind: Kind) -> bool:
-        """Whether ``find`` knows the objects of a kind whole."""
+    # --- lookups for the writer ---
+    def stores(self, kind: Kind) -> bool:
+        """Whether ``find`` returns the objects of a kind."""
         return kind.name in self._stores
 
     def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
-        """An object of a kind that is kept."""
+        """Returns an object of a stored kind, or None."""
         return self._stores.find(kind.name, f"{namespace}/{name}" if namespace else name)
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
-        """The server has answered with this version of an object: it holds until the watch comes to it."""
-        self._grow(self._stores.confirm(kind.name, obj))
+        """Stores the version of an object that the API server returned, until the watch delivers it or a newer one."""
+        self._increment_if(self._stores.confirm(kind.name, obj))
 
     def terminates_on(self, node: str) -> bool:
-        """Whether a Pod on the node is on its way out, assumed or seen."""
+        """Whether a Pod on the node is terminating, according to the watch or to an assumed eviction."""
         return self._nodes.terminates_on(node)
 
     def task(self, key: str) -> Task | None:
@@ -344,9 +341,9 @@ class ClusterCache:
         return self._tasks.get(key)
 
     def tasks(self) -> list[Task]:
-        """The tasks of all Pods that matter."""
+        """All tasks."""
         return self._tasks.values()
 
     def group_uid(self, key: str) -> str:
-        """The uid of a PodGroup, by ``namespace/name``; "" if there is none."""
+        """The uid of a PodGroup, by ``namespace/name``, or ""."""
         return self._jobs.uid(key)

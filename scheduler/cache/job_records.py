@@ -1,19 +1,30 @@
-"""The jobs' side of the cache: PodGroups, their tasks, and the Job views that snapshots hand out."""
+"""Records of PodGroups with their tasks, and the Job views of them that snapshots contain.
+
+A job has sub-jobs where its PodGroup has a network topology or ``spec.subGroupPolicy`` (Volcano's getOrCreateSubJob). A
+Pod belongs to the first policy whose selector matches it and whose label keys it all has. Each combination of values of
+these labels is a sub-job. A policy without label keys matches no Pod. Pods without a policy form one sub-job together.
+"""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
+from scheduler.api.names import HARD, SOFT
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import PodGroup, PodGroupCondition
+from scheduler.api.scheduling import NetworkTopology, PodGroup, PodGroupCondition, PodGroupSpec, SubGroupPolicy
+from scheduler.api.selectors import ignore_field, is_valid, matches
+from scheduler.api.subjob import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
-from scheduler.cache.admissions import Admission, as_admitted
-from scheduler.cache.sub_groups import minimum_of, sub_jobs_of
+from scheduler.cache.admissions import Admission, apply_admission
+
+Problem = tuple[str, str]
+"""A field and what is wrong with it."""
 
 
 class JobRecord:
-    """One PodGroup (or Pods that name one not seen yet) as the cache keeps it."""
+    """A PodGroup and its tasks. Tasks may name a PodGroup that the watch has not delivered yet."""
 
     __slots__ = (
         "admission",
@@ -38,29 +49,29 @@ class JobRecord:
         self.min_resources: Vector | None = None
         self.phase = ""
         self.annotations: Mapping[str, str] = {}
-        """Without the record of its admission."""
+        """Without the admission record."""
         self.admission = Admission()
         self.conditions: tuple[PodGroupCondition, ...] = ()
         self.counts = (0, 0, 0)
         self.tasks: dict[str, Task] = {}
         """uid -> task."""
         self.view: Job | None = None
-        """The Job last handed out; None when the record changed since."""
+        """The Job of the last snapshot; None if the record has changed since."""
 
     def copy(self) -> "JobRecord":
-        """An independent copy, of which no Job was handed out yet."""
+        """An independent copy without a view."""
         other = copy.copy(self)
         other.admission, other.tasks, other.view = copy.copy(self.admission), self.tasks.copy(), None
         return other
 
     @property
-    def forgotten(self) -> bool:
-        """Nothing is known of the job any more."""
+    def is_empty(self) -> bool:
+        """Whether it has neither a PodGroup nor tasks."""
         return self.group is None and not self.tasks
 
 
 def status_of(record: JobRecord) -> PodGroupStatusUpdate | None:
-    """The status that is assumed of a record's PodGroup; None without one."""
+    """The assumed status of the PodGroup; None without a PodGroup."""
     if record.group is None:
         return None
     meta, (running, succeeded, failed) = record.group.metadata, record.counts
@@ -70,11 +81,12 @@ def status_of(record: JobRecord) -> PodGroupStatusUpdate | None:
 
 
 def view_of(
-    record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int], *, guarded: bool = False
+    record: JobRecord, dimensions: Dimensions, priority: Callable[[str], int], *, enforce_admissions: bool = False
 ) -> Job | None:
-    """The Job of a record for a snapshot: the last one if it still holds, else a new one; None without a PodGroup.
+    """The Job of a record for a snapshot: the previous one if nothing changed, else a new one; None without a PodGroup.
 
-    ``priority`` gives the value of a priority class name; ``guarded``: only what the scheduler admitted is admitted.
+    ``priority`` returns the value of a PriorityClass by name. ``enforce_admissions``: the phase of a PodGroup counts
+    only if the scheduler has set it.
     """
     group = record.group
     if group is None:
@@ -84,13 +96,13 @@ def view_of(
         _clear(view)
         return view
     record.view = _build(record, group, dimensions, priority)
-    if guarded:
-        as_admitted(record.view, record.admission, dimensions)
+    if enforce_admissions:
+        apply_admission(record.view, record.admission, dimensions)
     return record.view
 
 
 def _clear(view: Job) -> None:
-    """Forget what the last session noted on a view."""
+    """Clears what the last session recorded on a view."""
     if view.fit_errors:
         view.fit_errors = {}
     if view.refusals:
@@ -147,5 +159,74 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         topology=spec.network_topology,
         sub_jobs=sub_jobs,
         sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks},
-        sub_group_minimum=minimum_of(spec),
+        sub_group_minimum=sub_group_minimum_of(spec),
     )
+
+
+def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
+    """Key -> sub-job of the job ``key``; empty for a PodGroup with neither policies nor a network topology."""
+    result: dict[str, SubJob] = {}
+    if spec.network_topology is None and not spec.sub_group_policy:
+        return result
+    policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
+    for task in tasks:
+        found = _group_of(policies, task)
+        name = "/".join((key, found[0].name, *found[1])) if found else key
+        sub_job = result.get(name)
+        if sub_job is None:
+            sub_job = result[name] = _sub_job(name, key, *found) if found else _sub_job_without_policy(key, spec)
+        sub_job.add(task)
+    return result
+
+
+def _group_of(policies: Iterable[SubGroupPolicy], task: Task) -> tuple[SubGroupPolicy, list[str]] | None:
+    """The policy of a task, and the values of the policy's label keys; None without a policy."""
+    for policy in policies:
+        if policy.label_selector is not None and not matches(policy.label_selector, task.labels):
+            continue
+        values = [task.labels.get(key, "") for key in policy.match_label_keys or ()]
+        if values and all(values):
+            return policy, values
+    return None
+
+
+def _sub_job(key: str, job: str, policy: SubGroupPolicy, values: list[str]) -> SubJob:
+    index = int(values[0]) if values[0].isdecimal() and len(values[0]) < 19 else 0
+    size = 1 if policy.sub_group_size is None else max(policy.sub_group_size, 1)
+    return SubJob(key, job, policy.name, size, index, policy.network_topology, {})
+
+
+def _sub_job_without_policy(key: str, spec: PodGroupSpec) -> SubJob:
+    minimum = 1 if spec.sub_group_policy else spec.min_member
+    return SubJob(key, key, None, minimum, 0, spec.network_topology, {})
+
+
+def sub_group_minimum_of(spec: PodGroupSpec) -> dict[str, int] | None:
+    """Name of a policy -> number of its sub-jobs that must be placed; None: there are no policies."""
+    if not spec.sub_group_policy:
+        return None
+    return {policy.name: max(policy.min_sub_groups or 0, 0) for policy in spec.sub_group_policy}
+
+
+def topology_problems_of(spec: PodGroupSpec) -> Iterator[Problem]:
+    """The malformed fields of the network topology and the sub-group policies."""
+    yield from _mode_problems("spec.networkTopology", spec.network_topology)
+    for i, policy in enumerate(spec.sub_group_policy or ()):
+        place = f"spec.subGroupPolicy[{i}]"
+        yield from _mode_problems(f"{place}.networkTopology", policy.network_topology)
+        if policy.sub_group_size is not None and policy.sub_group_size < 1:
+            yield f"{place}.subGroupSize", f"{policy.sub_group_size} is below 1; taken for 1"
+        if policy.min_sub_groups is not None and policy.min_sub_groups < 0:
+            yield f"{place}.minSubGroups", f"{policy.min_sub_groups} is below 0; taken for 0"
+        faults: list[str] = []
+        if not is_valid(policy.label_selector, partial(_append, faults)):
+            yield f"{place}.labelSelector", "; ".join(faults)
+
+
+def _mode_problems(place: str, topology: NetworkTopology | None) -> Iterator[Problem]:
+    if topology is not None and topology.mode not in (None, HARD, SOFT):
+        yield f"{place}.mode", f"{topology.mode[:32]!r} is neither {HARD} nor {SOFT}"
+
+
+def _append(faults: list[str], field: str, problem: str) -> None:
+    faults.append(f"{field}: {problem}")

@@ -1,68 +1,67 @@
-"""The jobs' side of the cache: PodGroups taken in, the tasks that belong to them, and Job views out."""
+"""All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
 from collections.abc import Callable, Iterable
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
+from scheduler.api.moment import parse_moment
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import PodGroup
 from scheduler.api.signing import SigningKey
 from scheduler.api.task import Task
 from scheduler.cache.admissions import Admission, Admitted, proven, without_record
-from scheduler.cache.job_records import JobRecord, status_of, view_of
-from scheduler.cache.metadata import seconds
+from scheduler.cache.job_records import JobRecord, status_of, topology_problems_of, view_of
+from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import holds_node
-from scheduler.cache.set_aside import SetAside
-from scheduler.cache.sub_groups import problems_of
-from scheduler.cache.version import Version
+from scheduler.cache.versioning import Version
 
 
 class JobTable:
-    """All jobs, by ``namespace/name`` of their PodGroups, whether these are known yet or not."""
+    """The records of jobs, by ``namespace/name`` of their PodGroups, with or without a watched PodGroup."""
 
     def __init__(
         self,
         dimensions: Dimensions,
         version: Version,
-        aside: SetAside,
+        malformed: MalformedFields,
         priority: Callable[[str], int],
         default_queue: str,
     ) -> None:
-        """``priority`` gives the value of a priority class name; ``default_queue`` has the jobs that name none."""
+        """``priority`` returns the value of a PriorityClass by name. Jobs without a queue are in ``default_queue``."""
         self._dimensions = dimensions
         self._version = version
-        self._aside = aside
+        self._malformed = malformed
         self._priority = priority
         self._default_queue = default_queue
-        self._guarded = False
-        """Only those PodGroups are admitted that are known to be."""
+        self._enforce_admissions = False
+        """Whether only PodGroups with a known admission are admitted."""
         self._records: dict[str, JobRecord] = {}
         self._borrowed: set[str] = set()
-        """Keys of records that another table has as well: they are copied before they are changed."""
+        """Keys of records that another table has too. They are copied before they are changed."""
 
     def borrow(self) -> None:
-        """This is a copy whose records the original has as well."""
+        """Declares this table a copy that has its records in common with the original."""
         self._borrowed = set(self._records)
 
     # --- PodGroups ---
     def upsert(self, group: PodGroup) -> None:
-        """Take a PodGroup object."""
+        """Stores a PodGroup, unless one of its amounts is malformed."""
         meta, spec, status = group.metadata, group.spec, group.status
         try:
             minimum = None if spec.min_resources is None else self._dimensions.vector(spec.min_resources)
         except QuantityError as error:
-            self._aside.add("spec.minResources", str(error))
+            self._malformed.add("spec.minResources", str(error))
             return
         if spec.min_member < 0:
-            self._aside.add("spec.minMember", f"{spec.min_member} is below 0")
+            self._malformed.add("spec.minMember", f"{spec.min_member} is below 0")
             return
         least = min((spec.min_task_member or {}).values(), default=0)
         if least < 0:
-            self._aside.add("spec.minTaskMember", f"{least} is below 0")
+            self._malformed.add("spec.minTaskMember", f"{least} is below 0")
             return
-        for field, problem in problems_of(spec):
-            self._aside.add(field, problem)
+        for field, problem in topology_problems_of(spec):
+            self._malformed.add(field, problem)
         record = self._record(f"{meta.namespace}/{meta.name}")
         conditions = tuple(status.conditions or ())
         counts = (status.running, status.succeeded, status.failed)
@@ -70,10 +69,10 @@ class JobTable:
         if old is not None and old.metadata.uid != meta.uid:
             record.admission = Admission()
         annotations, text = without_record(meta.annotations or {})
-        altered = record.admission.see(text)
+        record_changed = record.admission.observe(text)
         if (
             old is not None
-            and not altered
+            and not record_changed
             and (old.spec, old.metadata.uid, old.metadata.labels, record.annotations)
             == (spec, meta.uid, meta.labels, annotations)
             and (record.phase, record.conditions, record.counts) == (status.phase, conditions, counts)
@@ -82,68 +81,68 @@ class JobTable:
         record.group = group
         record.annotations = annotations
         record.queue = spec.queue or self._default_queue
-        record.creation = seconds(meta.creation_timestamp)
+        record.creation = parse_moment(meta.creation_timestamp) or 0.0
         record.min_resources = minimum
         record.phase, record.conditions, record.counts = status.phase, conditions, counts
         record.view = None
-        self._version.grow()
+        self._version.increment()
 
     def delete(self, key: str) -> None:
-        """A PodGroup is gone; its tasks stay."""
-        record = self._known(key)
+        """Removes a deleted PodGroup. Its tasks remain."""
+        record = self._existing(key)
         if record is None or record.group is None:
             return
         record.group = None
         record.admission = Admission()
         record.phase, record.conditions, record.counts = "", (), (0, 0, 0)
         record.view = None
-        if record.forgotten:
+        if record.is_empty:
             del self._records[key]
-        self._version.grow()
+        self._version.increment()
 
     def keys(self) -> list[str]:
-        """Those of which the PodGroup is known."""
+        """The keys of all PodGroups."""
         return [key for key, record in self._records.items() if record.group is not None]
 
     def uid(self, key: str) -> str:
-        """The uid of a PodGroup; "" if there is none."""
+        """The uid of a PodGroup, or ""."""
         record = self._records.get(key)
         return record.group.metadata.uid if record is not None and record.group is not None else ""
 
     # --- statuses ---
     def assume(self, update: PodGroupStatusUpdate) -> None:
-        """A PodGroup's status is taken as written, if it is still the same PodGroup."""
-        record = self._known(f"{update.namespace}/{update.name}")
+        """Treats a status as written, if the PodGroup still has the same uid."""
+        record = self._existing(f"{update.namespace}/{update.name}")
         if record is not None and record.group is not None and record.group.metadata.uid == update.uid:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = (update.running, update.succeeded, update.failed)
             record.admission.assume(update)
             record.view = None
-            self._version.grow()
+            self._version.increment()
 
     def statuses(self) -> list[PodGroupStatusUpdate]:
-        """The statuses of all PodGroups, as last written or heard."""
+        """The statuses of all PodGroups, as last written or watched."""
         return [status for r in self._records.values() if (status := status_of(r)) is not None]
 
     # --- admissions ---
-    def known_admissions(self, key: SigningKey, now: float) -> list[Admitted]:
-        """Those that are proven by what PodGroups carry."""
+    def proven_admissions(self, key: SigningKey, now: float) -> list[Admitted]:
+        """The admissions that signed records on PodGroups prove."""
         groups = [(record.group, record) for record in self._records.values() if record.group is not None]
         found = (proven(group, record.queue, record.admission.text, key, now) for group, record in groups)
         return [admitted for admitted in found if admitted is not None]
 
-    def guard(self, admitted: Iterable[Admitted]) -> None:
-        """From now on only those PodGroups are admitted that were so, and those that sessions admit."""
-        self._guarded = True
+    def enforce_admissions(self, admitted: Iterable[Admitted]) -> None:
+        """From now on, only PodGroups in ``admitted`` and those that sessions admit count as admitted."""
+        self._enforce_admissions = True
         for known in admitted:
-            record = self._known(known.key)
+            record = self._existing(known.key)
             if record is not None and record.group is not None and record.group.metadata.uid == known.uid:
-                record.admission.take(known)
-        self.forget_views()
+                record.admission.restore(known)
+        self.drop_views()
 
     def admissions(self) -> list[Admitted] | None:
-        """All that are known; None: every phase counts."""
-        if not self._guarded:
+        """All known admissions; None: admissions are not enforced, and the phase of each PodGroup counts."""
+        if not self._enforce_admissions:
             return None
         known = (
             r.admission.admitted(key, r.group.metadata.uid) for key, r in self._records.items() if r.group is not None
@@ -151,22 +150,22 @@ class JobTable:
         return [admitted for admitted in known if admitted is not None]
 
     # --- tasks ---
-    def join(self, task: Task) -> None:
-        """A task of a job, or a new version of it."""
+    def add_task(self, task: Task) -> None:
+        """Adds a task to its job, or replaces it by a new version."""
         record = self._record(task.job)
         record.tasks[task.uid] = task
         record.view = None
 
-    def leave(self, task: Task) -> None:
-        """A task is in its job no more."""
+    def remove_task(self, task: Task) -> None:
+        """Removes a task from its job."""
         record = self._record(task.job)
         record.tasks.pop(task.uid, None)
         record.view = None
-        if record.forgotten:
+        if record.is_empty:
             del self._records[task.job]
 
-    def _known(self, key: str) -> JobRecord | None:
-        """The record of a job, if there is one, which may be changed."""
+    def _existing(self, key: str) -> JobRecord | None:
+        """The record of a job, which the caller may change, or None."""
         record = self._records.get(key)
         if record is not None and key in self._borrowed:
             self._borrowed.discard(key)
@@ -174,35 +173,35 @@ class JobTable:
         return record
 
     def _record(self, key: str) -> JobRecord:
-        record = self._known(key)
+        record = self._existing(key)
         if record is None:
             record = self._records[key] = JobRecord(key)
         return record
 
     # --- views ---
-    def forget_views(self) -> None:
-        """Something that all views are made with has changed."""
+    def drop_views(self) -> None:
+        """Drops all views after a change of what all of them depend on."""
         for key in list(self._borrowed):
-            self._known(key)
+            self._existing(key)
         for record in self._records.values():
             record.view = None
-        self._version.grow()
+        self._version.increment()
 
-    def count_again(self) -> None:
-        """Work out all amounts anew, now that other resources are counted."""
-        self.forget_views()
+    def recount(self) -> None:
+        """Computes all amounts again after the set of counted resources has changed."""
+        self.drop_views()
         for record in self._records.values():
             if record.group is not None and record.min_resources is not None:
                 record.min_resources = self._dimensions.vector(record.group.spec.min_resources)
 
     def views(self) -> tuple[dict[str, Job], list[Task]]:
-        """The jobs, and the tasks on nodes whose PodGroup is not known."""
+        """The jobs by key, and the tasks on nodes whose PodGroup does not exist."""
         jobs: dict[str, Job] = {}
-        strangers: list[Task] = []
+        orphans: list[Task] = []
         for key, record in self._records.items():
-            view = view_of(record, self._dimensions, self._priority, guarded=self._guarded)
+            view = view_of(record, self._dimensions, self._priority, enforce_admissions=self._enforce_admissions)
             if view is not None:
                 jobs[key] = view
             else:
-                strangers += [task for task in record.tasks.values() if holds_node(task)]
-        return jobs, strangers
+                orphans += [task for task in record.tasks.values() if holds_node(task)]
+        return jobs, orphans

@@ -1,4 +1,4 @@
-"""Pods taken in as tasks, and sorted into classes anew when what sets classes apart has changed."""
+"""Converts watched Pods to tasks, and classifies tasks again when what splits classes has changed."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -10,20 +10,28 @@ from scheduler.api.objects import Pod
 from scheduler.api.quantity import QuantityError
 from scheduler.api.signing import SigningKey
 from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
-from scheduler.cache.classes import ClassTable
-from scheduler.cache.device_claims import DeviceClaims
-from scheduler.cache.metadata import uid_of
-from scheduler.cache.outstanding import Outstanding
-from scheduler.cache.pod_tasks import Place, alike, claims_made, earlier_devices, pod_priority, task_of, task_priority
+from scheduler.cache.malformed_fields import MalformedFields
+from scheduler.cache.pod_tasks import (
+    PodState,
+    earlier_devices,
+    generated_claims,
+    is_equivalent,
+    pod_priority,
+    pod_state,
+    task_of,
+    task_priority,
+    uid_of,
+)
 from scheduler.cache.selection_table import SelectionTable
-from scheduler.cache.set_aside import SetAside
-from scheduler.cache.task_table import TaskTable
+from scheduler.cache.task_classes import ClassTable, DeviceClaims
+from scheduler.cache.task_table import InFlightWrites, TaskTable
 
-FEW_CLASSES: Final = 4096
+MIN_CLASS_LIMIT: Final = 4096
+"""Number of classes up to which unused ones are not dropped."""
 
 
 class PodIntake:
-    """Feeds the tasks of a cache from Pods."""
+    """Updates the tasks of a cache from Pods."""
 
     def __init__(
         self,
@@ -32,128 +40,130 @@ class PodIntake:
         classes: ClassTable,
         selections: SelectionTable,
         device_claims: DeviceClaims,
-        outstanding: Outstanding,
-        aside: SetAside,
+        in_flight: InFlightWrites,
+        malformed: MalformedFields,
     ) -> None:
         self._names = frozenset(scheduler_names)
         self._tasks = tasks
         self._classes = classes
         self._selections = selections
         self._device_claims = device_claims
-        self._outstanding = outstanding
-        self._aside = aside
+        self._in_flight = in_flight
+        self._malformed = malformed
         self.key: SigningKey | None = None
-        """By which records are verified; None: none is believed."""
+        """Verifies binding records; without a key no record counts."""
         self._label_keys = len(classes.label_keys)
-        """Number of label keys by which all tasks are sorted into classes."""
-        self._most_classes = FEW_CLASSES
-        """Number of classes beyond which those without tasks are looked for and forgotten."""
+        """Number of label keys that the present classes of all tasks consider."""
+        self._class_limit = MIN_CLASS_LIMIT
+        """Number of classes above which ``drop_unused_classes`` drops unused ones."""
 
     # --- Pods ---
     def upsert(self, pod: Pod) -> None:
-        """Take a Pod. Those of other schedulers matter once they are on a node."""
+        """Stores the task of a Pod. Pods of other schedulers matter only once they are on a node."""
         meta = pod.metadata
         key = f"{meta.namespace}/{meta.name}"
         ours = pod.spec.scheduler_name in self._names
         if not ours and not pod.spec.node_name:
-            self._tasks.drop(key)
+            self._tasks.remove(key)
             return
         old = self._tasks.get(key)
         if old is not None and old.uid != uid_of(meta):
-            self._tasks.drop(key)
+            self._tasks.remove(key)
             old = None
         try:
             cls = self._class(pod, old)
         except QuantityError as error:
-            self._aside.add("spec.containers[].resources", str(error))
+            self._malformed.add("spec.containers[].resources", str(error))
             return
-        place = self._outstanding.place(pod, old)
-        record, earlier = self._remembered(pod, old, place) if place.node else (None, ())
-        task = task_of(pod, ours, cls, place, self._priority(pod), record, earlier)
-        if old is not None and alike(old, task):
+        state = self._in_flight.assumed_state(pod_state(pod), old)
+        record, earlier = self._known_devices(pod, old, state) if state.node else (None, ())
+        task = task_of(pod, ours, cls, state, self._priority(pod), record, earlier)
+        if old is not None and is_equivalent(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return
-        self._tasks.swap(old, task)
+        self._tasks.replace(old, task)
 
     def _class(self, pod: Pod, old: Task | None) -> TaskClass:
-        """The class of a Pod. Raises QuantityError if its requests are malformed."""
+        """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
         device_claims: tuple[PodClaim, ...] = ()
         if pod.spec.resource_claims and not pod.spec.node_name:
             if old is not None and old.status is TaskStatus.BINDING:
-                device_claims = old.cls.device_claims  # what becomes of them is its own doing
+                device_claims = old.cls.device_claims  # the binding in flight changes its claims
             else:
                 meta = pod.metadata
-                device_claims = self._device_claims.of(pod.spec, meta.namespace, meta.uid, claims_made(pod))
+                device_claims = self._device_claims.of(pod.spec, meta.namespace, meta.uid, generated_claims(pod))
         return self._classes.of(pod, device_claims)
 
     def _priority(self, pod: Pod) -> int:
         try:
             return task_priority(pod)
         except ValueError as error:
-            self._aside.add(f"metadata.annotations[{TASK_PRIORITY}]", str(error))
+            self._malformed.add(f"metadata.annotations[{TASK_PRIORITY}]", str(error))
             return pod_priority(pod)
 
-    def _remembered(
-        self, pod: Pod, old: Task | None, place: Place
+    def _known_devices(
+        self, pod: Pod, old: Task | None, state: PodState
     ) -> tuple[BindingRecord | None, tuple[tuple[str, str], ...]]:
-        """Of a Pod on a node: ``Task.record``, remembered or by what the scheduler signed, and ``Task.earlier``."""
-        if old is None or old.node != place.node:
-            return self._signed(pod, place.node), ()
-        earlier = old.earlier if old.annotations == place.devices else earlier_devices(old, place)
-        return old.record or self._signed(pod, place.node), earlier
+        """``Task.record`` (of the previous version, or from a signed annotation) and ``Task.earlier`` of a Pod on a
+        node."""
+        if old is None or old.node != state.node:
+            return self._signed_record(pod, state.node), ()
+        earlier = old.earlier if old.annotations == state.devices else earlier_devices(old, state)
+        return old.record or self._signed_record(pod, state.node), earlier
 
-    def _signed(self, pod: Pod, node: str) -> BindingRecord | None:
+    def _signed_record(self, pod: Pod, node: str) -> BindingRecord | None:
         text = (pod.metadata.annotations or {}).get(BINDING_RECORD)
         if text is None or self.key is None:
             return None
         record = read_binding_record(text, pod.metadata.uid, self.key)
         return record if record is not None and record.node == node else None
 
-    def remember(
+    def restore_record(
         self, key: str, uid: str, record: BindingRecord | None, earlier: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """What is known of a Pod by a signature that is not at hand, or by what it was before, as in a replay."""
+        """Sets ``Task.record`` and ``Task.earlier`` of a Pod where its annotations do not prove them, as in a
+        replay."""
         task = self._tasks.get(key)
         if task is not None and task.uid == uid and (task.record, task.earlier) != (record, earlier):
-            self._tasks.swap(task, replace(task, record=record, earlier=earlier))
+            self._tasks.replace(task, replace(task, record=record, earlier=earlier))
 
-    # --- classes anew ---
-    def split_by(self, label_keys: Collection[str]) -> None:
-        """Pods that differ in one of these labels are in different classes from the next ``classify_again`` on."""
+    # --- classes ---
+    def add_label_keys(self, label_keys: Collection[str]) -> None:
+        """Makes the next ``reclassify`` put Pods that differ in one of these labels into different classes."""
         self._classes.label_keys.update(label_keys)
 
-    def classify_again(self) -> None:
-        """Sort tasks into classes anew where other labels matter than when they were taken in: a selector has named a
-        key for the first time, or whom Services and workloads select has changed. To be called before a snapshot."""
-        everybody = len(self._classes.label_keys) != self._label_keys
+    def reclassify(self) -> None:
+        """Updates the classes of tasks whose relevant labels have changed: a selector has named a label key for the
+        first time, or selectors of Services or workloads have changed. Must be called before a snapshot."""
+        all_tasks = len(self._classes.label_keys) != self._label_keys
         self._label_keys = len(self._classes.label_keys)
         changed = self._selections.take_changes()
-        for task in self._tasks.values() if everybody or changed else ():
+        for task in self._tasks.values() if all_tasks or changed else ():
             labels = changed.get(task.namespace, set())
-            if everybody or labels is None or not labels.isdisjoint(task.labels.items()):
-                self._move(task, self._classes.again(task.cls, task.labels, task.cls.device_claims))
+            if all_tasks or labels is None or not labels.isdisjoint(task.labels.items()):
+                self._set_class(task, self._classes.reclassify(task.cls, task.labels, task.cls.device_claims))
 
-    def claim_again(self, claim: str) -> None:
-        """A ResourceClaim, by its key, has changed: the waiting Pod that has it may be in another class now."""
+    def claim_changed(self, claim: str) -> None:
+        """Updates the classes of waiting Pods after their ResourceClaim has changed. ``claim``: its key."""
         for key in self._device_claims.users(claim):
             task = self._tasks.get(key)
             if task is not None and task.status is TaskStatus.PENDING:
-                self._move(task, self.class_by_demands(task))
+                self._set_class(task, self.class_with_present_claims(task))
 
-    def class_by_demands(self, task: Task) -> TaskClass:
-        """The class of a waiting task as its ResourceClaims are now."""
+    def class_with_present_claims(self, task: Task) -> TaskClass:
+        """The class of a waiting task with its ResourceClaims in their present state."""
         if not task.cls.spec.resource_claims:
             return task.cls
         claims = self._device_claims.of(task.cls.spec, task.namespace, task.uid, task.device_claims)
-        return self._classes.again(task.cls, task.labels, claims)
+        return self._classes.reclassify(task.cls, task.labels, claims)
 
-    def _move(self, task: Task, cls: TaskClass) -> None:
+    def _set_class(self, task: Task, cls: TaskClass) -> None:
         if cls is not task.cls:
-            self._tasks.swap(task, replace(task, cls=cls))
+            self._tasks.replace(task, replace(task, cls=cls))
 
-    def forget_classes(self) -> None:
-        """Forget the classes that no task is of, if there may be many."""
-        if len(self._classes) > self._most_classes:
+    def drop_unused_classes(self) -> None:
+        """Drops the classes without tasks, if there are many classes."""
+        if len(self._classes) > self._class_limit:
             used = {task.cls.id for task in self._tasks.values()}
-            self._classes.keep(used)
-            self._most_classes = max(FEW_CLASSES, 2 * len(used))
+            self._classes.retain(used)
+            self._class_limit = max(MIN_CLASS_LIMIT, 2 * len(used))

@@ -1,58 +1,60 @@
-"""How a Pod becomes a Task, given what the cache alone can know: its class, and what is assumed of it."""
+"""Conversion of a Pod to a Task: its state, its resource request, its priority and its devices.
+
+The class and the assumed state of a Pod are passed in, since only the cache knows them.
+"""
 
 import re
 import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from scheduler.api.binding_record import BindingRecord, device_annotations
-from scheduler.api.names import (
-    GROUP_NAME,
-    PREEMPTABLE,
-    TASK_PRIORITY,
-    TASK_SPEC,
-    TRUE,
-)
-from scheduler.api.objects import Pod
+from scheduler.api.containers import at_once
+from scheduler.api.moment import parse_moment
+from scheduler.api.names import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, TRUE
+from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
+from scheduler.api.objects import Container, ObjectMeta, Pod, PodSpec
+from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import FINISHED_STATUSES, MOST_EARLIER, Task, TaskClass, TaskStatus, index_in_name, pod_status
-from scheduler.cache.metadata import seconds, uid_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 LARGEST_PRIORITY: Final = 2**31 - 1
 LONGEST_EARLIER: Final = 4096
-"""Characters of an annotation that is remembered although it was changed; changes of longer ones count as too many."""
+"""Characters of a changed annotation value that ``Task.earlier`` keeps. A longer value counts as too many values."""
 TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MOST_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
 
-class Place(NamedTuple):
-    """How far a Pod has come."""
+class PodState(NamedTuple):
+    """Where a Pod is in its life, and which devices it has."""
 
     status: TaskStatus
     node: str
-    """Empty if it has none."""
+    """Empty before the Pod is bound."""
     devices: dict[str, str]
-    """The annotations that say which devices it has."""
+    """The annotations that name its devices."""
 
 
-def place_of(pod: Pod) -> Place:
-    """How far a Pod has come by its own word."""
+def pod_state(pod: Pod) -> PodState:
+    """The state that the watched Pod shows."""
     meta, node = pod.metadata, pod.spec.node_name
     status = pod_status(pod.status.phase, meta.deletion_timestamp is not None, node)
-    return Place(status, node, device_annotations(meta.annotations or {}))
+    return PodState(status, node, device_annotations(meta.annotations or {}))
 
 
 def task_of(
     pod: Pod,
     ours: bool,
     cls: TaskClass,
-    place: Place,
+    state: PodState,
     priority: int,
     record: BindingRecord | None = None,
     earlier: tuple[tuple[str, str], ...] = (),
 ) -> Task:
-    """The task of a Pod. ``ours``: whether it is for this scheduler to place."""
+    """Builds the task of a Pod. ``ours``: the Pod names this scheduler."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations = meta.annotations or {}
     labels = meta.labels or {}
@@ -69,32 +71,32 @@ def task_of(
         job=sys.intern(f"{meta.namespace}/{group}") if group else "",
         cls=cls,
         role=sys.intern(annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or ""),
-        status=place.status,
-        node=sys.intern(place.node),
+        status=state.status,
+        node=sys.intern(state.node),
         priority=priority,
-        creation=seconds(meta.creation_timestamp),
+        creation=_seconds(meta.creation_timestamp),
         index=index_in_name(meta.name),
         gated=bool(spec.scheduling_gates),
-        preemptable=_truth(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
+        preemptable=_parse_bool(annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE)), True),
         nominated=status.nominated_node_name,
-        annotations=place.devices,
+        annotations=state.devices,
         resource_version=meta.resource_version,
         ours=ours,
         message=scheduled.message if scheduled is not None and scheduled.status == "False" else "",
         labels=labels,
-        scheduled_at=seconds(scheduled.last_transition_time)
+        scheduled_at=_seconds(scheduled.last_transition_time)
         if scheduled is not None and scheduled.status == "True"
         else 0.0,
-        started_at=seconds(status.start_time),
-        device_claims=claims_made(pod),
+        started_at=_seconds(status.start_time),
+        device_claims=generated_claims(pod),
         record=record,
         earlier=earlier,
     )
 
 
 def task_priority(pod: Pod) -> int:
-    """The priority among the tasks of its job. Raises ValueError, with a message, if the annotation is no integer of 32
-    bits."""
+    """The priority of a Pod among the tasks of its job. Raises ValueError, with a message, if the annotation is not a
+    32-bit integer."""
     text = (pod.metadata.annotations or {}).get(TASK_PRIORITY)
     if text is None:
         return pod_priority(pod)
@@ -105,31 +107,74 @@ def task_priority(pod: Pod) -> int:
 
 
 def pod_priority(pod: Pod) -> int:
-    """The priority of the Pod itself, 1 if it has none."""
+    """``spec.priority``, or 1 if it is not set."""
     return 1 if pod.spec.priority is None else pod.spec.priority
 
 
-def claims_made(pod: Pod) -> Mapping[str, str | None]:
-    """Entry of the spec -> ResourceClaim made for it; None: it needs none."""
+def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
+    """What a Pod takes from a node (Kubernetes' resource calculation, Volcano's GetPodResourceRequest).
+
+    This is the greater of the requests of all containers with sidecars, and of each init container with the sidecars
+    started before it. Pod-level requests replace it where given. Overhead and one Pod are added.
+
+    Raises QuantityError, which names container and resource.
+    """
+
+    def request(container: Container) -> Vector:
+        return _request(container, dimensions)
+
+    def add(left: Vector, right: Vector) -> Vector:
+        return dimensions.fit(left) + dimensions.fit(right)
+
+    def greater(left: Vector, right: Vector) -> Vector:
+        return np.maximum(dimensions.fit(left), dimensions.fit(right))
+
+    total = at_once(spec.containers, spec.init_containers, request, dimensions.zeros(), add, greater)
+    if spec.resources is not None and spec.resources.requests:
+        level = dimensions.vector(spec.resources.requests)
+        total = np.where(level > 0, level, dimensions.fit(total))
+    if spec.overhead:
+        overhead = dimensions.vector(spec.overhead)
+        total = dimensions.fit(total) + overhead
+    total[PODS_INDEX] = 1
+    return total
+
+
+def nonzero_request(spec: PodSpec, request: Vector) -> tuple[float, float]:
+    """cpu (milli) and memory (bytes) as kube-scheduler's scores count them: a container without a request counts with a
+    default."""
+    no_cpu = no_memory = 0
+    for container in spec.containers:
+        requests = (container.resources.requests if container.resources else None) or {}
+        no_cpu += "cpu" not in requests
+        no_memory += "memory" not in requests
+    return (
+        float(request[CPU_INDEX]) + no_cpu * NONZERO_CPU,
+        float(request[MEMORY_INDEX]) + no_memory * NONZERO_MEMORY,
+    )
+
+
+def generated_claims(pod: Pod) -> Mapping[str, str | None]:
+    """Entry of ``spec.resourceClaims`` -> name of the claim made for it from a template; None: it needs none."""
     claims = pod.status.resource_claim_statuses
     return {entry.name: entry.resource_claim_name for entry in claims} if claims else NO_CLAIMS
 
 
-def earlier_devices(old: Task, place: Place) -> tuple[tuple[str, str], ...]:
-    """What the annotations of a Pod, which was on its node before, once said of its devices there and say no more."""
-    gone = [said for said in old.annotations.items() if place.devices.get(said[0]) != said[1]]
-    if any(len(value) > LONGEST_EARLIER for _, value in gone):
+def earlier_devices(old: Task, state: PodState) -> tuple[tuple[str, str], ...]:
+    """The device annotations, as (key, value), that a Pod had since it is on its node and has no more."""
+    removed = [item for item in old.annotations.items() if state.devices.get(item[0]) != item[1]]
+    if any(len(value) > LONGEST_EARLIER for _, value in removed):
         return TOO_MANY_EARLIER
-    return tuple(dict.fromkeys((*old.earlier, *gone)))[:MOST_EARLIER]
+    return tuple(dict.fromkeys((*old.earlier, *removed)))[:MOST_EARLIER]
 
 
 def holds_node(task: Task) -> bool:
-    """Whether a task takes its place on a node."""
+    """Whether a task occupies its node: it has one and has not finished."""
     return bool(task.node) and task.status not in FINISHED_STATUSES
 
 
-def alike(old: Task, new: Task) -> bool:
-    """Whether two versions of a task are alike to a session."""
+def is_equivalent(old: Task, new: Task) -> bool:
+    """Whether two versions of a task are the same to a session."""
     return (
         old.status is new.status
         and old.cls is new.cls
@@ -151,6 +196,29 @@ def alike(old: Task, new: Task) -> bool:
     )
 
 
-def _truth(text: str | None, default: bool) -> bool:
-    """A boolean annotation as Volcano reads it: anything that is not a boolean is false."""
+def _parse_bool(text: str | None, default: bool) -> bool:
+    """A boolean annotation as Volcano reads it: any text that is not a boolean is false."""
     return default if text is None else text in TRUE
+
+
+def _request(container: Container, dimensions: Dimensions) -> Vector:
+    """The requests of a container. A limit without a request is the request, as the API server defaults it. Other
+    limits must be well-formed too, because plugins read them."""
+    resources = container.resources
+    if resources is None:
+        return dimensions.zeros()
+    limits, requests = resources.limits or {}, resources.requests or {}
+    other = {name: limit for name, limit in limits.items() if requests.get(name, limit) != limit}
+    if other:
+        dimensions.vector(other)
+    return dimensions.vector({**limits, **requests})
+
+
+def uid_of(meta: ObjectMeta) -> str:
+    """The uid, or ``namespace/name`` of an object without one."""
+    return meta.uid or f"{meta.namespace}/{meta.name}"
+
+
+def _seconds(timestamp: str | None) -> float:
+    """Seconds since the epoch; 0 if the timestamp is missing or malformed."""
+    return parse_moment(timestamp) or 0.0

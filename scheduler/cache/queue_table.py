@@ -1,4 +1,4 @@
-"""The queues' side of the cache: Queue objects in, the queues of sessions out."""
+"""Queues and PriorityClasses: watched objects in, what sessions read of them out."""
 
 from typing import Final
 
@@ -6,13 +6,14 @@ import numpy as np
 
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.device_amounts import device_limits
+from scheduler.api.moment import parse_moment
+from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.scheduling import Queue as QueueObject
-from scheduler.cache.metadata import seconds
-from scheduler.cache.set_aside import SetAside
-from scheduler.cache.version import Version
+from scheduler.cache.malformed_fields import MalformedFields
+from scheduler.cache.versioning import Version
 
 UNLIMITED: Final = float("inf")
 
@@ -20,30 +21,30 @@ UNLIMITED: Final = float("inf")
 class QueueTable:
     """All queues, by name."""
 
-    def __init__(self, dimensions: Dimensions, version: Version, aside: SetAside) -> None:
+    def __init__(self, dimensions: Dimensions, version: Version, malformed: MalformedFields) -> None:
         self._dimensions = dimensions
         self._version = version
-        self._aside = aside
+        self._malformed = malformed
         self._objects: dict[str, QueueObject] = {}
         self._queues: dict[str, Queue] = {}
 
     def upsert(self, obj: QueueObject) -> None:
-        """Take a Queue object."""
+        """Stores a Queue object, unless one of its fields is malformed."""
         try:
             new = self._queue(obj)
         except QuantityError as error:
-            self._aside.add("spec", str(error))
+            self._malformed.add("spec", str(error))
             return
         if new.weight < 1:
-            self._aside.add("spec.weight", f"{new.weight} is below 1")
+            self._malformed.add("spec.weight", f"{new.weight} is below 1")
             return
         old = self._queues.get(new.name)
         self._objects[new.name], self._queues[new.name] = obj, new
-        if old is None or not _alike(old, new):
-            self._version.grow()
+        if old is None or not _equivalent(old, new):
+            self._version.increment()
 
     def _queue(self, obj: QueueObject) -> Queue:
-        """The queue of an object. Raises QuantityError if one of its amounts is malformed."""
+        """Builds the queue of an object. Raises QuantityError if one of its amounts is malformed."""
         meta, spec = obj.metadata, obj.spec
         capability = self._dimensions.limits(spec.capability)
         devices = device_limits(spec.capability)
@@ -56,7 +57,7 @@ class QueueTable:
             name=meta.name,
             weight=spec.weight,
             priority=spec.priority,
-            creation=seconds(meta.creation_timestamp),
+            creation=parse_moment(meta.creation_timestamp) or 0.0,
             state=obj.status.state,
             reclaimable=spec.reclaimable is not False,
             parent=spec.parent,
@@ -72,13 +73,13 @@ class QueueTable:
         )
 
     def delete(self, name: str) -> None:
-        """A Queue is gone."""
+        """Removes a deleted Queue."""
         if self._queues.pop(name, None) is not None:
             del self._objects[name]
-            self._version.grow()
+            self._version.increment()
 
-    def count_again(self) -> None:
-        """Work out all amounts anew, now that other resources are counted."""
+    def recount(self) -> None:
+        """Computes all amounts again after the set of counted resources has changed."""
         for name, old in self._queues.items():
             self._queues[name] = new = self._queue(self._objects[name])
             new.allocated = old.allocated
@@ -86,18 +87,18 @@ class QueueTable:
     def names(self) -> list[str]:
         return list(self._queues)
 
-    def assume(self, told: QueueAllocated) -> None:
-        """What is allocated to a queue, as written to its status."""
-        queue = self._queues.get(told.name)
+    def assume(self, update: QueueAllocated) -> None:
+        """Sets the allocated amounts of a queue to what the scheduler writes to its status."""
+        queue = self._queues.get(update.name)
         if queue is not None:
-            queue.allocated = told.allocated
+            queue.allocated = update.allocated
 
     def allocations(self) -> list[QueueAllocated]:
-        """What is allocated to each queue, as last written or heard."""
+        """The allocated amounts of each queue, as last written or watched."""
         return [QueueAllocated(queue.name, queue.allocated) for queue in self._queues.values()]
 
     def read(self) -> dict[str, Queue]:
-        """The queues, as wide as the dimensions are now."""
+        """The queues, their vectors as wide as the dimensions are now."""
         return {name: self._fit(queue) for name, queue in self._queues.items()}
 
     def _fit(self, queue: Queue) -> Queue:
@@ -110,8 +111,8 @@ class QueueTable:
         return queue
 
 
-def _alike(old: Queue, new: Queue) -> bool:
-    """Whether two versions of a queue are alike to a session (its status.allocated is the session's own word)."""
+def _equivalent(old: Queue, new: Queue) -> bool:
+    """Whether two versions of a queue are the same to a session, which writes ``allocated`` itself."""
     return (
         (old.weight, old.priority, old.creation, old.state, old.reclaimable, old.parent, old.annotations)
         == (new.weight, new.priority, new.creation, new.state, new.reclaimable, new.parent, new.annotations)
@@ -120,3 +121,33 @@ def _alike(old: Queue, new: Queue) -> bool:
         and np.array_equal(old.deserved, new.deserved)
         and (old.deserves, old.device_limits, old.affinity) == (new.deserves, new.device_limits, new.affinity)
     )
+
+
+class PriorityClasses:
+    """All PriorityClass objects, by name."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, PriorityClass] = {}
+
+    def upsert(self, obj: PriorityClass) -> bool:
+        """Stores an object. Returns whether a value may have changed."""
+        old = self._classes.get(obj.metadata.name)
+        if old is not None and (old.value, old.global_default) == (obj.value, obj.global_default):
+            return False
+        self._classes[obj.metadata.name] = obj
+        return True
+
+    def delete(self, name: str) -> bool:
+        """Removes a deleted PriorityClass. Returns whether it was there."""
+        return self._classes.pop(name, None) is not None
+
+    def names(self) -> list[str]:
+        return list(self._classes)
+
+    def value(self, name: str) -> int:
+        """The value of a priority class; if it does not exist, the value of the default class of the cluster (the
+        lowest of several, as in Kubernetes); without one 0."""
+        found = self._classes.get(name)
+        if found is not None:
+            return found.value
+        return min((p.value for p in self._classes.values() if p.global_default), default=0)

@@ -1,4 +1,4 @@
-"""The selectors of Services and workloads, as watched; the rest changes all the time and is dropped."""
+"""The selectors of Services and workloads. Their other fields change often and are not kept."""
 
 from collections.abc import Mapping
 
@@ -6,23 +6,23 @@ from scheduler.api.batch import Workload
 from scheduler.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
 from scheduler.api.objects import KubeObject, LabelSelector, OwnerReference, Service
 from scheduler.api.selections import NOTHING_SELECTED, Label, Selections
-from scheduler.cache.shared import Shared
+from scheduler.cache.versioning import SnapshotDict
 
 SELECTING = frozenset(kind.name for kind in (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET))
-_MAKERS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}
+_WORKLOADS = {(kind.name, kind.api_version) for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)}
 
 
 class SelectionTable:
-    """By namespace; snapshots share what has not changed."""
+    """The selectors by namespace. Snapshots share the namespaces that have not changed."""
 
     def __init__(self) -> None:
         self._selectors: dict[str, dict[tuple[str, str], LabelSelector]] = {}
         """Namespace -> (kind, name) -> selector."""
-        self._read: Shared[Selections] = Shared()
+        self._read: SnapshotDict[Selections] = SnapshotDict()
         self._changed: dict[str, set[Label] | None] = {}
 
     def upsert(self, kind: str, obj: KubeObject) -> bool:
-        """Take an object; whether whom it selects has changed."""
+        """Stores the selector of an object. Returns whether it has changed."""
         namespace, name = obj.metadata.namespace, obj.metadata.name
         selector = _selector(obj)
         if selector is None:
@@ -30,7 +30,7 @@ class SelectionTable:
         selectors = self._selectors.setdefault(namespace, {})
         if selectors.get((kind, name)) == selector:
             return False
-        self._note(namespace, selectors.get((kind, name)), selector)
+        self._add_change(namespace, selectors.get((kind, name)), selector)
         selectors[kind, name] = selector
         self._build(namespace)
         return True
@@ -40,7 +40,7 @@ class SelectionTable:
         old = selectors.pop((kind, name), None)
         if old is None:
             return False
-        self._note(namespace, old)
+        self._add_change(namespace, old)
         self._build(namespace)
         return True
 
@@ -57,16 +57,16 @@ class SelectionTable:
         return self._read.get(namespace) or NOTHING_SELECTED
 
     def read(self) -> Mapping[str, Selections]:
-        """By namespace; those of which nothing is known are left out."""
+        """The selections by namespace; namespaces without any are left out."""
         return self._read.read()
 
     def take_changes(self) -> dict[str, set[Label] | None]:
-        """Namespace -> labels of which every Pod has one that somebody else selects since the last call; None: it could
-        be any Pod."""
+        """Namespace -> labels of the selectors that changed since the last call: each affected Pod has one of them.
+        None: any Pod of the namespace may be affected."""
         changed, self._changed = self._changed, {}
         return changed
 
-    def _note(self, namespace: str, *selectors: LabelSelector | None) -> None:
+    def _add_change(self, namespace: str, *selectors: LabelSelector | None) -> None:
         for selector in selectors:
             changed = self._changed.setdefault(namespace, set())
             if selector is None or changed is None:
@@ -83,20 +83,20 @@ class SelectionTable:
             self._read.pop(namespace)
             return
         services = {name: s.match_labels or {} for (kind, name), s in selectors.items() if kind == SERVICE.name}
-        makers = {f"{kind}/{name}": s for (kind, name), s in selectors.items() if kind != SERVICE.name}
-        self._read[namespace] = Selections(services, makers)
+        workloads = {f"{kind}/{name}": s for (kind, name), s in selectors.items() if kind != SERVICE.name}
+        self._read[namespace] = Selections(services, workloads)
 
 
-def maker_of(owners: list[OwnerReference] | None) -> str:
+def workload_of(owners: list[OwnerReference] | None) -> str:
     """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages a Pod; "" if none does."""
     for owner in owners or ():
-        if owner.controller and (owner.kind, owner.api_version) in _MAKERS:
+        if owner.controller and (owner.kind, owner.api_version) in _WORKLOADS:
             return f"{owner.kind}/{owner.name}"
     return ""
 
 
 def _selector(obj: KubeObject) -> LabelSelector | None:
-    """None: nobody is selected."""
+    """None: the object selects no Pods."""
     if isinstance(obj, Service):
         return LabelSelector(match_labels=obj.spec.selector) if obj.spec.selector else None
     return obj.spec.selector if isinstance(obj, Workload) else None

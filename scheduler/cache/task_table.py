@@ -1,44 +1,101 @@
-"""All tasks, and the indices that every change of one has to reach."""
+"""All tasks, the indices that follow every change of a task, and the writes of tasks that are in flight."""
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import replace as copy_with
 
-from scheduler.api.task import Task
-from scheduler.cache.device_claims import DeviceClaims
+from scheduler.api.decisions import Bind
+from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.node_table import NodeTable
-from scheduler.cache.outstanding import Outstanding
-from scheduler.cache.pod_tasks import holds_node
-from scheduler.cache.shared import Shared
-from scheduler.cache.version import Version
+from scheduler.cache.pod_tasks import PodState, holds_node
+from scheduler.cache.task_classes import DeviceClaims
+from scheduler.cache.versioning import SnapshotDict, Version
+
+
+class InFlightWrites:
+    """Evictions and preparations that are assumed and not confirmed by the watch yet, by uid of the task.
+
+    A binding in flight needs no entry: its task has the status Binding.
+    """
+
+    def __init__(self) -> None:
+        self._evicting: dict[str, TaskStatus] = {}
+        """Status of the Pod as last watched."""
+        self._preparing: dict[str, Bind] = {}
+        """Bindings whose preparations (writes of other objects) have not finished."""
+
+    def add_eviction(self, task: Task) -> None:
+        self._evicting[task.uid] = task.status
+
+    def cancel_eviction(self, uid: str) -> TaskStatus | None:
+        """Removes a failed eviction. Returns the status of the Pod as last watched, or None if it was not evicted."""
+        return self._evicting.pop(uid, None)
+
+    def is_evicting(self, uid: str) -> bool:
+        return uid in self._evicting
+
+    def add_preparation(self, bind: Bind) -> None:
+        self._preparing[bind.task.uid] = bind
+
+    def preparing(self) -> tuple[Bind, ...]:
+        """The bindings whose preparations have not finished."""
+        return tuple(self._preparing.values())
+
+    def replace(self, old: Task | None, new: Task | None) -> None:
+        """Drops entries that ended: ``new`` replaces the task ``old``. None: the task was added or removed."""
+        if old is None:
+            return
+        if old.uid in self._preparing and (new is None or new.status is not TaskStatus.BINDING):
+            del self._preparing[old.uid]
+        if new is None:
+            self._evicting.pop(old.uid, None)
+
+    def assumed_state(self, watched: PodState, old: Task | None) -> PodState:
+        """The state of a Pod: a write in flight counts as done until the watch shows its result or a later state.
+
+        ``watched``: the state that the watch shows. ``old``: the task of the Pod so far.
+        """
+        if old is not None and old.status is TaskStatus.BINDING and watched.status is TaskStatus.PENDING:
+            return PodState(old.status, old.node, old.annotations)
+        if old is not None and old.uid in self._evicting:
+            if watched.status in (TaskStatus.BOUND, TaskStatus.RUNNING):
+                self._evicting[old.uid] = watched.status
+                return watched._replace(status=TaskStatus.RELEASING)
+            del self._evicting[old.uid]
+        return watched
 
 
 class TaskTable:
-    """By ``namespace/name``: the tasks of every Pod that is in a job or on a node."""
+    """The tasks of all Pods that are in a job or on a node, by ``namespace/name``."""
 
     def __init__(
-        self, version: Version, nodes: NodeTable, jobs: JobTable, device_claims: DeviceClaims, outstanding: Outstanding
+        self,
+        version: Version,
+        nodes: NodeTable,
+        jobs: JobTable,
+        device_claims: DeviceClaims,
+        in_flight: InFlightWrites,
     ) -> None:
         self._version = version
         self._nodes = nodes
         self._jobs = jobs
         self._device_claims = device_claims
-        self._outstanding = outstanding
+        self._in_flight = in_flight
         self._tasks: dict[str, Task] = {}
-        self._strangers: Shared[Task] = Shared()
-        """Those on nodes that belong to no job."""
+        self._without_job: SnapshotDict[Task] = SnapshotDict()
+        """Tasks on nodes that belong to no job."""
         self._borrowed = False
-        """The tasks are those of another table as well: none is changed in place."""
+        """Another table has the same tasks, so none is changed in place."""
 
     def borrow(self) -> None:
-        """This is a copy whose tasks the original has as well."""
+        """Declares this table a copy that has its tasks in common with the original."""
         self._borrowed = True
 
     def get(self, key: str) -> Task | None:
         return self._tasks.get(key)
 
     def current(self, task: Task) -> Task | None:
-        """The present version of a task, or None if its Pod is gone (or another of the same name is there)."""
+        """The present version of a task, or None if its Pod was deleted (and perhaps replaced under its name)."""
         current = self._tasks.get(task.key)
         return current if current is not None and current.uid == task.uid else None
 
@@ -51,41 +108,42 @@ class TaskTable:
     def values(self) -> list[Task]:
         return list(self._tasks.values())
 
-    def strangers(self) -> Collection[Task]:
-        """The tasks on nodes that belong to no job. Not changed under a reader."""
-        return self._strangers.read().values()
+    def without_job(self) -> Collection[Task]:
+        """The tasks on nodes that belong to no job. The cache does not change the collection afterwards."""
+        return self._without_job.read().values()
 
-    def swap(self, old: Task | None, new: Task | None) -> None:
-        """Replace a task by its new version (or add, or drop it) in every index."""
-        self._device_claims.swap(old, new)
-        self._outstanding.swap(old, new)
+    def replace(self, old: Task | None, new: Task | None) -> None:
+        """Replaces a task by its new version in all indices. ``old`` is None for a new task, ``new`` for a removed
+        one."""
+        self._device_claims.replace(old, new)
+        self._in_flight.replace(old, new)
         before = old if old is not None and holds_node(old) else None
         after = new if new is not None and holds_node(new) else None
-        self._nodes.swap(before, after)
+        self._nodes.replace(before, after)
         if before is not None and not before.job:
-            self._strangers.pop(before.key)
+            self._without_job.pop(before.key)
         if after is not None and not after.job:
-            self._strangers[after.key] = after
+            self._without_job[after.key] = after
         if old is not None and old.job and (new is None or new.job != old.job or new.uid != old.uid):
-            self._jobs.leave(old)
+            self._jobs.remove_task(old)
         if new is not None:
             self._tasks[new.key] = new
             if new.job:
-                self._jobs.join(new)
+                self._jobs.add_task(new)
         elif old is not None:
             del self._tasks[old.key]
-        self._version.grow()
+        self._version.increment()
 
-    def inform(self, task: Task, message: str, nominated: str) -> None:
-        """The Pod of a task that waits says why. ``nominated``: the node that is made free for it; "": as before."""
+    def set_message(self, task: Task, message: str, nominated: str) -> None:
+        """Sets why a pending task is not scheduled. ``nominated``: its nominated node; "": unchanged."""
         nominated = nominated or task.nominated
         if self._borrowed:
-            self.swap(task, replace(task, message=message, nominated=nominated))
+            self.replace(task, copy_with(task, message=message, nominated=nominated))
         else:
             task.message, task.nominated = message, nominated
 
-    def drop(self, key: str) -> None:
-        """A Pod is gone, or does not matter any more."""
+    def remove(self, key: str) -> None:
+        """Removes the task of a Pod that was deleted or no longer matters, if there is one."""
         task = self._tasks.get(key)
         if task is not None:
-            self.swap(task, None)
+            self.replace(task, None)

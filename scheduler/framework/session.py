@@ -160,7 +160,7 @@ class Session(Registration):
         """The nodes as tasks of the class see them; kept for the session."""
         key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
         if cls.claims:
-            key = (cls.alike, *key[1:], *(situation(cls) for situation in self._situations))
+            key = (cls.shape_id, *key[1:], *(situation(cls) for situation in self._situations))
         try:
             view = self._views.get(key)
         except TypeError:

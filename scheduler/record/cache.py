@@ -105,7 +105,7 @@ class RecordedCache(ClusterCache):
         data, meta = packed(obj), obj.metadata
         self._add_frame(Confirmed(kind.name, data))
         super().confirm(kind, obj)
-        if self.keeps(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
+        if self.stores(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
             self._objects[kind.name, meta.namespace, meta.name] = Put(kind.name, data)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
@@ -118,9 +118,9 @@ class RecordedCache(ClusterCache):
         self._add_frame(Since(since))
         super().expect_records(since)
 
-    def guard_admissions(self, admitted: Sequence[Admitted]) -> None:
+    def enforce_admissions(self, admitted: Sequence[Admitted]) -> None:
         self._add_frame(Guarded([*admitted]))
-        super().guard_admissions(admitted)
+        super().enforce_admissions(admitted)
 
     def bind_failed(self, bind: Bind) -> None:
         self._add_frame(Failed(bind.task.key, bind.task.uid, bind.node))
@@ -179,7 +179,7 @@ class RecordedCache(ClusterCache):
         yield from self._original_frames.values()
         if self._recorded_usage:
             yield Usage(packed(self._recorded_usage))
-        yield Standing(verdict_of(self.standing()))
+        yield Standing(verdict_of(self.assumed_decisions()))
         if (admitted := self.admissions()) is not None:
             yield Guarded(admitted)
         yield from (_remembered(task) for task in self.tasks() if task.record is not None or task.earlier)

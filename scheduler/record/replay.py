@@ -121,7 +121,7 @@ class _Replayer:
             case Since(moment):
                 cache.expect_records(moment)
             case Remembered(pod, uid, record, earlier):
-                cache.remember(pod, uid, None if record is None else BindingRecord(*record), earlier)
+                cache.restore_record(pod, uid, None if record is None else BindingRecord(*record), earlier)
             case Original(kind, namespace, name, json):
                 self._originals[kind, namespace, name] = json
             case Confirmed(kind, data):
@@ -135,7 +135,7 @@ class _Replayer:
             case Failed():
                 self._fail(frame)
             case Guarded(admitted):
-                cache.guard_admissions(admitted)
+                cache.enforce_admissions(admitted)
             case Standing(verdict):
                 cache.assume(self._rebuilt(verdict))
             case Opened():

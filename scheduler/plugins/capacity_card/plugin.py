@@ -134,7 +134,7 @@ class CapacityCard:
         """Fill the books."""
         session, books = self._session, self._books
         accountant = Accountant(self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since)
-        unproven = list(self._account_strangers(accountant))
+        unproven = list(self._account_tasks_without_job(accountant))
         jobs = list(session.jobs.values())
         accounts = _accounts.accounts(jobs, accountant)
         self._accounts: dict[str, JobAccount] = {}
@@ -159,10 +159,10 @@ class CapacityCard:
         for book in books.values():
             book.find_tight()
 
-    def _account_strangers(self, accountant: Accountant) -> Iterator[Task]:
+    def _account_tasks_without_job(self, accountant: Accountant) -> Iterator[Task]:
         """Pods whose PodGroup is gone, or that name none, stay charged to the queue that admitted them. Returns those
         of which it is not known."""
-        for task in self._session.snapshot.strangers:
+        for task in self._session.snapshot.tasks_without_job:
             if task.record is None:
                 if task.ours and accountant.unproven(task):  # most are not: daemons, and Pods of other schedulers
                     yield task

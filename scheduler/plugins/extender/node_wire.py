@@ -45,7 +45,7 @@ class NodeWire:
                 row = job.placed.get(task.uid, index.get(task.node))
                 if row is not None and task.status not in FINISHED_STATUSES:
                     there.setdefault(row, {})[task.uid] = (job, task)
-        for task in session.snapshot.strangers:
+        for task in session.snapshot.tasks_without_job:
             if task.node in index:
                 there.setdefault(index[task.node], {})[task.uid] = (None, task)
         session.add_handlers(self._allocated, self._deallocated)

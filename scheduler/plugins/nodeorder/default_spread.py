@@ -26,7 +26,7 @@ def default_selector(snapshot: Snapshot, cls: TaskClass) -> PodSelector | None:
     for selector in selections.services(cls.labels):
         labels.update(selector)
     extra: list[Requirement] = []
-    workload = selections.workload(cls.maker)
+    workload = selections.workload(cls.workload)
     if workload is not None and is_valid(workload, ignore_field):
         own = workload.match_labels or {}
         extra = [Requirement(key=k, operator="In", values=[v]) for k, v in own.items() if labels.get(k, v) != v]

@@ -36,7 +36,7 @@ class AffinityTerms:
         self._by_label: dict[tuple[str, str], list[AffinityTerm]] = {}
         self._without_label: list[AffinityTerm] = []
         namespaces = session.snapshot.namespaces
-        for cls in session.snapshot.sociable:
+        for cls in session.snapshot.affinity_classes:
             for term, weight in _terms(cls):
                 selector = selector_of_term(term, cls, namespaces, ignore_field)
                 indexed = AffinityTerm(cls, term.topology_key, weight, selector)

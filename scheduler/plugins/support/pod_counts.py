@@ -252,7 +252,7 @@ class PodCounts:
             index = self._session.nodes.index
             rows: dict[int, list[int]] = {}
             own = (task for job in self._session.jobs.values() for task in job.of(TaskStatus.RELEASING).values())
-            for task in chain(own, self._session.snapshot.strangers):
+            for task in chain(own, self._session.snapshot.tasks_without_job):
                 row = index.get(task.node)
                 if task.status is TaskStatus.RELEASING and row is not None:
                     rows.setdefault(task.cls.id, []).append(row)

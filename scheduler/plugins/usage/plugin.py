@@ -65,11 +65,11 @@ class Usage:
         session, index = self._session, self._session.nodes.index
         source = session.configuration.metrics
         recent = session.now - (source.interval if source is not None else DEFAULT_INTERVAL)
-        jobs, strangers = session.jobs.values(), session.snapshot.strangers
+        jobs, without_job = session.jobs.values(), session.snapshot.tasks_without_job
         tasks = [task for job in jobs for status in _ARRIVING for task in job.of(status).values()]
-        tasks += [task for task in strangers if task.status in _ARRIVING]
+        tasks += [task for task in without_job if task.status in _ARRIVING]
         running = [task for job in jobs for task in job.of(TaskStatus.RUNNING).values()]
-        running += [task for task in strangers if task.status is TaskStatus.RUNNING]
+        running += [task for task in without_job if task.status is TaskStatus.RUNNING]
         tasks += [task for task in running if not task.started_at or task.started_at > recent]
         return ((task, index[task.node]) for task in tasks if task.node in index)
 

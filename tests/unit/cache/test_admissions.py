@@ -44,7 +44,7 @@ class Scheduler:
         self.cache = ClusterCache([NAME])
         self.cache.configure(self.plan)
         feed(self.cache, *self.objects.values())
-        self.cache.guard(self.key, now)
+        self.cache.verify_admissions(self.key, now)
 
     def write(self, name: str, *, uid: str = "", phase: str | None = None, **spec: Any) -> None:
         """A user edits a PodGroup (``annotations`` among the fields of its spec goes to the metadata)."""

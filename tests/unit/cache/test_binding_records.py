@@ -31,7 +31,7 @@ def signed(record: BindingRecord = RECORD, uid: str = UID, key: SigningKey = KEY
 def a_cache(*objects: Raw, key: SigningKey | None = KEY) -> ClusterCache:
     cache = ClusterCache([NAME])
     if key is not None:
-        cache.trust(key)
+        cache.set_signing_key(key)
     feed(cache, node("n1", f"8c+{ASCEND_910}=8"), group("g"), *objects)
     return cache
 

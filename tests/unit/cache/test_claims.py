@@ -47,7 +47,7 @@ def test_pods_with_claims_of_their_own_are_alike_but_not_of_one_class() -> None:
     classes = [task(cache, f"p{i}").cls for i in range(3)]
     assert [cls.claims for cls in classes] == [(MountedClaim(f"c{i}"),) for i in range(3)]
     assert len({cls.id for cls in classes}) == 3
-    assert len({cls.alike for cls in classes}) == 1
+    assert len({cls.shape_id for cls in classes}) == 1
 
 
 def test_pods_that_share_a_claim_are_of_one_class() -> None:
@@ -88,9 +88,9 @@ def test_a_binding_that_waits_is_shown_to_sessions_until_the_pod_is_seen_bound()
     cache = cache_with(pod("p", "1c", "g"))
     bind = waiting(cache)
 
-    assert cache.snapshot(0).preparing == (bind,) and cache.awaits(bind)
+    assert cache.snapshot(0).preparing == (bind,) and cache.is_binding(bind)
     feed(cache, pod("p", "1c", "g", on="n1", phase="Pending"))
-    assert cache.snapshot(0).preparing == () and not cache.awaits(bind)
+    assert cache.snapshot(0).preparing == () and not cache.is_binding(bind)
 
 
 def test_a_binding_that_failed_or_lost_its_pod_is_shown_no_longer() -> None:
@@ -100,7 +100,7 @@ def test_a_binding_that_failed_or_lost_its_pod_is_shown_no_longer() -> None:
 
     bind = waiting(cache)
     cache.delete("Pod", "default", "p")
-    assert cache.snapshot(0).preparing == () and not cache.awaits(bind)
+    assert cache.snapshot(0).preparing == () and not cache.is_binding(bind)
 
 
 def test_a_binding_that_waits_for_nothing_is_not_shown() -> None:
@@ -149,6 +149,6 @@ def test_objects_of_the_kinds_it_keeps_can_be_found() -> None:
     cache = ClusterCache([NAME])
     cache.upsert("PersistentVolumeClaim", a_claim(1, "v"))
 
-    assert cache.keeps(CLAIM) and not cache.keeps(NODE) and not cache.keeps(POD)
+    assert cache.stores(CLAIM) and not cache.stores(NODE) and not cache.stores(POD)
     assert cache.find(CLAIM, "default", "c") is not None
     assert cache.find(CLAIM, "default", "other") is None

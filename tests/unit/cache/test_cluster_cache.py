@@ -157,7 +157,7 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
 
 def from_scratch(there: dict[tuple[str, str], Raw], like: ClusterCache) -> Snapshot:
     cache = ClusterCache([NAME])
-    cache._pods.split_by(like._classes.label_keys)  # keys once selected by go on splitting classes
+    cache._pods.add_label_keys(like._classes.label_keys)  # keys once selected by go on splitting classes
     feed(cache, *QUEUES)
     for kind in ("Node", "PodGroup", "Pod"):
         feed(cache, *[raw for (k, _), raw in there.items() if k == kind])

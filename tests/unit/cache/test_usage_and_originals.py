@@ -66,10 +66,10 @@ def test_tasks_on_nodes_that_are_in_no_job_are_known_one_by_one() -> None:
     feed(live, node("n1"), group("g"), pod("mine", "1c", "g", on="n1"))
     feed(live, pod("other", "1c", on="n1", scheduler="x"), pod("orphan", "1c", "gone", on="n1"))
     feed(live, pod("done", "1c", on="n1", scheduler="x", phase="Succeeded"), pod("waiting", "1c", "gone"))
-    assert {task.name for task in live.snapshot(0.0).strangers} == {"other", "orphan"}
+    assert {task.name for task in live.snapshot(0.0).tasks_without_job} == {"other", "orphan"}
     feed(live, group("gone"))
     live.delete("Pod", "default", "other")
-    assert {task.name for task in live.snapshot(0.0).strangers} == set()
+    assert {task.name for task in live.snapshot(0.0).tasks_without_job} == set()
 
 
 # --- objects as they were written ---

@@ -252,7 +252,7 @@ def test_who_was_admitted_is_known_in_the_replay_which_has_no_key(tmp_path: Path
     recorded = Recorded(
         tmp_path, [node("n1", "4c"), queue("q"), group("old", "q", asks="2c", phase="Inqueue")], plan=plan
     )
-    recorded.cache.guard(KEY, 999.0)
+    recorded.cache.verify_admissions(KEY, 999.0)
     recorded.run(1)
     recorded.cluster.load(manifests(group("forged", "q", asks="99c", phase="Inqueue"), pod("forged", "1c", "forged")))
     recorded.cluster.load(manifests(group("new", "q", asks="2c")))
@@ -286,7 +286,7 @@ def chip_pods() -> list[Raw]:
 
 def test_records_that_were_verified_are_known_in_the_replay_which_has_no_key(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, plan=CHIPS)
-    recorded.cache.trust(KEY)
+    recorded.cache.set_signing_key(KEY)
     recorded.cluster.load(manifests(chip_pods()))
     recorded.run()
     recorded.cluster.load(manifests(group("h", "q"), pod("new", f"1c+{ASCEND_910}=4", "h")))

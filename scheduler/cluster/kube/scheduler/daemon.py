@@ -68,7 +68,7 @@ class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
     @property
     def version(self) -> int: ...
 
-    def tidy(self) -> None: ...
+    def compact(self) -> None: ...
 
     def snapshot(self, now: float) -> Snapshot: ...
 
@@ -82,9 +82,9 @@ class Cache(Sink, OriginalStore, WriterCache, TimerNodes, Protocol):
 
     def configure(self, configuration: Configuration) -> None: ...
 
-    def trust(self, key: SigningKey) -> None: ...
+    def set_signing_key(self, key: SigningKey) -> None: ...
 
-    def guard(self, key: SigningKey, now: float) -> None: ...
+    def verify_admissions(self, key: SigningKey, now: float) -> None: ...
 
 
 class SessionRecorder(Protocol):
@@ -180,7 +180,7 @@ class Daemon:
             try:
                 self._cache.configure(self._configuration.current)
                 await wait_with_progress(self._stop, self._signing.load, self._liveness.progress)
-                self._cache.trust(self._signing.key)
+                self._cache.set_signing_key(self._signing.key)
                 self._informers.start()
                 if not await self._informers.synced(self._stop, self._liveness.progress):
                     return 0
@@ -197,17 +197,17 @@ class Daemon:
                 await self._lanes.close()
 
     async def _lead(self) -> int:
-        tidying = asyncio.create_task(self._tidy())
+        compacting = asyncio.create_task(self._compact_periodically())
         try:
             return await self.process.run_as_leader(self._work)
         finally:
-            tidying.cancel()
-            await asyncio.gather(tidying, return_exceptions=True)
+            compacting.cancel()
+            await asyncio.gather(compacting, return_exceptions=True)
 
-    async def _tidy(self) -> None:
+    async def _compact_periodically(self) -> None:
         """Keeps the cache from growing while no session does."""
         while self._liveness.phase is Phase.STANDING_BY:
-            self._cache.tidy()
+            self._cache.compact()
             await asyncio.sleep(TIDY)
 
     async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
@@ -224,7 +224,7 @@ class Daemon:
                 return
             await asyncio.wait(preparations, timeout=PREPARATION)
             await self._watch_plugin_config_maps()
-            self._cache.guard(self._signing.key, time.time())
+            self._cache.verify_admissions(self._signing.key, time.time())
             await self._schedule(lost)
             if not lost.done():
                 log.info("stopping", flushed=await self._writer.flush(FLUSH))
@@ -236,7 +236,7 @@ class Daemon:
     async def _sign(self) -> None:
         """Signs every binding from now on."""
         await self._signing.begin(self._fence)
-        self._cache.trust(self._signing.key)
+        self._cache.set_signing_key(self._signing.key)
 
     # --- cycles -------------------------------------------------------------------------------------------------------
     async def _schedule(self, lost: "asyncio.Task[str]") -> None:

@@ -42,13 +42,13 @@ class PreparationError(Exception):
 class Objects(Protocol):
     """The cached objects of the cluster."""
 
-    def keeps(self, kind: Kind) -> bool: ...
+    def stores(self, kind: Kind) -> bool: ...
 
     def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None: ...
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None: ...
 
-    def awaits(self, bind: Bind) -> bool: ...
+    def is_binding(self, bind: Bind) -> bool: ...
 
 
 class PreparationClient(Protocol):
@@ -74,7 +74,7 @@ class PreparationRun:
         """Preparations whose write may have taken effect, by identity."""
         self._accepted = False
         """A write of the current preparation has succeeded."""
-        self._stale = not client.objects.keeps(preparation.kind)
+        self._stale = not client.objects.stores(preparation.kind)
         """The cached object is out of date, or the cache does not keep its kind."""
         self._pause = Backoff(0.05, 1.0)
         self._failures = 0
@@ -154,7 +154,7 @@ class PreparationRun:
         self._preparation = preparation
         self._accepted = False
         self._failures = 0
-        self._stale = not self._client.objects.keeps(preparation.kind)
+        self._stale = not self._client.objects.stores(preparation.kind)
 
     def _check_time(self, what: str) -> None:
         if self._deadline is not None and time.monotonic() >= self._deadline:
@@ -182,7 +182,7 @@ class PreparationRun:
             if error.status == 404:
                 return None
             raise
-        self._stale = not client.objects.keeps(preparation.kind)
+        self._stale = not client.objects.stores(preparation.kind)
         return self._received(body)
 
     async def _write(self, patch: Patch, found: KubeObject) -> KubeObject:

@@ -102,7 +102,7 @@ class Preparer:
         """Raises PreparationError, Fenced."""
         while (seconds := await run.advance()) is not None:
             await asyncio.sleep(seconds)
-            if not self.objects.awaits(run.bind):
+            if not self.objects.is_binding(run.bind):
                 raise PreparationError(run.bind, "pod does not exist any more", gone=True)
 
 

@@ -91,14 +91,14 @@ async def settled(lanes: Lanes) -> None:
 
 
 async def standing_by(world: World) -> None:
-    world.daemon._cache.tidy()
+    world.daemon._cache.compact()
 
 
 @pytest.mark.parametrize("leading", [True, False])
 def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
     leading: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_intake, "FEW_CLASSES", 0)
+    monkeypatch.setattr(pod_intake, "MIN_CLASS_LIMIT", 0)
 
     async def story() -> None:
         async with started(tmp_path / "scheduler.conf") as world:

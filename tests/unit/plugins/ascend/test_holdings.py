@@ -46,7 +46,7 @@ class Node:
     ) -> None:
         self.world = World(npu_node("n", annotations=annotations))
         if key is not None:
-            self.world.cluster.cache.trust(key)
+            self.world.cluster.cache.set_signing_key(key)
         feed(self.world.cluster.cache, *objects)
 
     def _opened(self) -> Any:
@@ -192,7 +192,7 @@ def test_virtual_devices_of_one_chip_are_no_quarrel() -> None:
 def story(annotations: Mapping[str, str] | None = None) -> World:
     """A gang of one with four chips, bound by this process."""
     world = World(npu_node("n"), group("a"), npu_pod("a-0", 4, "a", annotations=annotations))
-    world.cluster.cache.trust(KEY)
+    world.cluster.cache.set_signing_key(KEY)
     return world.run(CONFIGURATION)
 
 

@@ -23,7 +23,7 @@ class History(World):
 
     def __init__(self, *objects: Raw | list[Raw]) -> None:
         super().__init__(*objects)
-        self.cluster.cache.trust(KEY)
+        self.cluster.cache.set_signing_key(KEY)
         self.admitted: dict[str, tuple[str, str]] = {}
         """uid of a bound Pod -> the queue of its PodGroup at that moment, and the product label of its node."""
 
@@ -62,7 +62,7 @@ class History(World):
     def restart(self) -> None:
         """Another process schedules; it knows what is on the API server."""
         cache = ClusterCache([NAME])
-        cache.trust(KEY)
+        cache.set_signing_key(KEY)
         for kind, raw in self.cluster.server:
             if kind is not None and kind.struct is not None:
                 cache.upsert(kind.name, decode(kind, raw, ""))

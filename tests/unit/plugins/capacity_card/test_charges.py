@@ -307,7 +307,7 @@ def test_of_pods_that_end_with_their_group_nothing_is_told() -> None:
 def test_a_pod_of_an_earlier_version_is_charged_to_the_queue_of_its_group() -> None:
     running = card_pod("old-0", "old", on="a")
     history = History(NODES, quota_queue("q", {H200: 1}), card_group("old", "q", phase="Running"), running)
-    history.cluster.cache.trust(SigningKey(b"k" * 32, history.cluster.now + 60))
+    history.cluster.cache.set_signing_key(SigningKey(b"k" * 32, history.cluster.now + 60))
     assert wants_another(history) == {}
     assert history.malformed == []
 

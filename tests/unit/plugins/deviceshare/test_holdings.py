@@ -120,7 +120,7 @@ def test_what_agrees_is_nothing_to_warn_of() -> None:
 
 def test_a_pod_without_the_record_that_it_should_have_counts_on_every_card() -> None:
     world = World(vgpu_node("n"))
-    world.cluster.cache.trust(KEY)
+    world.cluster.cache.set_signing_key(KEY)
     unproven = limited("p", slice_of(1, 4000, 40), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,4000,40:"})
     unproven["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
     feed(world.cluster.cache, unproven)

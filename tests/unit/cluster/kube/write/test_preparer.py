@@ -140,7 +140,7 @@ class World:
     def keep(self) -> None:
         self.kept = {name: self._decoded(name) for name in self.claims}
 
-    def keeps(self, kind: Kind) -> bool:
+    def stores(self, kind: Kind) -> bool:
         return self.kept is not None
 
     def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
@@ -155,7 +155,7 @@ class World:
         if before is None or int(before.metadata.resource_version) < version:
             self.kept[obj.metadata.name] = obj
 
-    def awaits(self, bind: Bind) -> bool:
+    def is_binding(self, bind: Bind) -> bool:
         return bind.task.name not in self.gone
 
     def bind_failed(self, bind: Bind) -> None:

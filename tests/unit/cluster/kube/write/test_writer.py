@@ -66,7 +66,7 @@ class World:
     def evict_failed(self, eviction: Evict) -> None:
         self.not_evicted.append(eviction)
 
-    def keeps(self, kind: Kind) -> bool:
+    def stores(self, kind: Kind) -> bool:
         return False
 
     def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
@@ -75,7 +75,7 @@ class World:
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
         pass
 
-    def awaits(self, bind: Bind) -> bool:
+    def is_binding(self, bind: Bind) -> bool:
         return True
 
     def bind(self, name: str = "p", node: str = "n1", **annotations: str) -> Bind:

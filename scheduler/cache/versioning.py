@@ -1,4 +1,4 @@
-"""Dictionaries that the cache goes on changing while snapshots that were handed them stay as they are."""
+"""What lets snapshots keep what they read while the cache goes on: a version number and copy-on-read dictionaries."""
 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
@@ -6,8 +6,21 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Shared(Generic[V]):
-    """A dictionary that snapshots may keep: copied when next read after a change, never changed under a reader."""
+class Version:
+    """The version of the model, a number that only grows. All tables of a cache share one."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def increment(self) -> None:
+        """Records a change after which a session could decide differently."""
+        self.number += 1
+
+
+class SnapshotDict(Generic[V]):
+    """A dictionary that snapshots may keep. ``read`` returns a copy, made when first read after a change."""
 
     def __init__(self) -> None:
         self._live: dict[str, V] = {}

@@ -1,9 +1,8 @@
-"""The HyperNodes' side of the cache: objects in, the tree of HyperNodes out.
+"""HyperNodes: watched objects in, the tree of HyperNodes out.
 
-The tree is built when a HyperNode, or a Node in a field that matters, has changed, and shared until then. A HyperNode
-that does not fit into the tree as it says is fitted in as far as it can be, and told of: a member that is in another
-HyperNode already, or that would close a circle, is left out of this one. Members that do not exist (yet) are passed
-over.
+The tree is built when a HyperNode, or a relevant field of a Node, has changed, and shared until then. A member that is
+in another HyperNode already, or that would close a cycle, is left out and reported. Members that do not exist (yet)
+are ignored.
 """
 
 from dataclasses import dataclass, field
@@ -18,47 +17,47 @@ from scheduler.api.node import NodeFacts, Rows
 from scheduler.api.objects import LabelSelector, NodeSelectorTerm
 from scheduler.api.scheduling import MEMBER_HYPER_NODE, MEMBER_NODE, HyperNode, HyperNodeMember
 from scheduler.api.selectors import ignore_field, is_valid, nodes_of_term, nodes_with_labels
-from scheduler.cache.set_aside import Faults
+from scheduler.cache.malformed_fields import Faults
 from scheduler.framework.patterns import options, pattern_fault
 
 HIGHEST_TIER: Final = 2**31 - 1
-News = list[tuple[str, str, str]]
+Problems = list[tuple[str, str, str]]
 """(HyperNode, field, problem)."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One HyperNode object, and its members as far as they make sense."""
+    """A HyperNode object and its well-formed members."""
 
     obj: HyperNode
     nodes: set[str] = field(default_factory=set)
-    """Nodes it names."""
+    """Names of member nodes."""
     patterns: list[str] = field(default_factory=list)
-    """Nodes whose names they match are members."""
+    """Patterns of the names of member nodes."""
     selectors: list[LabelSelector] = field(default_factory=list)
-    """Nodes whose labels meet them are members."""
+    """Selectors of the labels of member nodes."""
     children: list[str] = field(default_factory=list)
-    """HyperNodes it names."""
+    """Names of member HyperNodes."""
     faults: Faults = field(default_factory=dict)
 
 
 class HyperNodeTable:
-    """All HyperNode objects, and the tree they make."""
+    """All HyperNode objects and their tree."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._tree: HyperNodes | None = None
         self._facts: NodeFacts | None = None
-        """The nodes that the tree is about."""
-        self._misfits: dict[str, Faults] = {}
-        """HyperNode -> what of it did not fit into the tree when it was last built."""
+        """The nodes for which the tree was built."""
+        self._conflicts: dict[str, Faults] = {}
+        """HyperNode -> members and tier names that the last tree left out."""
 
     def names(self) -> list[str]:
         return list(self._entries)
 
     # --- objects in ---
     def upsert(self, obj: HyperNode) -> tuple[bool, Faults]:
-        """Take in an object: whether anything changed, and what of it cannot be used."""
+        """Stores an object. Returns whether anything changed, and the malformed fields."""
         name = obj.metadata.name
         old = self._entries.get(name)
         if old is not None and old.obj.spec == obj.spec:
@@ -81,30 +80,30 @@ class HyperNodeTable:
         return True
 
     # --- the tree out ---
-    def tree(self, facts: NodeFacts) -> tuple[HyperNodes, News]:
-        """The tree over the nodes given, and what did not fit into it and was not told before."""
+    def tree(self, facts: NodeFacts) -> tuple[HyperNodes, Problems]:
+        """Returns the tree over the given nodes, and the problems that the previous tree did not have."""
         if self._tree is not None and self._facts is facts:
             return self._tree, []
-        misfits: dict[str, Faults] = {}
-        parents = self._parents(misfits)
+        conflicts: dict[str, Faults] = {}
+        parents = self._parents(conflicts)
         by_pattern = self._matched(facts)
         seeds = [
             HyperNodeSeed(name, entry.obj.spec.tier, _rows(facts, entry, by_pattern), parents.get(name, ""))
             for name, entry in self._entries.items()
         ]
-        self._tree, self._facts = HyperNodes(len(facts), seeds, self._tier_names(misfits)), facts
-        before, self._misfits = self._misfits, misfits
-        told = {(name, place, problem) for name, faults in before.items() for place, problem in faults.items()}
-        now = [(name, place, problem) for name, faults in misfits.items() for place, problem in faults.items()]
-        return self._tree, [one for one in now if one not in told]
+        self._tree, self._facts = HyperNodes(len(facts), seeds, self._tier_names(conflicts)), facts
+        before, self._conflicts = self._conflicts, conflicts
+        reported = {(name, place, problem) for name, faults in before.items() for place, problem in faults.items()}
+        now = [(name, place, problem) for name, faults in conflicts.items() for place, problem in faults.items()]
+        return self._tree, [problem for problem in now if problem not in reported]
 
     def _matched(self, facts: NodeFacts) -> dict[str, list[int]]:
-        """Pattern -> rows of the nodes whose names it matches anywhere. All patterns are tried on a name at once."""
+        """Pattern -> rows of the nodes whose names contain a match. One search per name tries all patterns."""
         patterns = list(dict.fromkeys(pattern for entry in self._entries.values() for pattern in entry.patterns))
         rows: dict[str, list[int]] = {pattern: [] for pattern in patterns}
         if patterns:
             wanted = options()
-            wanted.max_mem = 1 << 34  # an upper bound, not what is taken; a set short of memory would miss matches
+            wanted.max_mem = 1 << 34  # an upper bound, not an allocation; with too little memory a set misses matches
             together = re2.Set.SearchSet(wanted)
             for pattern in patterns:
                 together.Add(pattern)
@@ -114,9 +113,8 @@ class HyperNodeTable:
                     rows[patterns[number]].append(row)
         return rows
 
-    def _parents(self, misfits: dict[str, Faults]) -> dict[str, str]:
-        """HyperNode -> the one it is a member of. Of several that claim it the lowest has it, the first by name of
-        equals."""
+    def _parents(self, conflicts: dict[str, Faults]) -> dict[str, str]:
+        """HyperNode -> its parent. Of several parents the one of the lowest tier counts, then the first by name."""
         parents: dict[str, str] = {}
         for name, entry in sorted(self._entries.items(), key=lambda item: (item[1].obj.spec.tier, item[0])):
             for child in entry.children:
@@ -129,17 +127,17 @@ class HyperNodeTable:
                 else:
                     parents[child] = name
                     continue
-                misfits.setdefault(name, {})[f"spec.members[{child}]"] = problem
+                conflicts.setdefault(name, {})[f"spec.members[{child}]"] = problem
         return parents
 
-    def _tier_names(self, misfits: dict[str, Faults]) -> dict[str, int]:
+    def _tier_names(self, conflicts: dict[str, Faults]) -> dict[str, int]:
         tiers: dict[str, int] = {}
         for name, entry in sorted(self._entries.items()):
             spec = entry.obj.spec
             tier = tiers.setdefault(spec.tier_name, spec.tier) if spec.tier_name else spec.tier
             if tier != spec.tier:
                 lower = tiers[spec.tier_name] = min(tier, spec.tier)
-                misfits.setdefault(name, {})["spec.tierName"] = (
+                conflicts.setdefault(name, {})["spec.tierName"] = (
                     f"{spec.tier_name[:64]!r} is the name of tier {tier} as well as of {spec.tier}; taken for {lower}"
                 )
         return tiers
@@ -161,10 +159,12 @@ def _rows(facts: NodeFacts, entry: _Entry, by_pattern: dict[str, list[int]]) -> 
     for pattern in entry.patterns:
         members[by_pattern[pattern]] = True
     for selector in entry.selectors:
-        meant = nodes_with_labels(facts, selector.match_labels or {})
+        selected = nodes_with_labels(facts, selector.match_labels or {})
         if selector.match_expressions:
-            meant &= nodes_of_term(facts, NodeSelectorTerm(match_expressions=selector.match_expressions), ignore_field)
-        members |= meant
+            selected &= nodes_of_term(
+                facts, NodeSelectorTerm(match_expressions=selector.match_expressions), ignore_field
+            )
+        members |= selected
     return np.flatnonzero(members)
 
 

@@ -1,0 +1,279 @@
+"""Task classes: Pods of the same shape share one TaskClass.
+
+The shape of a Pod is its spec (without the fields that say where it runs), its claims, its namespace, and the labels
+and annotations that a selector or a plugin reads. Labels that no selector names, such as the index of a task, do not
+split a class. When a selector in some Pod first names a key, ``label_keys`` grows and the cache classifies all Pods
+again before the next snapshot. Keys that a Service names count only for the Pods that it selects.
+
+Each Pod of a gang has its own ResourceClaims, made from a template. While these request the same and are not allocated,
+the Pods stay in one class. When one of the claims is created, allocated or deleted, its Pod is classified again. Claims
+do not split the classes of Pods that have a node.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
+
+from scheduler.api.dra import ResourceClaim
+from scheduler.api.names import CLASS_ANNOTATIONS, CLASS_LABELS, QUEUE_ALLOCATION_GATE
+from scheduler.api.objects import (
+    LabelSelector,
+    Pod,
+    PodAffinityTerm,
+    PodResourceClaim,
+    PodSpec,
+    SchedulingGate,
+    Volume,
+)
+from scheduler.api.resource import Dimensions, is_empty
+from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass
+from scheduler.cache.pod_tasks import nonzero_request, pod_request
+from scheduler.cache.selection_table import SelectionTable, workload_of
+from scheduler.cache.versioning import SnapshotDict
+
+_Shape = tuple[str, bytes, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[PodClaim, ...], str]
+_Key = tuple[_Shape, tuple[MountedClaim, ...]]
+_EMPTY_VOLUME = Volume()
+
+
+class ClassTable:
+    """All task classes of a cache."""
+
+    def __init__(self, dimensions: Dimensions, selections: SelectionTable) -> None:
+        self._dimensions = dimensions
+        self._width = dimensions.width
+        """Least width of the request vectors."""
+        self._selections = selections
+        self._classes: dict[_Key, TaskClass] = {}
+        self._shape_ids: dict[_Shape, int] = {}
+        """Shape without mounted claims -> ``TaskClass.shape_id`` of its classes with claims."""
+        self._specs: dict[int, bytes] = {}
+        """Class id -> its spec as JSON."""
+        self._next_id = 0
+        self._affinity_classes: dict[int, TaskClass] = {}
+        self.label_keys: set[str] = set(CLASS_LABELS)
+        """Label keys that split classes."""
+
+    def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = ()) -> TaskClass:
+        """Returns the class of a Pod. Raises QuantityError if its requests are malformed."""
+        spec = msgspec.structs.replace(
+            pod.spec,
+            node_name="",
+            scheduler_name="",
+            scheduling_gates=_queue_gate(pod.spec.scheduling_gates),
+            priority=None,
+            volumes=_inline_volumes(pod.spec.volumes) or None if pod.spec.volumes else None,
+        )
+        annotations = pod.metadata.annotations or {}
+        return self._intern(
+            pod.metadata.namespace,
+            msgspec.json.encode(spec),
+            spec,
+            pod.metadata.labels or {},
+            tuple([(key, annotations[key]) for key in CLASS_ANNOTATIONS if key in annotations]) if annotations else (),
+            mounted_claims(pod) if pod.spec.volumes else (),
+            device_claims,
+            workload_of(pod.metadata.owner_references),
+        )
+
+    def reclassify(self, cls: TaskClass, labels: dict[str, str], device_claims: tuple[PodClaim, ...]) -> TaskClass:
+        """Returns the present class of a Pod that was in ``cls``. ``label_keys``, the ResourceClaims of the Pod or the
+        selectors that match it have changed. ``labels``: all labels of the Pod."""
+        annotations = tuple(cls.annotations.items())
+        encoded = self._specs[cls.id]
+        return self._intern(
+            cls.namespace, encoded, cls.spec, labels, annotations, cls.claims, device_claims, cls.workload
+        )
+
+    def affinity_classes(self) -> tuple[TaskClass, ...]:
+        """The classes with affinity or anti-affinity to other Pods."""
+        return tuple(self._affinity_classes.values())
+
+    def widen(self) -> None:
+        """Widens all requests if the dimensions have grown. Must not run while a session reads them."""
+        if self._width == self._dimensions.width:
+            return
+        self._width = self._dimensions.width
+        for cls in self._classes.values():
+            cls.request = self._dimensions.fit(cls.request)
+
+    def recount(self) -> None:
+        """Computes all requests again after the set of counted resources has changed. Must not run while a session
+        reads them."""
+        for cls in self._classes.values():
+            cls.request = pod_request(cls.spec, self._dimensions)
+            cls.best_effort = is_empty(cls.request)
+            cls.nonzero = nonzero_request(cls.spec, cls.request)
+
+    def retain(self, ids: Collection[int]) -> None:
+        """Drops all classes except these. Their ids are not used again."""
+        self._classes = {key: cls for key, cls in self._classes.items() if cls.id in ids}
+        self._affinity_classes = {id_: cls for id_, cls in self._affinity_classes.items() if id_ in ids}
+        self._specs = {id_: spec for id_, spec in self._specs.items() if id_ in ids}
+        used = {cls.shape_id for cls in self._classes.values()}
+        self._shape_ids = {shape: id_ for shape, id_ in self._shape_ids.items() if id_ in used}
+
+    def _intern(
+        self,
+        namespace: str,
+        encoded: bytes,
+        spec: PodSpec,
+        labels: dict[str, str],
+        annotations: tuple[tuple[str, str], ...],
+        claims: tuple[MountedClaim, ...],
+        device_claims: tuple[PodClaim, ...],
+        workload: str,
+    ) -> TaskClass:
+        keys = self.label_keys.intersection(labels)
+        selected = self._selections.of(namespace).keys(labels)
+        if selected:
+            keys.update(selected.intersection(labels))
+        kept = tuple([(key, labels[key]) for key in sorted(keys)]) if keys else ()
+        shape = (namespace, encoded, kept, annotations, device_claims, workload)
+        key = (shape, claims)
+        cls = self._classes.get(key)
+        if cls is None:
+            request = pod_request(spec, self._dimensions)
+            cls = TaskClass(
+                id=self._next_id,
+                namespace=namespace,
+                labels=dict(kept),
+                annotations=dict(annotations),
+                spec=spec,
+                request=request,
+                best_effort=is_empty(request),
+                nonzero=nonzero_request(spec, request),
+                claims=claims,
+                shape_id=self._shape_ids.setdefault(shape, self._next_id) if claims else -1,
+                device_claims=device_claims,
+                workload=workload,
+            )
+            self._next_id += 1
+            self._classes[key] = cls
+            if spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity):
+                self._affinity_classes[cls.id] = cls
+            self._specs[cls.id] = encoded
+            self.label_keys.update(_selected_keys(spec))
+        return cls
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+class DeviceClaims:
+    """The ResourceClaims of waiting Pods, and an index from claims made from templates to their Pods."""
+
+    def __init__(self, claims: SnapshotDict[ResourceClaim]) -> None:
+        self._claims = claims
+        self._users: dict[str, dict[str, None]] = {}
+        """Key of a claim made from a template -> keys of the Pods that name it (normally one)."""
+
+    def of(self, spec: PodSpec, namespace: str, uid: str, generated: Mapping[str, str | None]) -> tuple[PodClaim, ...]:
+        """The claims of a Pod. ``generated``: entry of the spec -> name of the claim made for it; None: it needs
+        none."""
+        found = (self._claim(entry, namespace, uid, generated) for entry in spec.resource_claims or ())
+        return tuple(claim for claim in found if claim is not None)
+
+    def _claim(
+        self, entry: PodResourceClaim, namespace: str, uid: str, generated: Mapping[str, str | None]
+    ) -> PodClaim | None:
+        if entry.resource_claim_name is not None:
+            return PodClaim(entry.name, claim=entry.resource_claim_name)
+        if entry.resource_claim_template_name is None:
+            return PodClaim(entry.name, problem="none of the supported fields are set")
+        if entry.name not in generated:
+            return PodClaim(entry.name, problem="ResourceClaim not created yet")
+        name = generated[entry.name]
+        if name is None:
+            return None  # the Pod needs none
+        claim = self._claims.get(f"{namespace}/{name}")
+        if claim is None:
+            return PodClaim(entry.name, problem="ResourceClaim not found")
+        if claim.metadata.deletion_timestamp is not None:
+            return PodClaim(entry.name, problem="ResourceClaim is being deleted")
+        if not any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ()):
+            return PodClaim(entry.name, problem="ResourceClaim was not created for the Pod (Pod is not owner)")
+        if claim.status.allocation is not None:
+            return PodClaim(entry.name, claim=name)
+        return PodClaim(entry.name, shape=msgspec.json.encode(claim.spec))
+
+    # --- which Pod has which claim ---
+    def replace(self, old: Task | None, new: Task | None) -> None:
+        """Updates the index: ``new`` replaces ``old``. None: the task was added or removed."""
+        if old is not None and old.device_claims:
+            for claim in _generated_claims(old):
+                users = self._users.get(claim, {})
+                users.pop(old.key, None)
+                if not users:
+                    self._users.pop(claim, None)
+        if new is not None and new.device_claims:
+            for claim in _generated_claims(new):
+                self._users.setdefault(claim, {})[new.key] = None
+
+    def users(self, claim: str) -> list[str]:
+        """The keys of the Pods that name a claim, by its key."""
+        return list(self._users.get(claim, ()))
+
+
+def mounted_claims(pod: Pod) -> tuple[MountedClaim, ...]:
+    """The claims that a Pod mounts. The claim of an ephemeral volume is named after the Pod, which owns it."""
+    meta = pod.metadata
+    found = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.append(MountedClaim(volume.persistent_volume_claim.claim_name))
+        elif volume.ephemeral is not None:
+            found.append(MountedClaim(f"{meta.name}-{volume.name}", meta.uid))
+    return tuple(dict.fromkeys(found))
+
+
+def _queue_gate(gates: list[SchedulingGate] | None) -> list[SchedulingGate] | None:
+    """The gates if that of queue admission is the only one, else None: others may come and go within a class."""
+    return gates if gates and len(gates) == 1 and gates[0].name == QUEUE_ALLOCATION_GATE else None
+
+
+def _inline_volumes(volumes: Iterable[Volume]) -> list[Volume]:
+    """The volumes that a Pod defines inline and that count against a limit of their node, or are images that may be
+    on the node already. Their names are removed.
+
+    All others are left out: each Pod has a token volume of a random name, which must not split classes.
+    """
+    found = []
+    for volume in volumes:
+        bare = msgspec.structs.replace(volume, name="", persistent_volume_claim=None, ephemeral=None)
+        if bare != _EMPTY_VOLUME:
+            found.append(bare)
+    return found
+
+
+def _selected_keys(spec: PodSpec) -> Iterator[str]:
+    """The Pod label keys that the affinity and topology spread constraints of a Pod read."""
+    for constraint in spec.topology_spread_constraints or ():
+        yield from _keys(constraint.label_selector)
+        yield from constraint.match_label_keys or ()
+    if spec.affinity is None:
+        return
+    for affinity in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if affinity is None:
+            continue
+        terms: list[PodAffinityTerm] = list(affinity.required_during_scheduling_ignored_during_execution or ())
+        terms += [t.pod_affinity_term for t in affinity.preferred_during_scheduling_ignored_during_execution or ()]
+        for term in terms:
+            yield from _keys(term.label_selector)
+            yield from _chained(term.match_label_keys, term.mismatch_label_keys)
+
+
+def _keys(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.match_labels or ()
+        yield from (requirement.key for requirement in selector.match_expressions or ())
+
+
+def _chained(*lists: Iterable[str] | None) -> Iterator[str]:
+    for values in lists:
+        yield from values or ()
+
+
+def _generated_claims(task: Task) -> list[str]:
+    """The keys of the claims made for a Pod from templates."""
+    return [f"{task.namespace}/{name}" for name in task.device_claims.values() if name is not None]
