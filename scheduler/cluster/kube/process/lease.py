@@ -25,6 +25,8 @@ from scheduler.cluster.kube.transport.client import ApiClient, ApiError, Transpo
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.transport.ratelimit import Priority
 
+RELEASE_TIMEOUT = 3.0
+"""Seconds for each request that releases the lease."""
 CHECKS = 4
 """How often a standby checks the lease per retry period."""
 log = structlog.get_logger(__name__)
@@ -148,14 +150,23 @@ class LeaderElector:
         self._on_change(False)
         if not leading or self._lease is None:
             return
-        spec = self._lease.spec
-        spec.holder_identity, spec.lease_duration_seconds = "", 1
-        spec.renew_time = spec.acquire_time = _micro_time()
         try:
-            await self._put(self._lease, 3.0)
+            await self._clear(self._lease)
             log.info("lease released", lease=self._settings.name)
         except (ApiError, TransportError, *UNREADABLE) as error:
             log.warning("the lease could not be released", error=str(error))
+
+    async def _clear(self, lease: _Lease) -> None:
+        """Writes the lease without a holder. A renewal that was cancelled may have been stored: its version of the
+        lease is read and cleared, if this process is still the holder."""
+        try:
+            await self._put(_Lease(metadata=lease.metadata, spec=_no_holder(lease.spec)), RELEASE_TIMEOUT)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            lease = await self._get(RELEASE_TIMEOUT)
+            if lease.spec.holder_identity == self._identity:
+                await self._put(_Lease(metadata=lease.metadata, spec=_no_holder(lease.spec)), RELEASE_TIMEOUT)
 
     @property
     def _first_timeout(self) -> float:
@@ -255,6 +266,18 @@ class LeaderElector:
         path = f"{self._path}/{self._settings.name}"
         body = await self._client.request("PUT", path, body=_encoded(lease), priority=Priority.CONTROL, timeout=seconds)
         self._lease = msgspec.json.decode(body, type=_Lease)
+
+
+def _no_holder(spec: _Spec) -> _Spec:
+    """A released lease: any candidate may take it at once. The number of transitions is kept."""
+    now = _micro_time()
+    return _Spec(
+        holder_identity="",
+        lease_duration_seconds=1,
+        acquire_time=now,
+        renew_time=now,
+        lease_transitions=spec.lease_transitions,
+    )
 
 
 def _encoded(lease: _Lease) -> bytes:

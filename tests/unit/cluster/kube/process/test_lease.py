@@ -98,6 +98,33 @@ def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_relea
     asyncio.run(scenario())
 
 
+def test_a_lease_whose_last_renewal_was_cancelled_but_stored_is_released() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, _ = candidate(client, "leader")
+            await leader.acquire()
+            assert server.lease is not None
+            server.lease["metadata"]["resourceVersion"] = "99"  # the renewal, of which the leader saw no answer
+            await leader.release()
+            assert server.holder == ""
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_that_another_process_has_taken_is_not_released() -> None:
+    async def scenario() -> None:
+        async with leases() as (server, client):
+            leader, _ = candidate(client, "leader")
+            await leader.acquire()
+            assert server.lease is not None
+            server.lease["spec"]["holderIdentity"] = "successor"
+            server.lease["metadata"]["resourceVersion"] = "99"
+            await leader.release()
+            assert server.holder == "successor"
+
+    asyncio.run(scenario())
+
+
 def test_a_dead_leader_is_followed_only_after_its_lease_has_run_out() -> None:
     async def scenario() -> None:
         async with leases() as (server, client):
