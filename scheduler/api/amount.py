@@ -43,6 +43,9 @@ class Amount:
     def __mul__(self, count: int) -> "Amount":
         return Amount(self.nano * count, self.family)
 
+    def is_integer(self) -> bool:
+        return not self.nano % 10**9
+
     def __str__(self) -> str:
         if not self.nano:
             return "0"

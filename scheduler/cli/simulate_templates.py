@@ -11,7 +11,7 @@ from scheduler.cli.failure import Failed
 from scheduler.cli.text import echo
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.webhooks.contract import Json, Settings
-from scheduler.webhooks.job import template_verdict
+from scheduler.webhooks.job import template_checks
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.admission.templates import TemplateValidator
@@ -47,13 +47,13 @@ def _is_new(metadata: Json) -> bool:
 
 
 async def _check(job: Manifest, validator: "TemplateValidator") -> None:
-    verdict = template_verdict(job.raw, Settings())
-    findings = await validator.validate(verdict.templates, SECONDS)
+    validation = template_checks(job.raw, Settings())
+    findings = await validator.validate(validation.templates, SECONDS)
     metadata = job.raw["metadata"]
     where = f"{job.where}: Job {metadata.get('namespace') or 'default'}/{metadata['name']}"
-    refusal = verdict.text(findings.problems)
+    refusal = validation.text(findings.problems)
     if refusal:
         raise ManifestError(f"{where}: {refusal}")
-    gap = findings.gap(verdict)
+    gap = findings.gap(validation)
     if gap:
         raise Failed(f"{where}: {gap}" + (f" ({findings.answer})" if findings.answer else ""))

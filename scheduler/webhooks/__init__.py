@@ -1,5 +1,5 @@
-"""Admission: what is filled in and what is refused before an object is stored.
+"""Admission: mutation and validation of objects before they are stored.
 
-Pure functions of the request and of what is known of the cluster; the HTTPS server is in ``scheduler.cluster.kube``,
-and ``simulate`` calls the same functions.
+Pure functions of the request, the settings and the view of the cluster. The HTTPS server that calls them is in
+``scheduler.cluster.kube.admission``; ``simulate`` calls the same functions.
 """

@@ -1,5 +1,7 @@
-"""Annotations in which people name and count cards: malformed ones are refused at the door, where the scheduler could
-only set them aside."""
+"""Validation of the card annotations on queues, PodGroups and Pods.
+
+Admission refuses a malformed annotation; once the object is stored, the scheduler can only ignore it with a Warning.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -7,31 +9,31 @@ from typing import Final
 from scheduler.api.names import CARD_NAME, CARD_QUOTA, CARD_REQUEST
 from scheduler.plugins.capacity_card.quota import SEPARATOR, CardCounts, parse_names, parse_quota, parse_request
 
-_COUNTS: Final = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
-_NAMES: Final = f"write the name of a card, or several joined by {SEPARATOR} with the preferred one first"
+_COUNTS_REMEDY: Final = 'write a JSON object of cards and how many of each, such as {"NVIDIA-H200": 2}'
+_NAMES_REMEDY: Final = f"write the name of a card, or several joined by {SEPARATOR} with the preferred one first"
 Annotations = Mapping[str, str] | None
 
 
 def quota_problems(annotations: Annotations) -> Iterator[str]:
-    """Of a queue. No card at all is fine: such a queue uses none."""
+    """The problems of a queue's card quota. A queue without a quota is valid and may use no cards."""
     quota = parse_quota((annotations or {}).get(CARD_QUOTA))
-    yield from _problems(CARD_QUOTA, quota.problems, _COUNTS)
+    yield from _problems(CARD_QUOTA, quota.problems, _COUNTS_REMEDY)
 
 
 def request_problems(annotations: Annotations) -> Iterator[str]:
-    """Of a PodGroup."""
+    """The problems of a PodGroup's card request."""
     text = (annotations or {}).get(CARD_REQUEST)
     request = parse_request(text)
-    yield from _problems(CARD_REQUEST, (*request.problems, *_nothing_asked(text, request)), _COUNTS)
+    yield from _problems(CARD_REQUEST, (*request.problems, *_empty_request_problems(text, request)), _COUNTS_REMEDY)
 
 
 def name_problems(annotations: Annotations) -> Iterator[str]:
-    """Of a Pod."""
+    """The problems of the card names that a Pod accepts."""
     text = (annotations or {}).get(CARD_NAME)
-    yield from _problems(CARD_NAME, () if text is None else parse_names(text).problems, _NAMES)
+    yield from _problems(CARD_NAME, () if text is None else parse_names(text).problems, _NAMES_REMEDY)
 
 
-def _nothing_asked(text: str | None, request: CardCounts) -> Iterator[str]:
+def _empty_request_problems(text: str | None, request: CardCounts) -> Iterator[str]:
     for names, amount in request.amounts.items():
         if not amount:
             yield f"{SEPARATOR.join(names)[:64]!r}: 0 is not a number of cards to ask for"

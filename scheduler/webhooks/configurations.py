@@ -1,6 +1,6 @@
-"""The objects that tell an API server to ask us: one Mutating- or ValidatingWebhookConfiguration for each path.
+"""The MutatingWebhookConfigurations and ValidatingWebhookConfigurations of the webhook server, one for each path.
 
-The chart has the same ones; a test holds them together.
+The chart renders the same objects; a test compares the two.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from scheduler.webhooks.routes import Route
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 PREFIX: Final = "volcano-admission-service"
 TIMEOUT: Final = 10
-"""Seconds that an API server waits for an answer."""
-_EVERYWHERE: Final = frozenset({"/hypernodes/validate"})
-"""Paths without a selector of namespaces, as in Volcano's chart."""
+"""Seconds that the API server waits for an answer."""
+_ALL_NAMESPACES: Final = frozenset({"/hypernodes/validate"})
+"""Paths without a namespaceSelector, as in Volcano's chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReference:
-    """A Service in front of the server."""
+    """The Service of the webhook server."""
 
     namespace: str
     name: str
@@ -36,17 +36,20 @@ def kind_of(route: Route) -> str:
 
 
 def collection_of(route: Route) -> str:
-    """The API path of the configurations of its kind."""
+    """The API path of the collection that holds the route's configuration."""
     return f"/apis/{API_VERSION}/{kind_of(route).lower()}s"
 
 
-def configuration(route: Route, at: ServiceReference | str, ca_bundle: str, release_namespace: str) -> Json:
-    """``at``: the Service, or the URL that paths are appended to; ``ca_bundle``: base64 of the PEM certificates to
-    trust; ``release_namespace``: where this program runs, whose objects are never asked about."""
+def configuration(route: Route, server: ServiceReference | str, ca_bundle: str, release_namespace: str) -> Json:
+    """The webhook configuration of a route.
+
+    ``server``: the Service, or a URL to which the path is appended. ``ca_bundle``: the trusted PEM certificates in
+    base64. ``release_namespace``: the namespace of the webhook server; the API server does not send its objects.
+    """
     webhook: dict[str, Any] = {
         "name": route.webhook,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {**_address(route, at), "caBundle": ca_bundle},
+        "clientConfig": {**_client_config(route, server), "caBundle": ca_bundle},
         "failurePolicy": "Fail",
         "matchPolicy": "Equivalent",
         "rules": [
@@ -63,7 +66,7 @@ def configuration(route: Route, at: ServiceReference | str, ca_bundle: str, rele
     }
     if route.mutate:
         webhook["reinvocationPolicy"] = "Never"
-    if route.path not in _EVERYWHERE:
+    if route.path not in _ALL_NAMESPACES:
         webhook["namespaceSelector"] = {
             "matchExpressions": [
                 {
@@ -81,7 +84,8 @@ def configuration(route: Route, at: ServiceReference | str, ca_bundle: str, rele
     }
 
 
-def _address(route: Route, at: ServiceReference | str) -> Json:
-    if isinstance(at, str):
-        return {"url": f"{at.rstrip('/')}{route.path}"}
-    return {"service": {"namespace": at.namespace, "name": at.name, "path": route.path, "port": at.port}}
+def _client_config(route: Route, server: ServiceReference | str) -> Json:
+    if isinstance(server, str):
+        return {"url": f"{server.rstrip('/')}{route.path}"}
+    service = {"namespace": server.namespace, "name": server.name, "path": route.path, "port": server.port}
+    return {"service": service}

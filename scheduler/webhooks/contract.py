@@ -1,8 +1,8 @@
-"""What an admission function is given and gives back.
+"""The arguments and results of admission functions.
 
-A mutator returns the object as it should be stored; a validator returns why it is refused, or "", and a Verdict where
-Pod templates are left to the API server. Both are functions of the request, the settings, and what is known of the
-cluster, and neither changes what it is given. Each is asked about the operations of its route alone.
+A mutator returns the object to store. A validator returns the refusal ("" allows the write), or a ValidationResult
+where Pod templates are left to the API server. Both are functions of the request, the view of the cluster and the
+settings, and modify none of them. A function is called for the operations of its route only.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from scheduler.api import objects, scheduling
 from scheduler.api.kinds import Kind
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
-from scheduler.webhooks.verdict import Verdict
+from scheduler.webhooks.validation_result import ValidationResult
 
 Json = dict[str, Any]
 
@@ -26,21 +26,21 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One write that is asked about."""
+    """One write under admission."""
 
     operation: Operation
     kind: Kind
     namespace: str
     name: str
-    """"" when the API server is to generate one, and when a whole collection is deleted."""
+    """Empty when the API server generates the name, and when a collection is deleted."""
     object: Json
-    """The object as it would be stored; empty for DELETE."""
+    """The object to store; empty for DELETE."""
     old: Json = field(default_factory=dict)
-    """The object as it is stored; empty for CREATE."""
+    """The stored object; empty for CREATE."""
 
 
 class ClusterView(Protocol):
-    """What admission knows of the cluster."""
+    """The objects of the cluster that admission functions read."""
 
     def queue(self, name: str) -> scheduling.Queue | None: ...
 
@@ -49,40 +49,40 @@ class ClusterView(Protocol):
     def namespace(self, name: str) -> objects.Namespace | None: ...
 
     def bound_pods(self, queue: str) -> int:
-        """Pods of a queue's PodGroups that have a node and have not ended."""
+        """The number of unfinished Pods with a node in the PodGroups of a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """One entry of the configuration of ``/pods/mutate``: which Pods, and what they get."""
+    """An entry of the configuration of ``/pods/mutate``: the Pods it selects and the fields it sets on them."""
 
     name: str
     object_key: str = ""
-    """``namespace`` or ``annotation``; "" for the default annotation."""
+    """``namespace`` or ``annotation``; empty selects by the default annotation."""
     object_values: tuple[str, ...] = ()
     scheduler_name: str = ""
     tolerations: tuple[Json, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
-    """Become the Pod's node selector."""
+    """Added to the Pod's node selector."""
     affinity: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator of the webhooks configured."""
+    """The configuration of the webhooks."""
 
     scheduler_names: tuple[str, ...] = (DEFAULT_SCHEDULER_NAME,)
-    """The first is filled into objects that name none; Pods of others are let through."""
+    """The first is the default of objects without a scheduler name. Pods of other schedulers are not validated."""
     job_plugins: frozenset[str] = frozenset()
-    """Names that ``spec.plugins`` of a vcjob may hold."""
+    """The names allowed in ``spec.plugins`` of a vcjob."""
     resource_groups: tuple[ResourceGroup, ...] = ()
     queue_allocated_pods_check: bool = False
     """Refuse to delete a queue that has allocated Pods."""
     root_queue_protection: bool = True
     max_queue_depth: int = 5
     queue_gates: bool = False
-    """Pods that ask for it get the scheduling gate of queue admission."""
+    """Add the scheduling gate of queue admission to Pods that have its annotation."""
 
 
 Mutator = Callable[[Request, ClusterView, Settings], Json]
-Validator = Callable[[Request, ClusterView, Settings], str | Verdict]
+Validator = Callable[[Request, ClusterView, Settings], str | ValidationResult]

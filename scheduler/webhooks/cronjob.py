@@ -7,18 +7,18 @@ from typing import Final
 from scheduler.api.batch import CronJob, CronJobSpec
 from scheduler.api.cron import CronError, load_zone, parse_cron
 from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.fields import quote
 from scheduler.webhooks.names import qualified_name
-from scheduler.webhooks.reading import validator
 
-_LONGEST: Final = 52
-"""Bytes of a name: a job's name has 11 more, and 63 at most."""
-_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
+_MAX_NAME_BYTES: Final = 52
+"""The name of a job has 11 bytes more, and at most 63."""
+_ZONE_SEGMENT: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
 @validator(CronJob)
 def validate(cron_job: CronJob, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """Everything that is wrong, or ""."""
+    """All problems of the CronJob in one text, or ""."""
     name = cron_job.metadata.name or request.name
     return "; ".join(filter(None, ("".join(_spec_problems(cron_job.spec)).strip(), _name_problem(name))))
 
@@ -42,7 +42,7 @@ def _zone_problems(zone: str) -> Iterator[str]:
         yield " timeZone must be nil or non-empty string, got empty string"
         return
     for part in zone.split("/"):
-        if part in (".", "..") or part.startswith("-") or _ZONE_PART.fullmatch(part) is None:
+        if part in (".", "..") or part.startswith("-") or _ZONE_SEGMENT.fullmatch(part) is None:
             yield " unknown timeZone"
     if zone.lower() == "local":
         yield " timeZone can't be Local, and must be defined in https://www.iana.org/time-zones"
@@ -54,7 +54,7 @@ def _zone_problems(zone: str) -> Iterator[str]:
 
 
 def _name_problem(name: str) -> str:
-    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
+    if len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         return "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
-    wrong = qualified_name(name) if name else []
-    return f"invalid cronJob name {quote(name)}: {'; '.join(wrong)}" if wrong else ""
+    problems = qualified_name(name) if name else []
+    return f"invalid cronJob name {quote(name)}: {'; '.join(problems)}" if problems else ""

@@ -1,4 +1,4 @@
-"""Problems of fields in the words of Kubernetes: ``spec.containers[0].name: Required value``.
+"""Field errors in the format of Kubernetes, such as ``spec.containers[0].name: Required value``.
 
 A path is the text that names the field.
 """
@@ -9,25 +9,25 @@ from typing import Any, Final
 
 Problems = Iterator[str]
 
-LONGEST_ANSWER: Final = 65536
-"""Characters: one wrong value can be quoted many times, and nobody reads more."""
+MAX_MESSAGE_LENGTH: Final = 65536
+"""Characters of a refusal. Without a limit, one long invalid value quoted many times makes an answer of any size."""
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _ESCAPES |= {'"': r"\"", "\\": r"\\"}
 
 
 def quote(text: str) -> str:
-    """A text in double quotes as Go writes it."""
-    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(ord(c))) for c in text) + '"'
+    """Quotes a text as Go's ``strconv.Quote`` does."""
+    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _escape(ord(c))) for c in text) + '"'
 
 
-def _code(number: int) -> str:
+def _escape(number: int) -> str:
     if number < 0x80:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return quote(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -36,25 +36,25 @@ def required(path: str, detail: str) -> str:
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    return f"{path}: Invalid value: {_show(value)}: {detail}"
+    return f"{path}: Invalid value: {_format_value(value)}: {detail}"
 
 
 def join(problems: Iterable[str], end: str) -> str:
-    """The problems, each with an end, as far as an answer goes: the rest is not even looked for."""
+    """The problems, each followed by ``end``; stops at ``MAX_MESSAGE_LENGTH`` without computing the rest."""
     text = ""
     for problem in problems:
         text += f"{problem}{end}"
-        if len(text) > LONGEST_ANSWER:
+        if len(text) > MAX_MESSAGE_LENGTH:
             break
     return text
 
 
-def shortened(text: str) -> str:
-    """A refusal as far as an answer goes."""
-    return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}... (and more)"
+def truncated(text: str) -> str:
+    """A refusal of at most ``MAX_MESSAGE_LENGTH`` characters."""
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}... (and more)"
 
 
 def aggregate(problems: Iterable[str]) -> str:
-    """Several problems in one sentence, as Kubernetes' aggregates put them; "" for none."""
+    """The distinct problems in the format of Kubernetes' ``errors.Aggregate``; "" if there are none."""
     distinct = list(dict.fromkeys(problems))
     return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)

@@ -1,5 +1,7 @@
-"""Admission of HyperNodes: they have members, and those are selected in a way that can be followed (Volcano's
-/hypernodes/validate; the rest is checked by the resource definition)."""
+"""Admission of HyperNodes (Volcano's /hypernodes/validate): members exist, and their patterns are valid.
+
+The schema of the CustomResourceDefinition validates the other fields.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,11 +11,11 @@ import msgspec
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.framework.patterns import pattern_fault
 from scheduler.webhooks.contract import ClusterView, Request, Settings
+from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.fields import aggregate, invalid
-from scheduler.webhooks.reading import validator
 
 _MEMBERS: Final = "[].spec.members"
-"""Volcano's name of the field."""
+"""The path of the field in Volcano's refusals."""
 
 
 class _RegexMatch(Wire):
@@ -38,7 +40,7 @@ class _HyperNode(KubeObject):
 
 @validator(_HyperNode)
 def validate(node: _HyperNode, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """Everything that is wrong, or ""."""
+    """All problems of the HyperNode in one text, or ""."""
     return aggregate(_problems(node.spec))
 
 

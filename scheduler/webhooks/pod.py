@@ -1,6 +1,6 @@
-"""Admission of Pods: what their resource group gives them, and the annotations that the scheduler will read.
+"""Admission of Pods: sets the fields of their resource group, and validates the annotations that the scheduler reads.
 
-Of Pods that ask for another scheduler nothing is refused.
+Pods of other schedulers are not refused.
 """
 
 import re
@@ -14,14 +14,14 @@ from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_AL
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.webhooks.cards import name_problems
 from scheduler.webhooks.contract import ClusterView, Json, Request, ResourceGroup, Settings
+from scheduler.webhooks.decoding import validator
 from scheduler.webhooks.fields import quote
-from scheduler.webhooks.reading import validator
 from scheduler.webhooks.resource_groups import BY_ANNOTATION, BY_NAMESPACE, annotation_of
 
 _BUDGETS: Final = (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE)
 _INTEGER: Final = re.compile("[+-]?[0-9]+")
-_LARGEST: Final = 2**63 - 1
-_MOST_DIGITS: Final = 19
+_MAX_INT64: Final = 2**63 - 1
+_MAX_DIGITS: Final = 19
 
 
 class _Spec(Wire):
@@ -34,21 +34,21 @@ class _Pod(KubeObject):
 
 # --- mutate ---
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """A new Pod with what the first resource group that it belongs to gives, and with the scheduling gate that it asks
-    for (Volcano's /pods/mutate)."""
+    """Adds the fields of the first resource group that selects the Pod, and the scheduling gate that its annotation
+    requests (Volcano's /pods/mutate)."""
     pod = request.object
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return pod
     annotations = _mapping(_mapping(pod.get("metadata")).get("annotations"))
-    first = next((g for g in settings.resource_groups if _belongs(g, request.namespace, annotations)), None)
-    given = spec if first is None else _as_of(first, spec)
+    first = next((g for g in settings.resource_groups if _selects(g, request.namespace, annotations)), None)
+    new_spec = spec if first is None else _with_group_fields(spec, first)
     if settings.queue_gates and annotations.get(QUEUE_ALLOCATION_GATE) == "true":
-        given = _gated(given)
-    return pod if given is spec else {**pod, "spec": given}
+        new_spec = _with_gate(new_spec)
+    return pod if new_spec is spec else {**pod, "spec": new_spec}
 
 
-def _belongs(group: ResourceGroup, namespace: str, annotations: Mapping[str, Any]) -> bool:
+def _selects(group: ResourceGroup, namespace: str, annotations: Mapping[str, Any]) -> bool:
     if group.object_key == BY_NAMESPACE:
         return namespace in group.object_values
     if any(annotations.get(key) == value for key, value in map(annotation_of, group.object_values)):
@@ -56,7 +56,7 @@ def _belongs(group: ResourceGroup, namespace: str, annotations: Mapping[str, Any
     return group.object_key != BY_ANNOTATION and annotations.get(RESOURCE_GROUP) == group.name
 
 
-def _as_of(group: ResourceGroup, spec: Json) -> Json:
+def _with_group_fields(spec: Json, group: ResourceGroup) -> Json:
     result = dict(spec)
     if group.labels:
         result["nodeSelector"] = {**_mapping(spec.get("nodeSelector")), **group.labels}
@@ -70,9 +70,9 @@ def _as_of(group: ResourceGroup, spec: Json) -> Json:
     return result
 
 
-def _gated(spec: Json) -> Json:
+def _with_gate(spec: Json) -> Json:
     gates = spec.get("schedulingGates") or []
-    if spec.get("nodeName") or not isinstance(gates, list):  # a Pod with a node may have no gate
+    if spec.get("nodeName") or not isinstance(gates, list):  # the API server rejects a gate on a Pod that has a node
         return spec
     gate = {"name": QUEUE_ALLOCATION_GATE}
     return spec if gate in gates else {**spec, "schedulingGates": [*gates, gate]}
@@ -85,7 +85,7 @@ def _mapping(value: Any) -> Json:
 # --- validate ---
 @validator(_Pod)
 def validate(pod: _Pod, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """The first thing that is wrong with the annotations of a new Pod, or "" (Volcano's /pods/validate)."""
+    """The first problem of the annotations of a new Pod, or "" (Volcano's /pods/validate)."""
     if pod.spec.scheduler_name not in settings.scheduler_names:
         return ""
     annotations = pod.metadata.annotations or {}
@@ -103,7 +103,7 @@ def _budget_problems(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _budget_problem(key: str, value: str) -> str:
-    """What keeps a value from being a positive number of Pods or a part of them, or ""."""
+    """The problem of a value that is neither a positive number of Pods nor a percentage, or ""."""
     try:
         return "" if _atoi(value) > 0 else f"invalid value <{quote(value)}> for {key}, it must be a positive integer"
     except ValueError:
@@ -118,10 +118,10 @@ def _budget_problem(key: str, value: str) -> str:
 
 
 def _atoi(text: str) -> int:
-    """Raises ValueError in the words of Go's strconv."""
+    """Parses an integer as Go's ``strconv.Atoi`` does. Raises ValueError with its message."""
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
     digits = text.lstrip("+-").lstrip("0") or "0"
-    if len(digits) > _MOST_DIGITS or int(digits) > _LARGEST:
+    if len(digits) > _MAX_DIGITS or int(digits) > _MAX_INT64:
         raise ValueError(f"strconv.Atoi: parsing {quote(text)}: value out of range")
     return -int(digits) if text.startswith("-") else int(digits)

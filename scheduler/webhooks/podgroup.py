@@ -1,6 +1,7 @@
-"""Admission of PodGroups: the queue of their namespace, and whether their queue takes them."""
+"""Admission of PodGroups: sets the queue of the namespace, and validates the queue and the network topology."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -10,9 +11,10 @@ from scheduler.api.queue import OPEN
 from scheduler.api.scheduling import NetworkTopology
 from scheduler.webhooks.cards import request_problems
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
-from scheduler.webhooks.queue.hierarchy import children_of, named, no_such_queue
-from scheduler.webhooks.reading import validator
-from scheduler.webhooks.topology import topology_problem
+from scheduler.webhooks.decoding import validator
+from scheduler.webhooks.queue.hierarchy import children_of, names_of, queue_not_found
+
+_TWO_TIERS: Final = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
 class _SubGroup(Wire):
@@ -31,7 +33,8 @@ class _PodGroup(KubeObject):
 
 
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """A new PodGroup that names no queue of its own goes to that of its namespace (Volcano's /podgroups/mutate)."""
+    """Puts a new PodGroup of the default queue into the queue of its namespace's annotation (Volcano's
+    /podgroups/mutate)."""
     group = request.object
     spec = group.get("spec")
     if not isinstance(spec, dict) or spec.get("queue") != DEFAULT_QUEUE:
@@ -43,7 +46,7 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
 
 @validator(_PodGroup)
 def validate(group: _PodGroup, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """Everything that is wrong with a new PodGroup, or "" (Volcano's /podgroups/validate)."""
+    """All problems of a new PodGroup in one text, or "" (Volcano's /podgroups/validate)."""
     problems = [
         *_queue_problems(group.spec.queue, cluster),
         " ".join(_topology_problems(group.spec)),
@@ -52,15 +55,21 @@ def validate(group: _PodGroup, request: Request, cluster: ClusterView, settings:
     return "; ".join(filter(None, problems))
 
 
+def topology_problem(topology: NetworkTopology | None) -> str:
+    """The problem of the network topology of a job, a partition or a PodGroup, or ""."""
+    both = topology is not None and topology.highest_tier_allowed is not None and topology.highest_tier_name
+    return _TWO_TIERS if both else ""
+
+
 def _queue_problems(name: str, cluster: ClusterView) -> Iterator[str]:
     if not name:
         return
     queue = cluster.queue(name)
     if queue is None:
-        yield f"unable to find queue: {no_such_queue(name)}"
+        yield f"unable to find queue: {queue_not_found(name)}"
         return
     state = queue.status.state
-    if state not in (OPEN, ""):  # "": just made, and the controller has not opened it yet
+    if state not in (OPEN, ""):  # "": a new queue, which the controller has not opened yet
         yield f"can only submit PodGroup to queue with state `{OPEN}`, queue `{name}` status is `{state}`."
     children = children_of(name, cluster)
     if name == ROOT_QUEUE:
@@ -68,7 +77,7 @@ def _queue_problems(name: str, cluster: ClusterView) -> Iterator[str]:
     elif children:
         yield (
             f"can only submit PodGroup to leaf queue, queue `{name}` has {len(children)} child queues: set spec.queue "
-            f"to a queue without children (those of `{name}` are {named(children)})"
+            f"to a queue without children (those of `{name}` are {names_of(children)})"
         )
 
 

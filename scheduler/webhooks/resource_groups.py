@@ -1,8 +1,8 @@
 """The configuration file of ``/pods/mutate``: resource groups, in Volcano's format.
 
-``object.value`` lists namespaces or annotations (``key: value``). A file that is empty, or holds only comments, has no
-groups. Unknown keys are ignored; a value of a wrong type refuses the whole file, with its place, so that a running
-process keeps the last good one.
+``object.value`` lists namespaces or annotations (``key: value``). An empty file, or one with comments only, has no
+groups. Unknown keys are ignored. A value of a wrong type makes the whole file invalid, so that a running process keeps
+the last valid one.
 """
 
 import json
@@ -18,47 +18,47 @@ _SEPARATOR: Final = ": "
 
 
 def annotation_of(value: str) -> tuple[str, str]:
-    """Key and value of an annotation as an object's value names it."""
-    key, _, wanted = value.partition(_SEPARATOR)
-    return key, wanted
+    """Splits an entry of ``object.value`` into the key and the value of an annotation."""
+    key, _, annotation = value.partition(_SEPARATOR)
+    return key, annotation
 
 
 def parse_resource_groups(text: str, source: str) -> tuple[ResourceGroup, ...]:
-    """Raises ConfigurationError, naming ``source`` and the line or field, when the text cannot be used."""
+    """Parses the file. Raises ConfigurationError that names ``source`` and the line or field."""
     try:
         document = read_yaml(text)
     except DocumentError as error:
         raise ConfigurationError(f"{source}{f':{error.line}' if error.line else ''}: {error}") from None
     if document is None:
         return ()
-    place = _Place(source)
-    groups = place.list(place.mapping(document, "the file").get("resourceGroups"), "resourceGroups")
-    return tuple(_group(group, f"resourceGroups[{i}]", place) for i, group in enumerate(groups))
+    reader = _FieldReader(source)
+    groups = reader.list(reader.mapping(document, "the file").get("resourceGroups"), "resourceGroups")
+    return tuple(_group(group, f"resourceGroups[{i}]", reader) for i, group in enumerate(groups))
 
 
-def _group(value: object, where: str, place: "_Place") -> ResourceGroup:
-    fields = place.mapping(value, where)
-    chosen = place.mapping(fields.get("object"), f"{where}.object")
-    key = place.text(chosen.get("key"), f"{where}.object.key")
+def _group(value: object, where: str, reader: "_FieldReader") -> ResourceGroup:
+    fields = reader.mapping(value, where)
+    selector = reader.mapping(fields.get("object"), f"{where}.object")
+    key = reader.text(selector.get("key"), f"{where}.object.key")
     if key not in ("", BY_NAMESPACE, BY_ANNOTATION):
-        raise place.error(f"{where}.object.key", f"expected {BY_NAMESPACE} or {BY_ANNOTATION}, got {key!r}")
-    values = place.list(chosen.get("value"), f"{where}.object.value")
-    read = place.text if key == BY_NAMESPACE else place.annotation
-    tolerations = place.list(fields.get("tolerations"), f"{where}.tolerations")
-    labels = place.mapping(fields.get("labels"), f"{where}.labels")
+        raise reader.error(f"{where}.object.key", f"expected {BY_NAMESPACE} or {BY_ANNOTATION}, got {key!r}")
+    values = reader.list(selector.get("value"), f"{where}.object.value")
+    parse = reader.text if key == BY_NAMESPACE else reader.annotation
+    tolerations = reader.list(fields.get("tolerations"), f"{where}.tolerations")
+    labels = reader.mapping(fields.get("labels"), f"{where}.labels")
     return ResourceGroup(
-        name=place.text(fields.get("resourceGroup"), f"{where}.resourceGroup"),
+        name=reader.text(fields.get("resourceGroup"), f"{where}.resourceGroup"),
         object_key=key,
-        object_values=tuple(read(each, f"{where}.object.value[{i}]") for i, each in enumerate(values)),
-        scheduler_name=place.text(fields.get("schedulerName"), f"{where}.schedulerName"),
-        tolerations=tuple(place.mapping(each, f"{where}.tolerations[{i}]") for i, each in enumerate(tolerations)),
-        labels={str(name): place.text(each, f"{where}.labels[{name}]") for name, each in labels.items()},
-        affinity=place.affinity(fields.get("affinity"), f"{where}.affinity"),
+        object_values=tuple(parse(each, f"{where}.object.value[{i}]") for i, each in enumerate(values)),
+        scheduler_name=reader.text(fields.get("schedulerName"), f"{where}.schedulerName"),
+        tolerations=tuple(reader.mapping(each, f"{where}.tolerations[{i}]") for i, each in enumerate(tolerations)),
+        labels={str(name): reader.text(each, f"{where}.labels[{name}]") for name, each in labels.items()},
+        affinity=reader.affinity(fields.get("affinity"), f"{where}.affinity"),
     )
 
 
-class _Place:
-    """Readers of typed values, whose errors name file and field."""
+class _FieldReader:
+    """Reads typed values; its errors name the file and the field."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -88,19 +88,20 @@ class _Place:
         return value
 
     def annotation(self, value: object, where: str) -> str:
-        """``key: value``, in quotes or as a mapping of one member, in the one form that ``annotation_of`` reads."""
+        """Normalises ``key: value``, a quoted string or a mapping with one member, to the form that ``annotation_of``
+        reads."""
         if isinstance(value, str):
-            key, colon, wanted = value.partition(":")
+            key, colon, annotation = value.partition(":")
             if not colon or not key.strip():
                 raise self.error(where, f"expected an annotation like 'key: value', got {value!r}")
-            return f"{key.strip()}{_SEPARATOR}{wanted.strip()}"
+            return f"{key.strip()}{_SEPARATOR}{annotation.strip()}"
         pairs = list(self.mapping(value, where).items())
         if len(pairs) != 1:
             raise self.error(where, f"expected one annotation like 'key: value', got {len(pairs)}")
         return f"{pairs[0][0]}{_SEPARATOR}{self.text(pairs[0][1], where)}"
 
     def affinity(self, value: object, where: str) -> Json:
-        """A text of JSON, as Volcano has it, or a mapping."""
+        """Reads an affinity: JSON in a string, as in Volcano, or a mapping."""
         if isinstance(value, str) and value:
             try:
                 value = json.loads(value)

@@ -1,6 +1,6 @@
-"""Which function answers which path, and for which writes.
+"""The routes of the webhook server: the function of each path, with its kind and operations.
 
-Paths, names of webhooks and operations are Volcano's: the webhook configurations of a cluster name them.
+Paths, names of webhooks and operations are Volcano's, since the webhook configurations of a cluster contain them.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from typing import Final
 from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.webhooks import cronjob, hypernode, job, jobflow, pod, podgroup, queue
 from scheduler.webhooks.contract import ClusterView, Json, Mutator, Operation, Request, Settings, Validator
-from scheduler.webhooks.verdict import Verdict
+from scheduler.webhooks.validation_result import ValidationResult
 
 _CREATE: Final = (Operation.CREATE,)
 _WRITE: Final = (Operation.CREATE, Operation.UPDATE)
@@ -19,7 +19,7 @@ _WRITE: Final = (Operation.CREATE, Operation.UPDATE)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One webhook; it either mutates or validates."""
+    """One webhook, either mutating or validating."""
 
     path: str
     kind: Kind
@@ -29,7 +29,7 @@ class Route:
 
     @property
     def webhook(self) -> str:
-        """The name that refusals are told under."""
+        """The name of the webhook, which the API server puts into refusals."""
         verb = "mutate" if self.mutate else "validate"
         return f"{verb}{self.kind.name.lower()}.volcano.sh"
 
@@ -38,17 +38,17 @@ BINARY_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/pods/validate", "/pods/mutate", "/queues/mutate",
     "/queues/validate",
 )  # fmt: skip
-"""What is served unless told otherwise, as by Volcano's program."""
+"""The paths that the program serves by default, as Volcano's does."""
 CHART_DEFAULT: Final = (
     "/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
     "/hypernodes/validate", "/cronjobs/validate",
 )  # fmt: skip
-"""What the chart serves, as Volcano's does."""
+"""The paths that the chart enables, as Volcano's does."""
 
 
 @cache
 def routes() -> dict[str, Route]:
-    """All there are, by path."""
+    """All routes by path."""
     table = (
         Route("/jobs/mutate", VCJOB, _WRITE, mutate=job.mutate),
         Route("/jobs/validate", VCJOB, _WRITE, validate=job.validate),
@@ -67,29 +67,31 @@ def routes() -> dict[str, Route]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What comes of a request."""
+    """The result of admission."""
 
     object: Json
-    """As it should be stored."""
+    """The object to store."""
     refusal: str = ""
     webhook: str = ""
-    """The one that refuses."""
+    """The webhook that refuses the write."""
 
 
 def admit(request: Request, cluster: ClusterView, settings: Settings, enabled: Collection[str]) -> Decision:
-    """Ask the webhooks of the request's kind whose paths are enabled, as an API server does: those that mutate first,
-    then those that validate, until one refuses. Pod templates are not validated."""
-    asked = [
+    """Calls the enabled webhooks of the request's kind as the API server does.
+
+    The mutating webhooks run first, then the validating ones until one refuses. Pod templates are not validated.
+    """
+    selected = [
         route
         for route in routes().values()
         if route.kind is request.kind and request.operation in route.operations and route.path in enabled
     ]
-    for route in asked:
+    for route in selected:
         if route.mutate:
             request = replace(request, object=route.mutate(request, cluster, settings))
-    for route in asked:
-        found = route.validate(request, cluster, settings) if route.validate else ""
-        refusal = found.text() if isinstance(found, Verdict) else found
+    for route in selected:
+        result = route.validate(request, cluster, settings) if route.validate else ""
+        refusal = result.text() if isinstance(result, ValidationResult) else result
         if refusal:
             return Decision(request.object, refusal, route.webhook)
     return Decision(request.object)

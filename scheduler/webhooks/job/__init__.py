@@ -1,11 +1,11 @@
-"""Admission of vcjobs: ``mutate`` fills in, ``validate`` refuses and names the Pod templates to be validated.
+"""Admission of vcjobs: ``mutate`` sets defaults; ``validate`` refuses jobs and returns their Pod templates.
 
-The texts of refusals are Volcano's and Kubernetes', strung together in Volcano's order; those of our own name the field
-and say what to write instead.
+The texts of refusals are Volcano's and Kubernetes', in Volcano's order. The texts of additional checks name the field
+and a valid value.
 """
 
 from scheduler.webhooks.job.mutate import mutate
-from scheduler.webhooks.job.templates import template_verdict
+from scheduler.webhooks.job.templates import template_checks
 from scheduler.webhooks.job.validate import validate
 
-__all__ = ["mutate", "template_verdict", "validate"]
+__all__ = ["mutate", "template_checks", "validate"]

@@ -1,6 +1,6 @@
-"""What a vcjob is given that does not say it itself (Volcano's /jobs/mutate).
+"""The defaults of a vcjob (Volcano's /jobs/mutate).
 
-The object may be of any shape: a field that is not of its type counts as given, and is for ``validate`` to name.
+The object may have any shape: a field of a wrong type is left as it is, and ``validate`` refuses it.
 """
 
 from typing import Any, Final
@@ -10,21 +10,23 @@ from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, S
 
 _MAX_RETRY: Final = 3
 _DNS_ON_HOST_NETWORK: Final = "ClusterFirstWithHostNet"
-_NEEDS_SERVICE: Final = frozenset(("tensorflow", "mpi", "pytorch", "ray"))
-"""Plugins whose Pods find each other by the names that plugin svc sets up."""
-_NEEDS_KEYS: Final = frozenset(("mpi",))
+_REQUIRE_SVC: Final = frozenset(("tensorflow", "mpi", "pytorch", "ray"))
+"""Plugins whose Pods address each other by the host names of plugin svc."""
+_REQUIRE_SSH: Final = frozenset(("mpi",))
 
 
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """The job with its defaults, so too when its spec changes: to apply a manifest anew takes out of lists what it does
-    not hold."""
+    """Sets the defaults of a new job, and of one whose spec changes.
+
+    ``kubectl apply`` of a manifest without the defaults removes them from lists, so an update needs them too.
+    """
     if request.operation is Operation.UPDATE and request.object.get("spec") == request.old.get("spec"):
         return request.object
-    return defaulted(request.object, settings)
+    return with_defaults(request.object, settings)
 
 
-def defaulted(job: Json, settings: Settings) -> Json:
-    """A copy of the job with its defaults."""
+def with_defaults(job: Json, settings: Settings) -> Json:
+    """Returns a copy of the job with its defaults."""
     spec = job.get("spec")
     if not isinstance(spec, dict):
         return job
@@ -37,18 +39,18 @@ def defaulted(job: Json, settings: Settings) -> Json:
     }
     tasks = spec.get("tasks")
     if isinstance(tasks, list):
-        filled = [_with_defaults(task, index) for index, task in enumerate(tasks)]
-        if filled != tasks:
-            spec["tasks"] = tasks = [_whole(task) for task in filled]
+        completed = [_task_with_defaults(task, index) for index, task in enumerate(tasks)]
+        if completed != tasks:
+            spec["tasks"] = tasks = [_task_as_serialized(task) for task in completed]
         if not spec.get("minAvailable"):
-            spec["minAvailable"] = sum(_count(task, "minAvailable") for task in tasks)
+            spec["minAvailable"] = sum(_integer(task, "minAvailable") for task in tasks)
     plugins = spec.get("plugins")
     if isinstance(plugins, dict):
-        spec["plugins"] = _with_companions(plugins)
+        spec["plugins"] = _with_required_plugins(plugins)
     return {**job, "spec": spec}
 
 
-def _with_defaults(task: Any, index: int) -> Any:
+def _task_with_defaults(task: Any, index: int) -> Any:
     if not isinstance(task, dict):
         return task
     task = {
@@ -65,18 +67,20 @@ def _with_defaults(task: Any, index: int) -> Any:
     return task
 
 
-def _whole(task: Any) -> Any:
-    """A task as Volcano writes it: where it fills in anything, it writes all tasks again, with empty objects and
-    without a zero, and programs that read its jobs may count on that."""
+def _task_as_serialized(task: Any) -> Any:
+    """A task in the form in which Volcano's Go types serialize it: with empty objects, and without ``replicas: 0``.
+
+    When Volcano sets any default it serializes all tasks, and clients may rely on that form.
+    """
     if not isinstance(task, dict):
         return task
     task = {key: value for key, value in task.items() if key != "replicas" or value != 0}
     if isinstance(task.get("template"), dict):
-        task["template"] = _whole_template(task["template"])
+        task["template"] = _template_as_serialized(task["template"])
     return task
 
 
-def _whole_template(template: Json) -> Json:
+def _template_as_serialized(template: Json) -> Json:
     pod = template.get("spec")
     if not isinstance(pod, dict):
         return {"metadata": {}, **template}
@@ -88,23 +92,23 @@ def _whole_template(template: Json) -> Json:
 
 
 def _min_available(task: Json) -> int:
-    """The minimum of partitions if there is one, else all replicas."""
+    """The Pods of the minimum number of partitions, if that is set; otherwise all replicas."""
     policy = task.get("partitionPolicy")
-    if isinstance(policy, dict) and _count(policy, "minPartitions") > 0:
-        return _count(policy, "minPartitions") * _count(policy, "partitionSize")
-    return _count(task, "replicas")
+    if isinstance(policy, dict) and _integer(policy, "minPartitions") > 0:
+        return _integer(policy, "minPartitions") * _integer(policy, "partitionSize")
+    return _integer(task, "replicas")
 
 
-def _with_companions(plugins: Json) -> Json:
-    """Plugins together with those that they rely on."""
+def _with_required_plugins(plugins: Json) -> Json:
+    """Adds the plugins that the given ones require."""
     result = dict(plugins)
-    if _NEEDS_SERVICE & plugins.keys():
+    if _REQUIRE_SVC & plugins.keys():
         result.setdefault("svc", [])
-    if _NEEDS_KEYS & plugins.keys():
+    if _REQUIRE_SSH & plugins.keys():
         result.setdefault("ssh", [])
     return result
 
 
-def _count(fields: Any, key: str) -> int:
+def _integer(fields: Any, key: str) -> int:
     value = fields.get(key) if isinstance(fields, dict) else None
     return value if isinstance(value, int) else 0

@@ -1,4 +1,4 @@
-"""Lifecycle policies: which events and exit codes they may name, and what may be done then."""
+"""Validation of lifecycle policies: events, exit codes, actions and timeouts."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,11 +15,12 @@ _ACTIONS: Final = (
     Action.ABORT_JOB, Action.COMPLETE_JOB, Action.RESTART_JOB, Action.RESTART_PARTITION, Action.RESTART_POD,
     Action.RESTART_TASK, Action.RESUME_JOB, Action.TERMINATE_JOB,
 )  # fmt: skip
-_CHOICE: Final = f" valid events are [{' '.join(_EVENTS)}], valid actions are [{' '.join(_ACTIONS)}];"
+_VALID_VALUES: Final = f" valid events are [{' '.join(_EVENTS)}], valid actions are [{' '.join(_ACTIONS)}];"
 
 
 def policy_problems(policies: list[LifecyclePolicy], path: str) -> str:
-    """Up to the first policy that is wrong, as Volcano's validatePolicies; ``path`` is what Volcano calls the field."""
+    """The problems up to the first invalid policy, as in Volcano's validatePolicies. ``path``: Volcano's name of the
+    field."""
     events: set[str] = set()
     problems = []
     problem = _first_problem(policies, events, path)
@@ -30,11 +31,11 @@ def policy_problems(policies: list[LifecyclePolicy], path: str) -> str:
     if not problems:
         return ""
     title = "1 error" if len(problems) == 1 else f"{len(problems)} errors"
-    return f"{title} occurred:\n" + "".join(f"\t* {each}\n" for each in problems) + f"\n{_CHOICE}"
+    return f"{title} occurred:\n" + "".join(f"\t* {each}\n" for each in problems) + f"\n{_VALID_VALUES}"
 
 
 def _first_problem(policies: list[LifecyclePolicy], events: set[str], path: str) -> str:
-    """Events of policies that are in order are added to ``events``."""
+    """The first problem, or "". Adds the events of valid policies to ``events``."""
     exit_codes: set[int] = set()
     for policy in policies:
         named = dict.fromkeys([*(policy.events or ()), *([policy.event] if policy.event else ())])

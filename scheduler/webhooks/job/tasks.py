@@ -1,4 +1,4 @@
-"""The tasks of a vcjob: numbers, names of Pods, partitions, NUMA topology and the order in which they start."""
+"""Validation of the tasks of a vcjob: numbers, names of Pods, partitions, NUMA topology and dependencies."""
 
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -12,14 +12,12 @@ from scheduler.webhooks.fields import Problems, invalid, join, required
 from scheduler.webhooks.job.policies import policy_problems
 from scheduler.webhooks.job.templates import PodTemplate, Templates
 from scheduler.webhooks.names import dns_subdomain, qualified_name
-from scheduler.webhooks.quantities import UNIT
-from scheduler.webhooks.topology import topology_problem
-from scheduler.webhooks.verdict import TemplateCheck
+from scheduler.webhooks.podgroup import topology_problem
+from scheduler.webhooks.validation_result import TemplateCheck
 
 
 def tasks_problems(tasks: list[TaskSpec], templates: Templates, job: str) -> Iterator[str | TemplateCheck]:
-    """Of all tasks, one after the other, and where the problems of their templates belong; ``job``: the name of the
-    job."""
+    """The problems of each task in order, with a TemplateCheck for its template. ``job``: the name of the job."""
     seen: set[str] = set()
     for index, task in enumerate(tasks):
         if task.min_available is not None and task.min_available > task.replicas:
@@ -31,9 +29,9 @@ def tasks_problems(tasks: list[TaskSpec], templates: Templates, job: str) -> Ite
         if task.policies:
             yield policy_problems(task.policies, "spec.tasks.policies")
         pod = f"{job}-{task.name}-{index}"
-        wrong = qualified_name(pod)
-        if wrong:
-            yield f"create pod with name {pod} validate failed [{' '.join(wrong)}];"
+        pod_problems = qualified_name(pod)
+        if pod_problems:
+            yield f"create pod with name {pod} validate failed [{' '.join(pod_problems)}];"
         yield TemplateCheck(templates.of_task[index], index, join(_name_problems(task.name), ". "))
         if task.topology_policy not in ("", "none"):
             yield _numa_problem(templates[index], index)
@@ -42,37 +40,38 @@ def tasks_problems(tasks: list[TaskSpec], templates: Templates, job: str) -> Ite
 
 
 def _name_problems(name: str) -> Problems:
-    """Volcano validates a PodTemplate that has the name of the task."""
+    """The name of a task is valid as the name of a PodTemplate, under which Volcano validates its template."""
     if not name:
         yield required("metadata.name", "name or generateName is required")
     else:
-        for wrong in dns_subdomain(name):
-            yield invalid("metadata.name", name, wrong)
+        for problem in dns_subdomain(name):
+            yield invalid("metadata.name", name, problem)
 
 
 def _numa_problem(template: PodTemplate, index: int) -> str:
-    """A container can be pinned to one NUMA node only if it has whole cpus of its own."""
+    """A NUMA policy applies only to containers that request whole cpus."""
     for number, container in enumerate([*template.spec.containers, *template.spec.init_containers]):
         resources = container.resources
-        if not _is_whole((resources.requests or resources.limits).get(CPU, 0)):
+        if not _is_positive_integer((resources.requests or resources.limits).get(CPU, 0)):
             return f"the cpu request isn't an integer in spec.task[{index}] container[{number}]."
     return ""
 
 
-def _is_whole(cpus: Quantity) -> bool:
+def _is_positive_integer(cpus: Quantity) -> bool:
     try:
         amount = parse_amount(cpus)
     except QuantityError:
         return False
-    return amount.nano > 0 and not amount.nano % UNIT
+    return amount.nano > 0 and amount.is_integer()
 
 
 def partition_problems(task: TaskSpec, job: str) -> str:
+    """The problems of the partition policy, or ""."""
     policy = task.partition_policy
     if policy is None:
         return ""
     where = f"in task: {task.name}, job: {job}"
-    total, size, least = policy.total_partitions, policy.partition_size, policy.min_partitions
+    total, size, minimum = policy.total_partitions, policy.partition_size, policy.min_partitions
     text = ""
     if total <= 0:
         text = f"'TotalPartitions' must be greater than 0 {where}"
@@ -80,18 +79,18 @@ def partition_problems(task: TaskSpec, job: str) -> str:
         text = f"'PartitionSize' must be greater than 0 {where}"
     elif task.replicas != total * size:
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
-    elif task.min_available is not None and least > 0 and least * size != task.min_available:
+    elif task.min_available is not None and minimum > 0 and minimum * size != task.min_available:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
     return text + topology_problem(policy.network_topology)
 
 
 def dependency_problems(tasks: list[TaskSpec]) -> str:
-    """Tasks that wait for each other, or for one that does not exist, never start."""
+    """Tasks that depend on each other in a cycle, or on a task that does not exist, never start."""
     if all(task.depends_on is None for task in tasks):
         return ""
-    waits_for = {task.name: set((task.depends_on.name if task.depends_on else None) or ()) for task in tasks}
+    dependencies = {task.name: set((task.depends_on.name if task.depends_on else None) or ()) for task in tasks}
     try:
-        order = list(TopologicalSorter(waits_for).static_order())
+        order = list(TopologicalSorter(dependencies).static_order())
     except CycleError:
         order = []
     if len(order) == len(tasks):

@@ -1,5 +1,7 @@
-"""The Pod templates of a vcjob: each distinct one once, as JSON for the API server to validate, and typed as far as
-Volcano itself looks into it."""
+"""The distinct Pod templates of a vcjob.
+
+Each is encoded as JSON, which the API server validates, and decoded as far as Volcano itself validates it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,13 +12,13 @@ import msgspec
 from scheduler.api.batch import TaskSpec
 from scheduler.api.objects import ResourceList, Wire
 from scheduler.webhooks.contract import Json, Settings
-from scheduler.webhooks.job.mutate import defaulted
-from scheduler.webhooks.job.reading import read_job
-from scheduler.webhooks.reading import UnreadableError, read
-from scheduler.webhooks.verdict import TemplateCheck, Verdict
+from scheduler.webhooks.decoding import DecodingError, decode
+from scheduler.webhooks.job.decoding import decode_job
+from scheduler.webhooks.job.mutate import with_defaults
+from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 
-MOST_TEMPLATES: Final = 2000
-"""Distinct templates of one job: 400 or more are validated in a second, and a review has ten seconds."""
+MAX_TEMPLATES: Final = 2000
+"""Distinct templates of a job. The API server validates 400 or more in a second, and a review times out in ten."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -45,10 +47,10 @@ class PodTemplate(Wire):
 
 @dataclass(slots=True)
 class Templates:
-    """Those of a job."""
+    """The distinct templates of a job."""
 
     of_task: list[int] = field(default_factory=list)
-    """For each task the index of its template in the other lists."""
+    """The index of each task's template in the other lists."""
     typed: list[PodTemplate] = field(default_factory=list)
     encoded: list[bytes] = field(default_factory=list)
 
@@ -56,30 +58,30 @@ class Templates:
         return self.typed[self.of_task[task]]
 
 
-def read_templates(tasks: Sequence[TaskSpec]) -> Templates:
-    """Raises UnreadableError."""
+def decode_templates(tasks: Sequence[TaskSpec]) -> Templates:
+    """Returns the distinct templates. Raises DecodingError."""
     templates, known = Templates(), dict[bytes, int]()
     for index, task in enumerate(tasks):
         try:
             encoded = _encode(task.template)
             number = known.setdefault(encoded, len(known))
             if number == len(templates.typed):
-                templates.typed.append(read(task.template, PodTemplate))
+                templates.typed.append(decode(task.template, PodTemplate))
                 templates.encoded.append(encoded)
-        except UnreadableError as error:
-            raise UnreadableError(f"spec.tasks[{index}].template.{error}") from None
-        except (TypeError, ValueError) as error:  # in a manifest: a key that is no text, half a surrogate pair
-            raise UnreadableError(f"spec.tasks[{index}].template: {error}") from None
+        except DecodingError as error:
+            raise DecodingError(f"spec.tasks[{index}].template.{error}") from None
+        except (TypeError, ValueError) as error:  # in a manifest: a key that is not a string, a lone surrogate
+            raise DecodingError(f"spec.tasks[{index}].template: {error}") from None
         templates.of_task.append(number)
     return templates
 
 
-def template_verdict(job: Json, settings: Settings) -> Verdict:
-    """What the API server has to say before a new job can be created, and nothing else of ``validate``."""
+def template_checks(job: Json, settings: Settings) -> ValidationResult:
+    """The template checks of a new job, without the other checks of ``validate``; none if it cannot be decoded."""
     try:
-        tasks = read_job(defaulted(job, settings)).spec.tasks
-        templates = read_templates(tasks)
-    except (UnreadableError, RecursionError):
-        return Verdict()
+        tasks = decode_job(with_defaults(job, settings)).spec.tasks
+        templates = decode_templates(tasks)
+    except (DecodingError, RecursionError):
+        return ValidationResult()
     checks = [TemplateCheck(number, index) for index, number in enumerate(templates.of_task)]
-    return Verdict([*checks], templates.encoded)
+    return ValidationResult([*checks], templates.encoded)

@@ -1,4 +1,4 @@
-"""Admission of Queues: ``mutate`` fills in, ``validate`` refuses. The texts of refusals are Volcano's."""
+"""Admission of Queues: ``mutate`` sets defaults, ``validate`` refuses writes. The texts of refusals are Volcano's."""
 
 from scheduler.webhooks.queue.mutate import mutate
 from scheduler.webhooks.queue.validate import validate

@@ -1,67 +1,92 @@
-"""The amounts of one queue: quantities, and guarantee <= deserved <= capability.
+"""Validation of the amounts of a queue: their quantities, and guarantee <= deserved <= capability.
 
-A queue that says nothing of what it deserves may have a guarantee all the same, as the card quota design has it; its
-capability is compared with the guarantee directly.
+A queue without ``deserved`` may have a guarantee, as in the card quota design; its capability is then compared with the
+guarantee.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from scheduler.api.amount import Amount, parse_amount
 from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import QueueSpec
 from scheduler.webhooks.fields import invalid
-from scheduler.webhooks.quantities import QUANTITY_SYNTAX, check_amount
+from scheduler.webhooks.names import qualified_name
 
 Amounts = dict[str, Amount]
+_QUANTITY_SYNTAX: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_OBJECT_COUNTS: Final = frozenset(
+    (
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+    )
+)  # fmt: skip
+"""The resources of ResourceQuotas that count objects."""
 
 
-def guaranteed(spec: QueueSpec) -> ResourceList:
+def guarantee_of(spec: QueueSpec) -> ResourceList:
+    """The guarantee of a queue; empty if it has none."""
     return (spec.guarantee.resource if spec.guarantee else None) or {}
 
 
-def same_amounts(left: ResourceList | None, right: ResourceList | None) -> bool:
-    """Whether both mean the same, however it is written (``1000m`` is ``1``)."""
-    return _known(left) == _known(right)
+def equal_amounts(left: ResourceList | None, right: ResourceList | None) -> bool:
+    """Whether the amounts are equal in value (``1000m`` equals ``1``)."""
+    return _parsed(left) == _parsed(right)
 
 
 def amount_problems(spec: QueueSpec, path: str) -> Iterator[str]:
+    """The problems of the amounts; ``path`` is the path of the spec."""
     capability: Amounts = {}
     deserved: Amounts = {}
-    yield from _quantities(spec.capability, f"{path}.capability", capability)
-    yield from _quantities(spec.deserved, f"{path}.deserved", deserved)
+    yield from _parse_quantities(spec.capability, f"{path}.capability", capability)
+    yield from _parse_quantities(spec.deserved, f"{path}.deserved", deserved)
     guarantee: Amounts = {}
-    yield from _quantities(guaranteed(spec), f"{path}.guarantee.resource", guarantee)
-    for name, least in guarantee.items():
-        bound = f"must be >= guarantee[{name}]={least}"
+    yield from _parse_quantities(guarantee_of(spec), f"{path}.guarantee.resource", guarantee)
+    for name, minimum in guarantee.items():
+        bound = f"must be >= guarantee[{name}]={minimum}"
         if spec.deserved and name not in spec.deserved:
             yield invalid(f"{path}.deserved.{name}", "<nil>", f"deserved[{name}] {bound}")
-        elif name in deserved and deserved[name].nano < least.nano:
+        elif name in deserved and deserved[name].nano < minimum.nano:
             yield invalid(f"{path}.deserved.{name}", str(deserved[name]), f"deserved[{name}]={deserved[name]} {bound}")
-        elif name in capability and capability[name].nano < least.nano:
+        elif name in capability and capability[name].nano < minimum.nano:
             amount = capability[name]
             yield invalid(f"{path}.capability.{name}", str(amount), f"capability[{name}]={amount} {bound}")
     for name, amount in deserved.items():
-        most = capability.get(name)
-        if most is not None and amount.nano > most.nano:
-            text = f"deserved[{name}]={amount} must be <= capability[{name}]={most}"
+        limit = capability.get(name)
+        if limit is not None and amount.nano > limit.nano:
+            text = f"deserved[{name}]={amount} must be <= capability[{name}]={limit}"
             yield invalid(f"{path}.deserved.{name}", str(amount), text)
 
 
-def _quantities(written: ResourceList | None, path: str, found: Amounts) -> Iterator[str]:
-    """Problems of each; those that are quantities at all go into ``found``."""
-    for name, quantity in (written or {}).items():
+def _parse_quantities(resources: ResourceList | None, path: str, parsed: Amounts) -> Iterator[str]:
+    """The problems of each quantity. Adds the valid ones to ``parsed``."""
+    for name, quantity in (resources or {}).items():
         try:
-            amount = found[name] = parse_amount(quantity)
+            amount = parsed[name] = parse_amount(quantity)
         except QuantityError:
-            yield invalid(f"{path}.{name}", str(quantity)[:64], QUANTITY_SYNTAX)
+            yield invalid(f"{path}.{name}", str(quantity)[:64], _QUANTITY_SYNTAX)
             continue
-        yield from check_amount(name, amount, f"{path}.{name}")
+        yield from _integer_problems(name, amount, f"{path}.{name}")
 
 
-def _known(written: ResourceList | None) -> dict[str, int | str]:
+def _integer_problems(name: str, amount: Amount, path: str) -> Iterator[str]:
+    """Amounts are not negative; those of object counts and of extended resources are integers."""
+    if amount.nano < 0:
+        yield invalid(path, str(amount), "must be greater than or equal to 0")
+    if (name in _OBJECT_COUNTS or _is_extended(name)) and not amount.is_integer():
+        yield invalid(path, str(amount), "must be an integer")
+
+
+def _is_extended(name: str) -> bool:
+    """Whether the resource is not one of Kubernetes itself, such as a device."""
+    is_native = "/" not in name or "kubernetes.io/" in name
+    return not is_native and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
+
+
+def _parsed(resources: ResourceList | None) -> dict[str, int | str]:
     result: dict[str, int | str] = {}
-    for name, quantity in (written or {}).items():
+    for name, quantity in (resources or {}).items():
         try:
             result[name] = parse_amount(quantity).nano
         except QuantityError:

@@ -1,6 +1,6 @@
-"""What a new queue is given that does not say it itself (Volcano's /queues/mutate).
+"""The defaults of a queue (Volcano's /queues/mutate).
 
-The object may be of any shape: what is not of the shape expected is left as it is, for ``validate`` to name.
+The object may have any shape: a field of a wrong type is left as it is, and ``validate`` refuses it.
 """
 
 from scheduler.api.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
@@ -8,7 +8,7 @@ from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 
 
 def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
-    """A new queue with its defaults."""
+    """Sets the defaults of a new queue."""
     queue = dict(request.object)
     spec = queue.get("spec") or {}
     if isinstance(spec, dict):
@@ -21,12 +21,12 @@ def mutate(request: Request, cluster: ClusterView, settings: Settings) -> Json:
     metadata = queue.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(metadata, dict) and isinstance(annotations, dict):
-        queue["metadata"] = {**metadata, "annotations": _below_root(annotations)}
+        queue["metadata"] = {**metadata, "annotations": _with_root(annotations)}
     return queue
 
 
-def _below_root(annotations: Json) -> Json:
-    """The hierarchy that drf reads starts at the root, of weight 1."""
+def _with_root(annotations: Json) -> Json:
+    """Prepends the root, of weight 1, to the hierarchy that drf reads."""
     path, weights = annotations.get(HIERARCHY), annotations.get(HIERARCHY_WEIGHTS)
     if not (isinstance(path, str) and isinstance(weights, str) and path and weights) or path.startswith(ROOT_QUEUE):
         return annotations

@@ -1,4 +1,4 @@
-"""Why a queue, a change of one or its deletion is refused (Volcano's /queues/validate)."""
+"""Validation of queues: creation, update and deletion (Volcano's /queues/validate)."""
 
 import math
 from collections.abc import Iterator
@@ -9,61 +9,61 @@ from scheduler.api.queue import CLOSED, OPEN
 from scheduler.api.scheduling import Queue
 from scheduler.webhooks.cards import quota_problems
 from scheduler.webhooks.contract import ClusterView, Json, Operation, Request, Settings
+from scheduler.webhooks.decoding import DecodingError, decode, validator
 from scheduler.webhooks.fields import aggregate, invalid, quote
-from scheduler.webhooks.queue.amounts import amount_problems, guaranteed, same_amounts
-from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, named, no_such_queue, parent_problem
-from scheduler.webhooks.reading import UnreadableError, read, validator
+from scheduler.webhooks.queue.amounts import amount_problems, equal_amounts, guarantee_of
+from scheduler.webhooks.queue.hierarchy import amounts_problem, children_of, names_of, parent_problem, queue_not_found
 
 _BODY: Final = "requestBody"
 
 
 def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
-    """The first thing that is wrong, or ""."""
+    """The first problem, or ""."""
     if request.operation is Operation.DELETE:
-        return _deletion_problem(request.name or _stored_name(request.old), cluster, settings)
+        return _deletion_problem(request.name or _name_of_deleted(request.old), cluster, settings)
     return _write_problem(request, cluster, settings)
 
 
 @validator(Queue)
 def _write_problem(queue: Queue, request: Request, cluster: ClusterView, settings: Settings) -> str:
-    old = _stored(request)
+    old = _old_queue(request)
     problem = aggregate(
         [
             *amount_problems(queue.spec, f"{_BODY}.spec"),
             *_state_problems(queue.status.state),
-            *_path_problems(queue, cluster),
+            *_hierarchy_problems(queue, cluster),
         ]
     )
     moved = old is None or old.spec.parent != queue.spec.parent
     if not problem and moved:
         problem = parent_problem(queue, cluster, settings)
-    resized = old is None or _resized(queue, old)
+    resized = old is None or _amounts_changed(queue, old)
     if not problem and resized and old is not None and queue.metadata.name == ROOT_QUEUE:
         if settings.root_queue_protection:
             problem = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     elif not problem and (moved or resized) and queue.metadata.name != ROOT_QUEUE:
         problem = amounts_problem(queue, cluster)
-    # A quota from before there was admission must not keep controllers from changing something else of the queue.
+    # A malformed quota that was stored without admission must not block other updates, such as those of controllers.
     if not problem and (old is None or _quota(old) != _quota(queue)):
         problem = aggregate(quota_problems(queue.metadata.annotations))
     return problem
 
 
-def _stored_name(old: Json) -> str:
-    """Whoever deletes a collection names no queue: the API server asks about each with what is stored."""
+def _name_of_deleted(old: Json) -> str:
+    """The name in the stored object: when a collection is deleted, the review of each queue has no other name."""
     metadata = old.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def _stored(request: Request) -> Queue | None:
-    """The queue before the change; None for a new one, and for one that cannot be read: everything counts as changed
-    then."""
+def _old_queue(request: Request) -> Queue | None:
+    """The queue before the update. None for a new queue, and if the old one cannot be decoded; then everything counts
+    as changed."""
     if request.operation is Operation.CREATE:
         return None
     try:
-        return read(request.old, Queue)
-    except UnreadableError:
+        return decode(request.old, Queue)
+    except DecodingError:
         return None
 
 
@@ -71,11 +71,11 @@ def _quota(queue: Queue) -> str | None:
     return (queue.metadata.annotations or {}).get(CARD_QUOTA)
 
 
-def _resized(queue: Queue, old: Queue) -> bool:
+def _amounts_changed(queue: Queue, old: Queue) -> bool:
     return not (
-        same_amounts(queue.spec.capability, old.spec.capability)
-        and same_amounts(queue.spec.deserved, old.spec.deserved)
-        and same_amounts(guaranteed(queue.spec), guaranteed(old.spec))
+        equal_amounts(queue.spec.capability, old.spec.capability)
+        and equal_amounts(queue.spec.deserved, old.spec.deserved)
+        and equal_amounts(guarantee_of(queue.spec), guarantee_of(old.spec))
     )
 
 
@@ -84,8 +84,8 @@ def _state_problems(state: str) -> Iterator[str]:
         yield invalid(f"{_BODY}.spec.state", state, f"queue state must be in [{OPEN} {CLOSED}]")
 
 
-def _path_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
-    """Of the hierarchy that drf reads, which is written in annotations."""
+def _hierarchy_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
+    """The problems of the hierarchy annotations, which drf reads."""
     annotations = queue.metadata.annotations or {}
     path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
     if not path and not weights:
@@ -104,15 +104,16 @@ def _path_problems(queue: Queue, cluster: ClusterView) -> Iterator[str]:
             yield invalid(where, weights, f"{weight} in the {weights} must be larger than 0")
             return
     for other in cluster.queues():
-        theirs = (other.metadata.annotations or {}).get(HIERARCHY, "")
-        if other.metadata.name != queue.metadata.name and theirs.startswith(f"{path}/"):
-            text = f"{path} is not allowed to be in the sub path of {theirs} of queue {other.metadata.name}"
+        other_path = (other.metadata.annotations or {}).get(HIERARCHY, "")
+        if other.metadata.name != queue.metadata.name and other_path.startswith(f"{path}/"):
+            text = f"{path} is not allowed to be in the sub path of {other_path} of queue {other.metadata.name}"
             yield invalid(where, path, text)
             return
 
 
 def _number(text: str) -> float | None:
-    """A decimal number; what Python reads beyond that (spaces, underscores, other scripts, infinity, NaN) is none."""
+    """Parses a decimal number; None for anything else that Python accepts (spaces, underscores, non-ASCII digits,
+    infinity, NaN)."""
     try:
         number = float(text)
     except ValueError:
@@ -124,11 +125,11 @@ def _deletion_problem(name: str, cluster: ClusterView, settings: Settings) -> st
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         return f"`{name}` queue can not be deleted"
     if cluster.queue(name) is None:
-        return no_such_queue(name)
+        return queue_not_found(name)
     pods = cluster.bound_pods(name) if settings.queue_allocated_pods_check else 0
     if pods:
         return f"queue {name} cannot be deleted because it has allocated Pods: {pods}"
     children = children_of(name, cluster)
     if children:
-        return f"queue {name} can not be deleted because it has {len(children)} child queues: {named(children)}"
+        return f"queue {name} can not be deleted because it has {len(children)} child queues: {names_of(children)}"
     return ""

@@ -13,9 +13,9 @@ import msgspec
 from scheduler.cluster.kube.admission.review import allowed, read_review
 from scheduler.cluster.kube.admission.view import CompletedView
 from scheduler.webhooks.contract import Json, Request, Settings
-from scheduler.webhooks.fields import shortened
+from scheduler.webhooks.fields import truncated
 from scheduler.webhooks.routes import Route
-from scheduler.webhooks.verdict import Verdict
+from scheduler.webhooks.validation_result import ValidationResult
 
 LOGGED: Final = 256
 """Characters of a name."""
@@ -50,7 +50,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The AdmissionReview to send; empty unless the write is allowed."""
     refusal: str = ""
     """As far as it is known before Pod templates are validated."""
-    verdict: Verdict = Verdict()
+    validation: ValidationResult = ValidationResult()
     """With the Pod templates that are still to be validated."""
     missed: list[str] = []
     """Queues that the decision looked up and that are not known."""
@@ -61,10 +61,10 @@ def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -
     """Decode the review, ask the function of the path, and encode the patch. Raises ReviewError, and MemoryError."""
     asked = read_review(body, route)
     request = asked.request
-    result, answer, refusal, verdict, trace = Result.ALLOWED, b"", "", Verdict(), ""
+    result, answer, refusal, validation, trace = Result.ALLOWED, b"", "", ValidationResult(), ""
     try:
-        new, verdict = _ask(route, request, view, settings)
-        refusal = verdict.text()
+        new, validation = _ask(route, request, view, settings)
+        refusal = validation.text()
         if refusal:
             result = Result.DENIED
         else:
@@ -82,16 +82,16 @@ def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -
         request.name[:LOGGED],
         result,
         answer,
-        shortened(refusal),
-        verdict,
+        truncated(refusal),
+        validation,
         sorted(view.missed),
-        shortened(trace),
+        truncated(trace),
     )
 
 
-def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, Verdict]:
+def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, ValidationResult]:
     """The object as it is to be stored, and why it is refused."""
     if route.mutate:
-        return route.mutate(request, view, settings), Verdict()
+        return route.mutate(request, view, settings), ValidationResult()
     found = route.validate(request, view, settings) if route.validate else ""
-    return request.object, found if isinstance(found, Verdict) else Verdict([found])
+    return request.object, found if isinstance(found, ValidationResult) else ValidationResult([found])

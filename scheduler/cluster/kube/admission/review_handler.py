@@ -78,7 +78,7 @@ class ReviewHandler:
 
     async def _decided(self, route: Route, body: bytes, end: float) -> Outcome:
         outcome = await self._decided_with_all_queues(route, body)
-        if outcome.verdict.templates and not outcome.traceback:
+        if outcome.validation.templates and not outcome.traceback:
             outcome = await self._with_templates(outcome, max(0.0, end - time.perf_counter()))
         where = {"path": route.path, "namespace": outcome.namespace, "name": outcome.name}
         if outcome.traceback:
@@ -106,12 +106,12 @@ class ReviewHandler:
     async def _with_templates(self, outcome: Outcome, seconds: float) -> Outcome:
         """The outcome with what the API server says of the Pod templates. Raises NotValidatedError when nothing else is
         wrong with the object and they are not all known to be valid."""
-        verdict = outcome.verdict
-        findings = await self._templates.validate(verdict.templates, seconds)
-        gap = findings.gap(verdict)
+        validation = outcome.validation
+        findings = await self._templates.validate(validation.templates, seconds)
+        gap = findings.gap(validation)
         if gap:
             log.warning("Pod templates were not validated", why=gap, answer=findings.answer)
-        refusal = verdict.text(findings.problems) if any(findings.problems) else outcome.refusal
+        refusal = validation.text(findings.problems) if any(findings.problems) else outcome.refusal
         if gap and not refusal:
             raise NotValidatedError(gap)
         if not refusal:

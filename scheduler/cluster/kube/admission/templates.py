@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.webhooks.fields import join
-from scheduler.webhooks.verdict import Verdict
+from scheduler.webhooks.validation_result import ValidationResult
 
 AT_ONCE: Final = 32
 """Requests in flight."""
@@ -53,12 +53,12 @@ class Findings:
     answer: str = ""
     """What the API server said then, or why there is no answer: not for a client that has no right to ask it."""
 
-    def gap(self, verdict: Verdict) -> str:
-        """The sentence on the templates of ``verdict`` that were not validated, or ""."""
+    def gap(self, validation: ValidationResult) -> str:
+        """The sentence on the templates of ``validation`` that were not validated, or ""."""
         if not self.not_validated:
             return ""
         count = f"{len(self.not_validated)} of {len(self.problems)} Pod templates could not be validated"
-        return f"{count}, the first that of {verdict.field_of(self.not_validated[0])}: {self.reason}"
+        return f"{count}, the first that of {validation.field_of(self.not_validated[0])}: {self.reason}"
 
 
 class TemplateValidator:

@@ -6,11 +6,11 @@ import pytest
 
 from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.contract import Json, Operation, Request, Settings
-from scheduler.webhooks.fields import LONGEST_ANSWER
-from scheduler.webhooks.job import template_verdict, validate
-from scheduler.webhooks.job.templates import MOST_TEMPLATES
-from scheduler.webhooks.verdict import TemplateCheck, Verdict
-from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, vcjob, verdict
+from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
+from scheduler.webhooks.job import template_checks, validate
+from scheduler.webhooks.job.templates import MAX_TEMPLATES
+from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, raw_refusal, stored, task, validation, vcjob
 
 NO_IMAGE = "template.spec.containers[0].image: Required value. "
 
@@ -19,9 +19,9 @@ def with_image(image: str) -> Json:
     return {"spec": {"containers": [{"name": "c", "image": image}]}}
 
 
-def of_images(*images: str) -> Verdict:
-    """The verdict on a job that has a task for each image."""
-    return verdict(stored(vcjob(*(task(f"t{i}", template=with_image(image)) for i, image in enumerate(images)))))
+def of_images(*images: str) -> ValidationResult:
+    """The validation on a job that has a task for each image."""
+    return validation(stored(vcjob(*(task(f"t{i}", template=with_image(image)) for i, image in enumerate(images)))))
 
 
 def test_a_template_of_many_tasks_is_asked_about_once() -> None:
@@ -37,7 +37,9 @@ def test_a_template_of_many_tasks_is_asked_about_once() -> None:
 def test_templates_that_differ_in_the_order_of_their_fields_alone_are_one() -> None:
     spec = pod_spec()
     turned = dict(reversed(spec.items()))
-    assert len(verdict(vcjob(task("a", template={"spec": spec}), task("b", template={"spec": turned}))).templates) == 1
+    assert (
+        len(validation(vcjob(task("a", template={"spec": spec}), task("b", template={"spec": turned}))).templates) == 1
+    )
 
 
 def test_what_is_wrong_with_a_template_is_said_of_every_task_that_has_it() -> None:
@@ -46,7 +48,7 @@ def test_what_is_wrong_with_a_template_is_said_of_every_task_that_has_it() -> No
 
 
 def test_the_name_of_a_task_is_validated_with_its_template() -> None:
-    found = verdict(stored(vcjob(task("a"), task("B_"))))
+    found = validation(stored(vcjob(task("a"), task("B_"))))
     assert found.text([""]).startswith(
         'spec.task[1].metadata.name: Invalid value: "B_": a lowercase RFC 1123 subdomain'
     )
@@ -57,7 +59,7 @@ def test_the_name_of_a_task_is_validated_with_its_template() -> None:
 
 def test_what_volcano_demands_of_a_template_is_said_beside_what_kubernetes_does() -> None:
     job = stored(vcjob(task(template=with_image(""), topologyPolicy="restricted")))
-    assert verdict(job).text([NO_IMAGE]) == (
+    assert validation(job).text([NO_IMAGE]) == (
         f"spec.task[0].{NO_IMAGE}the cpu request isn't an integer in spec.task[0] container[0]."
     )
 
@@ -68,8 +70,8 @@ def test_without_an_api_server_the_rest_is_validated() -> None:
 
 
 def test_too_many_different_templates_are_refused_with_the_numbers_and_not_asked_about() -> None:
-    assert len(of_images(*map(str, range(MOST_TEMPLATES))).templates) == MOST_TEMPLATES
-    found = of_images(*map(str, range(MOST_TEMPLATES + 1)))
+    assert len(of_images(*map(str, range(MAX_TEMPLATES))).templates) == MAX_TEMPLATES
+    found = of_images(*map(str, range(MAX_TEMPLATES + 1)))
     assert (len(found.templates), found.text()) == (
         0,
         "spec.tasks: the tasks have 2001 different Pod templates, of which the API server can validate 2000 in the "
@@ -78,14 +80,14 @@ def test_too_many_different_templates_are_refused_with_the_numbers_and_not_asked
 
 
 def test_an_answer_that_is_full_asks_about_nothing() -> None:
-    found = verdict(vcjob(*(task("A" * 40_000 + str(i)) for i in range(100))))
+    found = validation(vcjob(*(task("A" * 40_000 + str(i)) for i in range(100))))
     assert found.templates == []
-    assert LONGEST_ANSWER < len(found.text()) < LONGEST_ANSWER + 20
+    assert MAX_MESSAGE_LENGTH < len(found.text()) < MAX_MESSAGE_LENGTH + 20
 
 
 def test_an_answer_of_the_api_server_that_is_endless_is_cut() -> None:
     found = of_images(*["a"] * 1000)
-    assert len(found.text(["x" * 10_000])) < LONGEST_ANSWER + 20
+    assert len(found.text(["x" * 10_000])) < MAX_MESSAGE_LENGTH + 20
 
 
 def test_a_change_asks_about_no_template() -> None:
@@ -101,14 +103,14 @@ def test_a_verdict_names_the_first_field_that_has_a_template() -> None:
 
 def test_the_templates_of_a_job_alone_can_be_asked_for() -> None:
     job = vcjob(task("a"), task("b", template=with_image("b")), task("c"), queue="nowhere")
-    found = template_verdict(job, Settings())
+    found = template_checks(job, Settings())
     assert found.parts == [TemplateCheck(each, i) for i, each in enumerate((0, 1, 0))]
-    assert found.templates == verdict(stored(job)).templates
+    assert found.templates == validation(stored(job)).templates
 
 
 @pytest.mark.parametrize("job", [{}, {"spec": {"tasks": "x"}}, vcjob(task(template={"spec": 1}))])
 def test_a_job_that_cannot_be_read_has_no_templates_to_ask_about(job: Json) -> None:
-    assert template_verdict(job, Settings()) == Verdict()
+    assert template_checks(job, Settings()) == ValidationResult()
 
 
 @pytest.mark.parametrize("template", [{"spec": {"nodeSelector": {1: "a"}}}, {"spec": {"hostname": "\ud800"}}])

@@ -8,7 +8,7 @@ from scheduler.api import objects, scheduling
 from scheduler.api.kinds import VCJOB
 from scheduler.webhooks.contract import Json, Operation, Request, Settings
 from scheduler.webhooks.job import mutate, validate
-from scheduler.webhooks.verdict import Verdict
+from scheduler.webhooks.validation_result import ValidationResult
 
 SETTINGS = Settings(
     scheduler_names=("volcano", "second"),
@@ -75,15 +75,15 @@ def stored(job: Json) -> Json:
 
 def refusal(job: Json, cluster: Cluster = CLUSTER, templates: Sequence[str] = ()) -> str:
     """Of a job that is created, defaults filled in. ``templates``: what the API server says of each distinct one."""
-    return verdict(stored(job), cluster).text(templates)
+    return validation(stored(job), cluster).text(templates)
 
 
 def raw_refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
     """Of a job that is created as it is."""
-    return verdict(job, cluster).text()
+    return validation(job, cluster).text()
 
 
-def verdict(job: Json, cluster: Cluster = CLUSTER) -> Verdict:
+def validation(job: Json, cluster: Cluster = CLUSTER) -> ValidationResult:
     before = deepcopy(job)
     metadata = job.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""

@@ -19,7 +19,7 @@ from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offl
 from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.webhooks.contract import ResourceGroup, Settings
-from scheduler.webhooks.fields import LONGEST_ANSWER
+from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
 from tests.unit.cluster.kube.admission.test_server import patch_of, review
 from tests.unit.cluster.kube.fake_api import until
 
@@ -279,7 +279,7 @@ def test_what_the_log_says_of_a_review_is_short_however_long_its_name_is() -> No
         async with offloading() as offload:
             long = review(PATH, {"metadata": {"name": "q" * 2_000_000}, "spec": {"weight": 1}}, "CREATE")
             outcome = await offload.decide(PATH, long, (), SETTINGS)
-            assert len(outcome.name) == LOGGED and len(outcome.refusal) < 2 * LONGEST_ANSWER
+            assert len(outcome.name) == LOGGED and len(outcome.refusal) < 2 * MAX_MESSAGE_LENGTH
 
     run(scenario)
 

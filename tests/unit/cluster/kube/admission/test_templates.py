@@ -15,7 +15,7 @@ from scheduler.cluster.kube.admission.templates import (
     Findings,
     TemplateValidator,
 )
-from scheduler.webhooks.verdict import TemplateCheck, Verdict
+from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
 
 PATH = "/api/v1/namespaces/ours/podtemplates"
@@ -126,9 +126,9 @@ def test_an_error_that_is_not_about_the_template_leaves_it_not_validated(code: i
         api.on("POST", PATH, refusing(lambda: status(code, "the secrets of the namespace")))
         findings = await validator.validate([BAD], 5.0)
         assert findings == Findings([""], [0], reason, f"{code} R: the secrets of the namespace")
-        verdict = Verdict([TemplateCheck(0, 3)], [BAD])
+        validation = ValidationResult([TemplateCheck(0, 3)], [BAD])
         gap = f"1 of 1 Pod templates could not be validated, the first that of spec.task[3]: {reason}"
-        assert findings.gap(verdict) == gap
+        assert findings.gap(validation) == gap
 
     run(scenario)
 
@@ -266,5 +266,5 @@ def test_so_many_valid_templates_are_remembered_and_no_more(monkeypatch: pytest.
 
 
 def test_findings_that_lack_nothing_have_no_gap() -> None:
-    verdict: Any = Verdict([TemplateCheck(0, 0)], [GOOD])
-    assert Findings([""], []).gap(verdict) == ""
+    validation: Any = ValidationResult([TemplateCheck(0, 0)], [GOOD])
+    assert Findings([""], []).gap(validation) == ""

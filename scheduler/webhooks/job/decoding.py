@@ -1,44 +1,45 @@
-"""A vcjob as somebody sent it, as typed structs, and the bounds of its numbers."""
+"""Decodes a vcjob into typed structs, and validates the bounds of its numbers."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api import batch
 from scheduler.webhooks.contract import Json
+from scheduler.webhooks.decoding import DecodingError, decode
 from scheduler.webhooks.fields import invalid
-from scheduler.webhooks.reading import UnreadableError, read
 
 _INT32: Final = range(-(2**31), 2**31)
 
 
-def read_job(raw: Json) -> batch.Job:
-    """Raises UnreadableError."""
-    job = read(_with_arguments(raw), batch.Job)
+def decode_job(raw: Json) -> batch.Job:
+    """Decodes a vcjob. Raises DecodingError."""
+    job = decode(_without_null_arguments(raw), batch.Job)
     for field, number, _ in _numbers(job.spec):
         if number is not None and number not in _INT32:
-            raise UnreadableError(f"spec.{field}: expected a number that fits in 32 bits")
+            raise DecodingError(f"spec.{field}: expected a number that fits in 32 bits")
     return job
 
 
-def _with_arguments(raw: Json) -> Json:
-    """Null is as good as absent, but a plugin is named all the same if its arguments are null."""
+def _without_null_arguments(raw: Json) -> Json:
+    """Replaces null arguments of plugins by empty lists: decoding removes nulls, but the job still names the plugin."""
     spec = raw.get("spec")
     plugins = spec.get("plugins") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(plugins, dict):
         return raw
-    given = {name: [] if arguments is None else arguments for name, arguments in plugins.items()}
-    return {**raw, "spec": {**spec, "plugins": given}}
+    arguments_of = {name: [] if arguments is None else arguments for name, arguments in plugins.items()}
+    return {**raw, "spec": {**spec, "plugins": arguments_of}}
 
 
 def number_problems(spec: batch.JobSpec) -> Iterator[str]:
-    """Numbers that are too small; the schema of the CustomResourceDefinition refuses them, where there is one."""
-    for field, number, least in _numbers(spec):
-        if number is not None and number < least:
-            yield invalid(f"spec.{field}", number, f"must be greater than or equal to {least}")
+    """Numbers below their minimum. The schema of the CustomResourceDefinition refuses them too, where it is
+    installed."""
+    for field, number, minimum in _numbers(spec):
+        if number is not None and number < minimum:
+            yield invalid(f"spec.{field}", number, f"must be greater than or equal to {minimum}")
 
 
 def _numbers(spec: batch.JobSpec) -> Iterator[tuple[str, int | None, int]]:
-    """Every number, and the least that it may be."""
+    """Each number of the spec with its path and its minimum."""
     yield "minAvailable", spec.min_available, 0
     yield "maxRetry", spec.max_retry, 0
     yield "ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0

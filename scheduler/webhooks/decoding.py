@@ -1,0 +1,55 @@
+"""Decodes the object of a request into a typed struct, with an error that names the field.
+
+An object may have any shape: ``simulate`` reads manifests that no API server has validated.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
+
+T = TypeVar("T", bound=msgspec.Struct)
+Validate = Callable[[Request, ClusterView, Settings], str]
+_FIELD_PATH: Final = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+
+
+class DecodingError(ValueError):
+    """A field has the wrong type; the message names the field."""
+
+
+def decode(raw: Json, struct: type[T]) -> T:
+    """Decodes an object. Raises DecodingError."""
+    try:
+        return msgspec.convert(without_nulls(raw), struct)
+    except msgspec.ValidationError as error:
+        found = _FIELD_PATH.fullmatch(str(error))
+        problem, field = (found[1], found[2]) if found else (str(error), "")
+        raise DecodingError(f"{field or 'the object'}: {problem[:1].lower()}{problem[1:]}") from None
+    except RecursionError:
+        raise DecodingError("the object is nested too deeply") from None
+
+
+def without_nulls(value: Any) -> Any:
+    """Removes members that are null, which Go's decoder treats as absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def validator(struct: type[T]) -> Callable[[Callable[[T, Request, ClusterView, Settings], str]], Validate]:
+    """A decorator: decodes the new object for a validator, and refuses an object that cannot be decoded."""
+
+    def decorate(function: Callable[[T, Request, ClusterView, Settings], str]) -> Validate:
+        def validate(request: Request, cluster: ClusterView, settings: Settings) -> str:
+            try:
+                obj = decode(request.object, struct)
+            except DecodingError as error:
+                return str(error)
+            return function(obj, request, cluster, settings)
+
+        return validate
+
+    return decorate
