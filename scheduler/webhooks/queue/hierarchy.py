@@ -87,10 +87,8 @@ def _ancestor_limit_problem(queue: Queue, cluster: ClusterView) -> str:
             None,
         )
         if amount and limit is not None and amount > limit:
-            return (
-                f"queue {_name(queue)} capability[{resource}]={_format_amount(resource, amount)} exceeds its ancestor's "
-                f"capability={_format_amount(resource, limit)}"
-            )
+            own = f"queue {_name(queue)} capability[{resource}]={_format_amount(resource, amount)}"
+            return f"{own} exceeds its ancestor's capability={_format_amount(resource, limit)}"
     return ""
 
 
@@ -142,10 +140,9 @@ def _children_sum_problem(parent: Queue, children: list[Queue]) -> str:
     ):
         limit, total = _amounts(parent_amounts), _total(child_amounts)
         if any(amount > limit.get(resource, 0) for resource, amount in total.items()):
-            return (
-                f"queue {_name(parent)} validation failed: sum of children's {field} ({_format_amounts(total)}) exceeds "
-                f"parent's {field} limit ({_format_amounts(limit)})"
-            )
+            sums = f"sum of children's {field} ({_format_amounts(total)})"
+            bound = f"parent's {field} limit ({_format_amounts(limit)})"
+            return f"queue {_name(parent)} validation failed: {sums} exceeds {bound}"
     return ""
 
 

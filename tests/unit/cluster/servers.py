@@ -12,7 +12,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[str]:
-    """A server that answers everything by the handler; its address."""
+    """Runs a server that passes every request to the handler; yields its address."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await handler(request)
@@ -30,7 +30,7 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 
 @contextmanager
 def serving_aside(handler: Handler) -> Iterator[str]:
-    """The same on a thread of its own, for who blocks while waiting for it."""
+    """The same on another thread, for a caller that blocks."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Other programs, over HTTP: replies in the order of requests, and a problem in place of each that does not come."""
+"""Calls to external programs over HTTP: replies in the order of the requests, with a problem for each that fails."""
 
 import asyncio
 from contextlib import closing
@@ -13,7 +13,7 @@ from tests.unit.cluster.servers import serving_aside
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    """/<seconds> answers after so long; /status/<code> with that code; /large with a lot."""
+    """/<seconds> answers after a delay; /status/<code> with that status; /large with a large body."""
     body = await request.read()
     what, _, rest = request.path.strip("/").partition("/")
     if what == "status":
@@ -24,21 +24,21 @@ async def echo(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body + request.headers["Content-Type"].encode())
 
 
-def test_each_request_gets_its_own_reply() -> None:
+def test_replies_are_in_the_order_of_the_requests() -> None:
     with serving_aside(echo) as address, closing(HttpCalls()) as out:
         requests = [Request(f"{address}/{0.02 - i / 1000}", b"%d " % i, 5.0) for i in range(20)]
         assert [reply.body for reply in out.post(requests)] == [b"%d application/json" % i for i in range(20)]
         assert out.post([]) == []
 
 
-def test_what_does_not_answer_in_time_is_silent_and_holds_up_no_other() -> None:
+def test_a_request_that_times_out_is_silent_and_blocks_no_other() -> None:
     with serving_aside(echo) as address, closing(HttpCalls()) as out:
         slow, quick = out.post([Request(f"{address}/9", b"", 0.05), Request(f"{address}/0", b"", 5.0)])
         assert slow == Reply(problem="no answer within 0.05 s", silent=True)
         assert quick.body == b"application/json"
 
 
-def test_nobody_there_is_silence_and_a_refusal_is_none() -> None:
+def test_an_unreachable_server_is_silent_and_an_error_status_is_a_problem() -> None:
     with serving_aside(echo) as address, closing(HttpCalls()) as out:
         gone, refused, nonsense = out.post(
             [
@@ -52,17 +52,17 @@ def test_nobody_there_is_silence_and_a_refusal_is_none() -> None:
         assert nonsense.silent and nonsense.problem
 
 
-def test_an_answer_that_is_too_large_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_is_too_large_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_calls, "LARGEST", 1000)
     with serving_aside(echo) as address, closing(HttpCalls()) as out:
         (reply,) = out.post([Request(f"{address}/large", b"", 5.0)])
     assert reply.problem == "an answer of more than 1000 bytes"
 
 
-def test_closing_one_that_was_never_used_is_nothing() -> None:
+def test_an_unused_client_can_be_closed() -> None:
     HttpCalls().close()
 
 
-def test_unless_somebody_is_there_nobody_is_asked() -> None:
+def test_without_external_calls_each_request_gets_a_problem() -> None:
     replies = NO_EXTERNAL_CALLS.post([Request("http://x", b"", 1.0)] * 2)
     assert [reply.problem for reply in replies] == ["other programs are not asked here"] * 2

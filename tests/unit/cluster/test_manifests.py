@@ -1,4 +1,4 @@
-"""JSON is read in one go, and says the same as the YAML reader would make of it."""
+"""The fast path for JSON gives the same objects as the YAML reader."""
 
 import json
 import math
@@ -30,27 +30,27 @@ def without_nulls(value: object) -> object:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES.filter(lambda value: "Infinity" not in json.dumps(value)))
-def test_json_is_read_as_python_reads_it_without_fields_that_are_null(value: object) -> None:
+def test_json_is_parsed_as_python_does_without_null_fields(value: object) -> None:
     text = json.dumps({**HEAD, "data": value, "nothing": None})
     assert read(text) == [without_nulls({**HEAD, "data": value})]
 
 
 @pytest.mark.parametrize("deep", [97, 98])
-def test_json_as_deep_as_may_be_is_read_and_deeper_is_refused(deep: int) -> None:
+def test_json_up_to_the_maximum_depth_is_parsed_and_deeper_json_is_refused(deep: int) -> None:
     text = json.dumps(HEAD)[:-1] + ', "data": ' + "[" * (deep + 1) + "1" + "]" * (deep + 1) + "}"
     assert len(read(text)) == 1
 
 
-def test_json_that_is_too_deep_is_refused_with_its_place() -> None:
+def test_json_that_is_too_deep_is_refused_with_file_and_document() -> None:
     text = json.dumps(HEAD)[:-1] + ', "data": ' + "[" * 120 + "1" + "]" * 120 + "}"
     with pytest.raises(ManifestError, match=r"input, document 1: data\[0\].*nested more than 100 deep"):
         read(text)
 
 
-def test_what_json_does_not_know_is_refused_as_ever() -> None:
+def test_values_that_json_does_not_allow_are_refused() -> None:
     with pytest.raises(ManifestError, match="data: nan is not a number that JSON knows"):
         read(json.dumps({**HEAD, "data": math.nan}))
 
 
-def test_half_a_surrogate_pair_is_read_as_ever() -> None:
+def test_a_lone_surrogate_is_accepted() -> None:
     assert read(json.dumps({**HEAD, "data": "\ud800"})) == [{**HEAD, "data": "\ud800"}]

@@ -1,4 +1,4 @@
-"""A cluster as admission sees it, and objects in a few words."""
+"""A ClusterView and builders of objects for admission tests."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ ALL = frozenset(routes())
 
 
 class Cluster:
-    """A ClusterView. ``pods``: allocated Pods by queue."""
+    """A ClusterView. ``pods``: the number of allocated Pods by queue."""
 
     def __init__(self, *queues: Json, namespaces: Iterable[Json] = (), pods: dict[str, int] | None = None) -> None:
         self._queues = {each["metadata"]["name"]: msgspec.convert(each, Queue) for each in queues}
@@ -44,7 +44,7 @@ def queue(name: str, annotations: dict[str, str] | None = None, state: str = "Op
 def created(
     kind: Kind, obj: Json, cluster: Cluster | None = None, settings: Settings = VOLCANO, namespace: str = "default"
 ) -> Decision:
-    """What comes of the creation of an object, with all webhooks in force."""
+    """The admission of a create request, with all webhooks enabled."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     request = Request(
@@ -54,11 +54,11 @@ def created(
 
 
 def changed(kind: Kind, old: Json, new: Json, cluster: Cluster | None = None, settings: Settings = VOLCANO) -> str:
-    """Why a change is refused."""
+    """The refusal of an update, or ""."""
     request = Request(Operation.UPDATE, kind, "", old["metadata"]["name"], new, old)
     return admit(request, cluster or Cluster(), settings, ALL).refusal
 
 
 def deleted(name: str, cluster: Cluster, settings: Settings = VOLCANO) -> str:
-    """Why a queue is not deleted."""
+    """The refusal of a queue's deletion, or ""."""
     return admit(Request(Operation.DELETE, QUEUE, "", name, {}), cluster, settings, ALL).refusal

@@ -42,7 +42,7 @@ def test_a_cron_job_needs_a_schedule_and_a_time_zone_that_exist(spec: Json, refu
     assert created(CRON_JOB, cron_job(**spec)).refusal == refusal
 
 
-def test_the_name_of_a_cron_job_leaves_room_for_those_of_its_jobs() -> None:
+def test_the_name_of_a_cron_job_leaves_room_for_the_suffix_of_its_jobs() -> None:
     too_long = "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)"
     assert created(CRON_JOB, cron_job("x" * 52)).refusal == ""
     assert created(CRON_JOB, cron_job("x" * 53)).refusal == too_long
@@ -65,7 +65,7 @@ def flow(**targets: list[str] | None) -> Json:
         ({"a": ["x"]}, "jobflow Flow is not DAG: vertex is not defined: x"),
     ],
 )
-def test_the_flows_of_a_job_flow_have_an_order(targets: dict[str, list[str] | None], refusal: str) -> None:
+def test_the_flows_of_a_job_flow_form_a_dag(targets: dict[str, list[str] | None], refusal: str) -> None:
     assert created(JOB_FLOW, flow(**targets)).refusal == refusal
 
 
@@ -74,7 +74,7 @@ def hyper_node(*patterns: str) -> Json:
     return {"metadata": {"name": "h"}, "spec": {"tier": 1, "members": members}}
 
 
-def test_a_hyper_node_has_members() -> None:
+def test_a_hyper_node_needs_members() -> None:
     refusal = "[].spec.members: Invalid value: null: member must have at least one member"
     assert created(HYPER_NODE, hyper_node()).refusal == refusal
     named = {"members": [{"type": "Node", "selector": {"exactMatch": {"name": "n"}}}]}
@@ -100,12 +100,12 @@ def test_a_hyper_node_has_members() -> None:
         ("a(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
     ],
 )
-def test_the_patterns_of_a_hyper_node_are_regular_expressions(pattern: str, fault: str) -> None:
+def test_the_patterns_of_a_hyper_node_must_be_regular_expressions(pattern: str, fault: str) -> None:
     refusal = created(HYPER_NODE, hyper_node("n.*", pattern)).refusal
     assert refusal.endswith(f"member regexMatch pattern is invalid: error parsing regexp: {fault}") is bool(fault)
     assert bool(refusal) is bool(fault)
 
 
-def test_a_pattern_that_would_take_long_to_read_is_refused_unread() -> None:
+def test_a_pattern_that_is_too_long_is_refused() -> None:
     refusal = created(HYPER_NODE, hyper_node("a" * 5000)).refusal
     assert refusal.endswith("member regexMatch pattern is invalid: it has 5000 characters, more than 4096")

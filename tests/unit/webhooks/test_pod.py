@@ -1,4 +1,4 @@
-"""Pods: what resource groups give them, and which annotations are refused. The cases are what Volcano does."""
+"""Pods: the fields set by resource groups, and refused annotations. The cases are recorded from Volcano."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,12 +53,12 @@ def pod(annotations: dict[str, str] | None = None, scheduler: str = "volcano", *
 
 
 def given(obj: Json, namespace: str = "default") -> Json:
-    """What a Pod has more, or other, than was asked for."""
+    """The fields of the Pod spec that admission adds or changes."""
     spec = created(POD, obj, settings=SETTINGS, namespace=namespace).object["spec"]
     return {key: value for key, value in spec.items() if obj["spec"].get(key) != value}
 
 
-def test_a_pod_gets_what_the_group_of_its_namespace_gives() -> None:
+def test_a_pod_gets_the_fields_of_the_group_of_its_namespace() -> None:
     assert given(pod(), "mng-ns-1") == {
         "nodeSelector": {"volcano.sh/nodetype": "management"},
         "tolerations": [TOLERATION],
@@ -67,7 +67,7 @@ def test_a_pod_gets_what_the_group_of_its_namespace_gives() -> None:
     assert given(pod()) == {}
 
 
-def test_a_pod_gets_what_the_group_that_it_names_gives() -> None:
+def test_a_pod_gets_the_fields_of_the_group_that_it_names() -> None:
     labels = {"nodeSelector": {"volcano.sh/nodetype": "cpu"}}
     assert given(pod({"volcano.sh/resource-group": "cpu"})) == labels
     gpu = {"nodeSelector": {"volcano.sh/nodetype": "gpu"}, "affinity": AFFINITY}
@@ -75,11 +75,11 @@ def test_a_pod_gets_what_the_group_that_it_names_gives() -> None:
     assert given(pod({"volcano.sh/resource-group": "other"})) == {}
 
 
-def test_the_first_group_that_fits_decides() -> None:
+def test_the_first_matching_group_applies() -> None:
     assert given(pod({"volcano.sh/resource-group": "cpu"}), "mng-ns-1")["schedulerName"] == "default-scheduler"
 
 
-def test_what_a_pod_has_already_is_added_to_and_its_affinity_stays() -> None:
+def test_fields_of_a_group_are_added_to_those_of_the_pod_and_its_affinity_stays() -> None:
     own = pod(nodeSelector={"disk": "ssd"}, tolerations=[{"key": "other"}, TOLERATION])
     assert given(own, "mng-ns-1") == {
         "nodeSelector": {"disk": "ssd", "volcano.sh/nodetype": "management"},
@@ -100,7 +100,7 @@ def test_what_a_pod_has_already_is_added_to_and_its_affinity_stays() -> None:
         (None, {}, None),
     ],
 )
-def test_a_pod_that_asks_for_the_gate_of_queue_admission_gets_it_once(
+def test_a_pod_with_the_annotation_gets_the_gate_of_queue_admission_once(
     asked: str | None, own: Json, gates: list[Json] | None
 ) -> None:
     asks = pod(None if asked is None else {QUEUE_ALLOCATION_GATE: asked}, **own)
@@ -109,7 +109,7 @@ def test_a_pod_that_asks_for_the_gate_of_queue_admission_gets_it_once(
     assert "schedulingGates" not in created(POD, pod({QUEUE_ALLOCATION_GATE: "true"}), settings=VOLCANO).object["spec"]
 
 
-def test_a_gate_comes_on_top_of_what_a_resource_group_gives() -> None:
+def test_a_pod_gets_the_gate_and_the_fields_of_its_resource_group() -> None:
     asks = pod({QUEUE_ALLOCATION_GATE: "true"})
     spec = created(POD, asks, settings=replace(SETTINGS, queue_gates=True), namespace="mng-ns-1").object["spec"]
     assert (spec["schedulerName"], spec["schedulingGates"]) == ("default-scheduler", [GATE])
@@ -149,7 +149,7 @@ def test_a_disruption_budget_is_one_positive_number_or_percentage(annotations: d
     assert created(POD, pod(annotations)).refusal == refusal
 
 
-def test_pods_of_other_schedulers_are_let_through() -> None:
+def test_pods_of_other_schedulers_are_allowed() -> None:
     wrong = {"volcano.sh/jdb-min-available": "0", CARD_NAME: "|"}
     assert created(POD, pod(wrong, "default-scheduler")).refusal == ""
 
@@ -165,7 +165,7 @@ def test_pods_of_other_schedulers_are_let_through() -> None:
         ("memory", "'memory' is not the name of a card"),
     ],
 )
-def test_a_malformed_name_of_a_card_is_refused_with_field_and_remedy(text: str, problem: str) -> None:
+def test_a_malformed_card_name_is_refused_with_field_and_remedy(text: str, problem: str) -> None:
     remedy = "write the name of a card, or several joined by | with the preferred one first"
     refusal = f"metadata.annotations[{CARD_NAME}]: {problem}: {remedy}" if problem else ""
     assert created(POD, pod({CARD_NAME: text})).refusal == refusal

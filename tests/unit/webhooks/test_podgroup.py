@@ -1,4 +1,4 @@
-"""PodGroups: the queue of their namespace, and whether their queue takes them."""
+"""PodGroups: the queue of the namespace, and validation of the queue and the topology."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def group(annotations: dict[str, str] | None = None, **spec: Any) -> Json:
         ("nameless", "default", "default"),
     ],
 )
-def test_the_namespace_names_the_queue_of_those_that_name_none(namespace: str, asked: str, stored: str) -> None:
+def test_pod_groups_without_a_queue_get_that_of_their_namespace(namespace: str, asked: str, stored: str) -> None:
     decision = created(POD_GROUP, group(queue=asked), CLUSTER, namespace=namespace)
     assert decision.object["spec"]["queue"] == stored
 
@@ -60,11 +60,11 @@ def test_a_pod_group_needs_a_queue_that_is_open(name: str, refusal: str) -> None
     assert created(POD_GROUP, group(queue=name), CLUSTER).refusal == refusal
 
 
-def test_a_queue_that_the_controller_has_not_opened_yet_takes_pod_groups() -> None:
+def test_a_queue_that_the_controller_has_not_opened_yet_accepts_pod_groups() -> None:
     assert created(POD_GROUP, group(queue="new"), CLUSTER).refusal == ""
 
 
-def test_a_queue_with_children_takes_none_for_it_would_never_allocate_to_them() -> None:
+def test_a_queue_with_children_accepts_no_pod_groups() -> None:
     assert created(POD_GROUP, group(queue="dept"), CLUSTER).refusal == (
         "can only submit PodGroup to leaf queue, queue `dept` has 2 child queues: set spec.queue to a queue without "
         "children (those of `dept` are a, b)"
@@ -73,7 +73,7 @@ def test_a_queue_with_children_takes_none_for_it_would_never_allocate_to_them() 
     assert created(POD_GROUP, group(queue="root"), CLUSTER).refusal == refusal
 
 
-def test_a_topology_has_one_highest_tier() -> None:
+def test_a_topology_names_its_highest_tier_in_one_way() -> None:
     assert created(POD_GROUP, group(queue="a", networkTopology=BOTH), CLUSTER).refusal == TIERS
     policies = [{"name": "s", "networkTopology": BOTH}, {"name": "t", "networkTopology": BOTH}]
     refusal = created(POD_GROUP, group(queue="nowhere", subGroupPolicy=policies), CLUSTER).refusal
@@ -93,7 +93,7 @@ def test_a_topology_has_one_highest_tier() -> None:
         ('{"NVIDIA-H200": 1.5}', "'NVIDIA-H200': 1.5 is not a whole number"),
     ],
 )
-def test_a_malformed_request_for_cards_is_refused_with_field_and_remedy(text: str, problem: str) -> None:
+def test_a_malformed_card_request_is_refused_with_field_and_remedy(text: str, problem: str) -> None:
     refusal = created(POD_GROUP, group({CARD_REQUEST: text}, queue="a"), CLUSTER).refusal
     assert refusal.startswith(f"metadata.annotations[{CARD_REQUEST}]: {problem}: write a JSON object") is bool(problem)
     assert bool(refusal) is bool(problem)

@@ -1,4 +1,4 @@
-"""The configuration file of the Pods' webhook: what it may hold, and that a bad one is named with its place."""
+"""The configuration file of ``/pods/mutate``: valid notations, and errors that name the line or field."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from scheduler.webhooks.resource_groups import annotation_of, parse_resource_gro
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "resourceGroups:\n", "other: 1\n"])
-def test_a_file_may_hold_no_groups(text: str) -> None:
+def test_a_file_without_groups_is_valid(text: str) -> None:
     assert parse_resource_groups(text, "a.conf") == ()
 
 
-def test_annotations_are_read_in_every_notation() -> None:
+def test_annotations_are_parsed_in_each_notation() -> None:
     values = '["a/b: c", "a/b:c", {a/b: c}]'
     (group,) = parse_resource_groups(f"resourceGroups: [{{object: {{key: annotation, value: {values}}}}}]", "a.conf")
     assert [annotation_of(value) for value in group.object_values] == [("a/b", "c")] * 3
@@ -31,6 +31,6 @@ def test_annotations_are_read_in_every_notation() -> None:
         ("resourceGroups: [{object: {value: [x]}}]", r"object\.value\[0\]: expected an annotation like 'key: value'"),
     ],
 )
-def test_a_bad_file_is_named_with_line_or_field(text: str, error: str) -> None:
+def test_an_invalid_file_is_refused_with_line_or_field(text: str, error: str) -> None:
     with pytest.raises(ConfigurationError, match=error):
         parse_resource_groups(text, "a.conf")

@@ -1,4 +1,4 @@
-"""Which webhook is asked about which write, and how an API server is told so."""
+"""The routes of the webhook server, and the webhook configurations of the API server."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ ANYTHING = st.recursive(
 
 @given(kind=st.sampled_from(KINDS), operation=st.sampled_from(Operation), obj=ANYTHING, old=ANYTHING)
 @hypothesis_settings(max_examples=500)
-def test_objects_of_any_shape_are_answered(kind: Kind, operation: Operation, obj: Any, old: Any) -> None:
+def test_an_object_of_any_shape_is_allowed_or_refused(kind: Kind, operation: Operation, obj: Any, old: Any) -> None:
     body = {"metadata": obj, "spec": obj} if not isinstance(obj, dict) else obj
     before = {"metadata": old, "spec": old} if not isinstance(old, dict) else old
     sent = json.dumps(body)
@@ -40,7 +40,7 @@ def test_objects_of_any_shape_are_answered(kind: Kind, operation: Operation, obj
     assert json.dumps(body) == sent
 
 
-def test_an_object_that_is_nested_without_end_is_refused() -> None:
+def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     obj: dict[str, Any] = {}
     for _ in range(100_000):
         obj = {"spec": obj}
@@ -48,7 +48,7 @@ def test_an_object_that_is_nested_without_end_is_refused() -> None:
     assert admit(request, Cluster(), VOLCANO, ALL).refusal == "the object is nested too deeply"
 
 
-def test_only_what_is_enabled_is_asked() -> None:
+def test_only_enabled_webhooks_are_called() -> None:
     request = Request(Operation.CREATE, QUEUE, "", "q", {"metadata": {"name": "q"}, "spec": {"parent": "q"}})
     assert admit(request, Cluster(), VOLCANO, ()).object == request.object
     decision = admit(request, Cluster(), VOLCANO, {"/queues/mutate"})
@@ -60,11 +60,11 @@ def test_only_what_is_enabled_is_asked() -> None:
     )
 
 
-def test_the_defaults_name_webhooks_that_there_are() -> None:
+def test_the_default_paths_exist() -> None:
     assert {*BINARY_DEFAULT, *CHART_DEFAULT} <= routes().keys()
 
 
-def test_a_configuration_asks_about_one_path_through_a_service() -> None:
+def test_a_configuration_calls_one_path_through_a_service() -> None:
     route = routes()["/queues/validate"]
     assert (collection_of(route), name_of(route)) == (
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
@@ -114,14 +114,14 @@ def test_a_configuration_asks_about_one_path_through_a_service() -> None:
     }
 
 
-def test_a_url_stands_in_for_a_service_and_hyper_nodes_have_no_selector() -> None:
+def test_a_configuration_may_use_a_url_and_hyper_nodes_have_no_selector() -> None:
     (webhook,) = configuration(routes()["/hypernodes/validate"], "https://10.0.0.1:8443/", "Q0E=", "x")["webhooks"]
     assert webhook["clientConfig"]["url"] == "https://10.0.0.1:8443/hypernodes/validate"
     assert "namespaceSelector" not in webhook
 
 
 @pytest.mark.parametrize("path", sorted(ALL))
-def test_every_webhook_either_fills_in_or_refuses(path: str) -> None:
+def test_each_webhook_either_mutates_or_validates(path: str) -> None:
     route = routes()[path]
     assert (route.mutate is None) is (path.endswith("/validate"))
     assert (route.validate is None) is (path.endswith("/mutate"))

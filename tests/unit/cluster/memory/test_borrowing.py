@@ -1,4 +1,4 @@
-"""Dictionaries of a dictionary are copied when they are asked for, and only then."""
+"""Inner dictionaries are copied when they are first read, and only then."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from scheduler.cluster.memory.borrowing import Borrowing
 Nested = dict[str, dict[str, int]]
 
 
-def test_what_is_not_asked_for_is_not_copied() -> None:
+def test_inner_dictionaries_that_are_not_read_are_not_copied() -> None:
     original: Nested = {"a": {"x": 1}, "b": {"y": 2}}
     copied: list[dict[str, int]] = []
 
@@ -40,7 +40,7 @@ def test_what_is_not_asked_for_is_not_copied() -> None:
         lambda nested: [inner.clear() for _, inner in nested.items()],
     ],
 )
-def test_it_changes_as_a_dictionary_does_and_the_original_does_not(change: Callable[[Any], object]) -> None:
+def test_it_behaves_as_a_dictionary_and_the_original_does_not_change(change: Callable[[Any], object]) -> None:
     original: Nested = {"a": {"x": 1}, "b": {"y": 2}}
     plain: Nested = {"a": {"x": 1}, "b": {"y": 2}}
     borrowing = Borrowing(original, dict)
@@ -50,7 +50,7 @@ def test_it_changes_as_a_dictionary_does_and_the_original_does_not(change: Calla
     assert original == {"a": {"x": 1}, "b": {"y": 2}}
 
 
-def test_what_is_not_there_is_missing() -> None:
+def test_a_missing_key_raises_a_key_error_or_returns_the_default() -> None:
     borrowing = Borrowing({}, dict)
     assert borrowing.get("a") is None
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets of a simulation allow what the disruption controller would."""
+"""The status of PodDisruptionBudgets in a simulation equals that of the disruption controller."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Cluster:
             self.has(POD, name, owner, {"labels": WEB}, spec={}, status={"phase": phase, **status})
 
     def budget(self, status: Json | None = None, **spec: Any) -> Json:
-        """The status of a budget that says so much."""
+        """A PodDisruptionBudget with the given status."""
         spec = {"selector": {"matchLabels": WEB}, **spec}
         self.has(DISRUPTION_BUDGET, "b", spec=spec, **({"status": status} if status else {}))
         return self.after()
@@ -46,7 +46,7 @@ class Cluster:
 
 
 def of_three(**spec: Any) -> Json:
-    """The status of a budget over a ReplicaSet that has all its three Pods."""
+    """The status of a budget over a ReplicaSet with all of its three Pods."""
     cluster = Cluster()
     cluster.pods(3, cluster.has(REPLICA_SET, "w", spec={"replicas": 3}))
     return cluster.budget(**spec)
@@ -64,13 +64,13 @@ def of_three(**spec: Any) -> Json:
         ({"minAvailable": 5}, 0, 5),
     ],
 )
-def test_what_a_budget_allows_follows_from_the_pods(spec: Json, allowed: int, desired: int) -> None:
+def test_the_disruptions_that_a_budget_allows_follow_from_its_pods(spec: Json, allowed: int, desired: int) -> None:
     status = of_three(**spec)
     expected = {"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": allowed, "expectedPods": 3}
     assert status == expected
 
 
-def test_pods_that_are_not_ready_or_leave_are_not_healthy() -> None:
+def test_pods_that_are_not_ready_or_terminate_are_not_healthy() -> None:
     cluster = Cluster()
     owner = cluster.has(REPLICA_SET, "w", spec={"replicas": 4})
     cluster.pods(2, owner)
@@ -97,7 +97,7 @@ def test_the_replica_sets_of_a_rollout_count_as_their_deployment() -> None:
     assert cluster.budget(maxUnavailable=1)["expectedPods"] == 3
 
 
-def test_a_deployment_that_was_not_read_is_known_from_its_replica_sets() -> None:
+def test_a_deployment_without_a_manifest_is_known_from_its_replica_sets() -> None:
     cluster = Cluster()
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "uid": "u"}}
     desired = {"annotations": {"deployment.kubernetes.io/desired-replicas": "3"}}
@@ -107,30 +107,30 @@ def test_a_deployment_that_was_not_read_is_known_from_its_replica_sets() -> None
     assert cluster.budget(maxUnavailable=1)["expectedPods"] == 3
 
 
-def test_a_number_to_be_available_needs_no_controller() -> None:
+def test_an_absolute_min_available_needs_no_controller() -> None:
     cluster = Cluster()
     cluster.pods(3)
     assert cluster.budget(minAvailable=1)["disruptionsAllowed"] == 2
 
 
-def test_where_the_controller_has_no_number_of_replicas_none_may_go() -> None:
+def test_without_a_known_number_of_replicas_no_disruption_is_allowed() -> None:
     cluster = Cluster()
     cluster.pods(3, cluster.has(BATCH_JOB, "j", spec={}))
     assert cluster.budget(maxUnavailable=1)["disruptionsAllowed"] == 0
 
 
-def test_of_a_controller_that_is_not_known_here_the_cluster_knew_the_number() -> None:
+def test_for_an_unknown_controller_the_expected_pods_of_the_stored_status_count() -> None:
     cluster = Cluster()
     cluster.pods(3, {"apiVersion": "example.com/v1", "kind": "Rollout", "metadata": {"name": "r", "uid": "u"}})
     assert cluster.budget({"expectedPods": 4, "disruptionsAllowed": 0}, maxUnavailable=2)["disruptionsAllowed"] == 1
 
 
 @pytest.mark.parametrize("odd", ["many", "-1%", "1", [], None])
-def test_what_is_no_number_lets_no_pod_go(odd: Any) -> None:
+def test_a_malformed_budget_allows_no_disruption(odd: Any) -> None:
     assert of_three(maxUnavailable=odd)["disruptionsAllowed"] == 0
 
 
-def test_a_stale_status_is_brought_up_to_date_and_follows_the_pods() -> None:
+def test_a_stale_status_is_updated_and_follows_the_pods() -> None:
     cluster = Cluster()
     cluster.pods(3, cluster.has(REPLICA_SET, "w", spec={"replicas": 3}))
     assert cluster.budget({"disruptionsAllowed": 3, "expectedPods": 9}, minAvailable=2)["disruptionsAllowed"] == 1

@@ -1,4 +1,4 @@
-"""A copied simulation goes its own way, and the same way."""
+"""A copied simulation is independent of the original and behaves the same."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def simulation(*objects: Any) -> Simulation:
 
 
 @BOTH
-def test_what_happens_to_the_copy_does_not_happen_to_the_original(copy: Copy) -> None:
+def test_changes_of_the_copy_do_not_change_the_original(copy: Copy) -> None:
     original = simulation(node("n1"), group("g"), pods("p", 2, "1c", "g"), JOB)
     before = original.cluster.objects()
     copy(original).run()
@@ -48,7 +48,7 @@ def test_what_happens_to_the_copy_does_not_happen_to_the_original(copy: Copy) ->
 
 
 @BOTH
-def test_the_copy_and_the_original_come_to_the_same_end(copy: Copy) -> None:
+def test_the_copy_and_the_original_reach_the_same_state(copy: Copy) -> None:
     original = simulation(
         node("n1"), node("n2", "2c+4Gi"), group("g", minimum=2), pods("p", 3, "1c", "g"), group("h"),
         pod("h-0", "8c", "h"), JOB,
@@ -60,7 +60,7 @@ def test_the_copy_and_the_original_come_to_the_same_end(copy: Copy) -> None:
     assert sum(o["kind"] == "Pod" and bool(o["spec"].get("nodeName")) for o in original.cluster.objects()) == 5
 
 
-def test_what_controllers_make_counts_in_the_copy_as_in_the_original() -> None:
+def test_controllers_work_in_the_copy_as_in_the_original() -> None:
     original = simulation(node("n1", "8c+8Gi"), node("n2", "8c+8Gi"), JOB)  # a Service spreads its Pods
     copied = original.fork()
     copied.run()
@@ -68,7 +68,7 @@ def test_what_controllers_make_counts_in_the_copy_as_in_the_original() -> None:
     assert copied.cluster.objects() == original.cluster.objects()
 
 
-def test_a_copy_made_halfway_goes_on_as_the_original_does() -> None:
+def test_a_copy_made_between_cycles_continues_as_the_original() -> None:
     original = simulation(node("n1"), group("g", minimum=2), pods("p", 2, "1c", "g"), JOB)
     original.cycle()
     copied = original.fork()
@@ -78,7 +78,7 @@ def test_a_copy_made_halfway_goes_on_as_the_original_does() -> None:
 
 
 @BOTH
-def test_controllers_of_the_copy_write_into_the_copy_alone(copy: Copy) -> None:
+def test_controllers_of_the_copy_write_to_the_copy_only(copy: Copy) -> None:
     original = simulation(node("n1"), JOB)
     copied = copy(original)
     copied.run()
@@ -95,7 +95,7 @@ def test_controllers_of_the_copy_write_into_the_copy_alone(copy: Copy) -> None:
 
 
 @BOTH
-def test_what_a_waiting_pod_is_told_in_the_copy_it_is_not_told_in_the_original(copy: Copy) -> None:
+def test_the_message_of_a_pending_task_in_the_copy_does_not_reach_the_original(copy: Copy) -> None:
     original = simulation(node("n1"), group("g"), pod("p", "8c", "g"))
     copy(original).run()
     (task,) = original.snapshot().jobs["default/g"].tasks()
@@ -103,7 +103,7 @@ def test_what_a_waiting_pod_is_told_in_the_copy_it_is_not_told_in_the_original(c
 
 
 @BOTH
-def test_many_copies_of_one_original_are_alike(copy: Copy) -> None:
+def test_copies_of_one_original_are_equal(copy: Copy) -> None:
     original = simulation(node("n1"), group("g", minimum=2), pods("p", 2, "3c", "g"))
     first, second = copy(original), copy(original)
     first.change(manifests(node("n2")))
@@ -115,7 +115,7 @@ def test_many_copies_of_one_original_are_alike(copy: Copy) -> None:
     assert all(o["spec"].get("nodeName") for o in first.cluster.objects() if o["kind"] == "Pod")
 
 
-def test_one_branch_after_the_other_comes_to_the_end_of_a_fork() -> None:
+def test_branches_one_after_the_other_reach_the_state_of_a_fork() -> None:
     original = simulation(
         node("n1"), group("full"), pod("full-0", "4c", "full", on="n1"), group("g"), pods("p", 2, "3c", "g"), JOB
     )
@@ -130,7 +130,7 @@ def test_one_branch_after_the_other_comes_to_the_end_of_a_fork() -> None:
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_a_priority_that_a_branch_changes_counts_in_that_branch_alone() -> None:
+def test_a_priority_changed_in_a_branch_applies_to_that_branch_only() -> None:
     waiting = group("g")
     waiting["spec"]["priorityClassName"] = "urgent"
     original = simulation(node("n1"), waiting, pod("p", "8c", "g"))

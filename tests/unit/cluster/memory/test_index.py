@@ -1,4 +1,4 @@
-"""Objects are found by what they have in common, without looking at all of them, as they come, change and go."""
+"""Indices find objects by a common value, and follow their creation, update and deletion."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_the_pods_of_a_node_are_found_the_oldest_first() -> None:
     assert names(made.by(POD, node_of, "n1")) == ["b", "a"]
 
 
-def test_an_index_follows_what_happens_after_it_was_first_asked() -> None:
+def test_an_index_follows_changes_after_its_first_lookup() -> None:
     made = server(pod("a", "1c", "g"), pod("b", "1c", "g", on="n1"))
     assert names(made.by(POD, node_of, "n1")) == ["b"]
     made.patch(POD, "default", "a", {"spec": {"nodeName": "n1"}})
@@ -35,14 +35,14 @@ def test_an_index_follows_what_happens_after_it_was_first_asked() -> None:
     assert names(made.by(POD, node_of, "n1")) == []
 
 
-def test_an_index_says_what_looking_at_every_pod_says() -> None:
+def test_an_index_agrees_with_a_scan_of_all_pods() -> None:
     made = server(*(pod(f"p{i}", "1c", f"g{i % 3}") for i in range(10)))
     groups = [group_of(raw) for raw in made.of(POD)]
     for group in dict.fromkeys(groups):
         assert made.by(POD, group_of, group) == [raw for raw in made.of(POD) if group_of(raw) == group]
 
 
-def test_an_object_that_was_read_is_not_written_to() -> None:
+def test_a_stored_object_is_not_modified() -> None:
     given = manifests(pod("a", "1c", "g", on="n1"))
     before = repr(given)
     made = MemoryServer()

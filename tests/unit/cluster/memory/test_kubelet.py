@@ -1,4 +1,4 @@
-"""The simulated kubelet: bound Pods run, evicted ones are gone at the end of the next cycle."""
+"""The simulated kubelet: bound Pods run, and evicted Pods are removed at the end of the next cycle."""
 
 from scheduler.api.decisions import Decisions, Evict
 from scheduler.api.kinds import Kind
@@ -17,7 +17,7 @@ def evict(world: World) -> None:
     world.cluster.carry_out(Decisions(evictions=[Evict(next(task), "preempt")]), [])
 
 
-def test_an_evicted_pod_is_there_for_one_more_cycle_and_leaves_an_event() -> None:
+def test_an_evicted_pod_exists_for_one_more_cycle_and_has_an_event() -> None:
     world = World(node("n"), group("a"), pod("p", "1c", "a", on="n"))
     evict(world)
     assert world.cluster.run_kubelet() is False and there(world)
@@ -28,7 +28,7 @@ def test_an_evicted_pod_is_there_for_one_more_cycle_and_leaves_an_event() -> Non
     assert world.events("Evict") == ["Pod is evicted, because of preempt"]
 
 
-def test_a_bound_pod_runs_unless_it_terminates() -> None:
+def test_a_bound_pod_runs_unless_it_is_terminating() -> None:
     bound: Raw = pod("p", "1c", "a", on="n", phase="Pending")
     world = World(node("n"), group("a"), bound)
     assert world.cluster.run_kubelet() is True and world.get("Pod", "p")["status"]["phase"] == "Running"
@@ -51,7 +51,7 @@ def test_a_pod_that_does_not_tolerate_a_no_execute_taint_of_its_node_terminates(
     assert "deletionTimestamp" not in world.get("Pod", "stays")["metadata"]
 
 
-def test_a_pod_that_is_bound_and_begins_to_run_in_one_cycle_changes_once() -> None:
+def test_a_pod_bound_and_started_in_one_cycle_causes_one_notification() -> None:
     simulation = Simulation(manifests(node("n"), group("a"), pod("p", "1c", "a")), configuration(), (NAME,))
     phases: list[str] = []
 

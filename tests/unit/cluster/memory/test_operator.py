@@ -1,4 +1,4 @@
-"""What controllers have written in a cluster in memory."""
+"""The controllers on a cluster in memory."""
 
 from scheduler.api.kinds import CONFIG_MAP, SERVICE, VCJOB
 from scheduler.controllers.job import JobController
@@ -7,7 +7,7 @@ from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.job.world import job, task
 
 
-def test_what_a_job_does_not_own_stays_when_the_job_is_over() -> None:
+def test_objects_that_a_job_does_not_own_stay_when_the_job_finishes() -> None:
     cluster = Controlled(lambda store: [JobController(store, make_plugins)])
     meta = {"name": "j-svc", "namespace": "default"}
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"mine": "1"}})

@@ -1,4 +1,4 @@
-"""Bindings that wait for other objects, on the cluster in memory."""
+"""Bindings with preparations on the cluster in memory."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from tests.builders import Raw, World, group, node, pod
 
 @dataclass(frozen=True, kw_only=True)
 class Filled(Preparation):
-    """A ConfigMap is asked to be filled, and is by somebody."""
+    """Requests data in a ConfigMap, and waits until another party sets it."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         data = found.data or {} if isinstance(found, ConfigMap) else None
@@ -41,7 +41,7 @@ def a_world(*names: str) -> World:
 
 
 def bind(world: World, *preparations: tuple[Preparation, ...]) -> None:
-    """Bind p0, p1 … together, each with its preparations."""
+    """Binds p0, p1 ... together, each with its preparations."""
     cache = world.cluster.cache
     decisions = Decisions()
     for i, made in enumerate(preparations):
@@ -53,7 +53,7 @@ def bind(world: World, *preparations: tuple[Preparation, ...]) -> None:
 
 
 def fill(world: World, name: str) -> None:
-    """Somebody fills a ConfigMap, and everybody looks again."""
+    """Sets the data of a ConfigMap, and runs the preparations again."""
     world.cluster.server.patch(CONFIG_MAP, "default", name, {"data": {"filled": "yes"}})
     world.cluster.carry_out(Decisions(), [])
 
@@ -70,7 +70,7 @@ def filled(name: str, kind: type[Filled] = Filled, timeout: float = 10.0) -> Fil
     return kind(kind=CONFIG_MAP, namespace="default", name=name, timeout=timeout)
 
 
-def test_a_gang_is_bound_when_all_it_waits_for_has_come_about() -> None:
+def test_a_gang_is_bound_when_all_its_preparations_are_complete() -> None:
     world = a_world("a", "b")
     bind(world, (filled("a"),), (filled("b"),))
     assert data(world, "a") == {"asked": "yes"}
@@ -80,7 +80,7 @@ def test_a_gang_is_bound_when_all_it_waits_for_has_come_about() -> None:
     assert nodes(world) == ["n1", "n1"]
 
 
-def test_what_is_left_to_the_last_is_asked_for_when_the_rest_has_come_about() -> None:
+def test_preparations_at_binding_start_when_the_others_are_complete() -> None:
     world = a_world("a", "lock")
     bind(world, (filled("lock", Last), filled("a")), ())
     assert data(world, "lock") == {}
@@ -90,7 +90,7 @@ def test_what_is_left_to_the_last_is_asked_for_when_the_rest_has_come_about() ->
     assert nodes(world) == ["n1", "n1"]
 
 
-def test_a_gang_that_waits_too_long_gives_everything_back() -> None:
+def test_a_gang_that_times_out_undoes_its_preparations() -> None:
     world = a_world("a", "b")
     bind(world, (filled("a"),), (filled("b", timeout=2.0),))
     for _ in range(2):
@@ -105,7 +105,7 @@ def test_a_gang_that_waits_too_long_gives_everything_back() -> None:
     assert not world.cluster.cache.snapshot(0).preparing
 
 
-def test_a_pod_that_is_gone_takes_its_gang_along() -> None:
+def test_a_deleted_pod_fails_the_preparation_of_its_gang() -> None:
     world = a_world("a", "b")
     bind(world, (filled("a"),), (filled("b"),))
     world.cluster.server.remove(("/Pod", "default", "p0"))
@@ -115,7 +115,7 @@ def test_a_pod_that_is_gone_takes_its_gang_along() -> None:
     assert "p1" not in {bind.task.name for bind in world.cluster.cache.snapshot(0).preparing}
 
 
-def test_something_that_is_not_there_ends_the_waiting() -> None:
+def test_a_missing_object_fails_the_preparation() -> None:
     world = a_world()
     bind(world, (filled("missing"),), ())
 

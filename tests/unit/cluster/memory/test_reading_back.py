@@ -1,4 +1,4 @@
-"""A cluster that is read back as it is: nothing of what workloads made there is made again."""
+"""A cluster read from its own dump: the Pods that workloads created there are not created again."""
 
 from collections import Counter
 from typing import Any
@@ -44,7 +44,7 @@ def names(simulation: Simulation) -> Counter[tuple[str, str]]:
     ],
     ids=lambda workload: workload[-1]["apiVersion"] + "/" + workload[-1]["kind"],
 )
-def test_what_is_there_is_not_made_a_second_time(workload: list[Raw]) -> None:
+def test_existing_objects_are_not_created_a_second_time(workload: list[Raw]) -> None:
     first = Simulation(manifests(node("n0", "8c+64Gi"), *workload), DEFAULT, [NAME])
     first.run()
     made = names(first)

@@ -1,4 +1,4 @@
-"""What becomes of ResourceClaims in a simulation, besides what the scheduler does."""
+"""The ResourceClaim controller of a simulation."""
 
 from typing import Any
 
@@ -49,11 +49,11 @@ def test_a_pod_gets_a_claim_for_each_template_it_names_once() -> None:
     ]
 
 
-def test_a_template_that_does_not_exist_makes_nothing() -> None:
+def test_a_missing_template_creates_no_claim() -> None:
     assert not keep_claims(cluster(pod("p", resourceClaims=templated("none"))).server)
 
 
-def test_a_claim_is_free_again_when_the_last_of_its_pods_has_finished_or_is_gone() -> None:
+def test_a_claim_is_deallocated_when_its_last_pod_has_finished_or_been_deleted() -> None:
     made = cluster(used("p", "gone"), with_uid(pod("p", on="n1", resourceClaims=named("c"))))
 
     assert keep_claims(made.server)
@@ -66,11 +66,11 @@ def test_a_claim_is_free_again_when_the_last_of_its_pods_has_finished_or_is_gone
     assert claims(made)[0]["metadata"]["finalizers"] == []
 
 
-def test_a_claim_that_was_allocated_by_hand_stays_so() -> None:
+def test_a_claim_allocated_without_the_finalizer_stays_allocated() -> None:
     assert not keep_claims(cluster(used(finalizers=False)).server)
 
 
-def test_a_claim_goes_with_the_pod_it_was_made_for() -> None:
+def test_a_claim_is_deleted_with_the_pod_that_owns_it() -> None:
     made = cluster(template("t", request()), pod("p", on="n1", resourceClaims=templated("t")))
     keep_claims(made.server)
     raw = made.server.of(POD)[0]

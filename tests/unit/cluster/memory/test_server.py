@@ -1,4 +1,4 @@
-"""The API server of a cluster in memory: what is stored, what watchers are told, what goes with what."""
+"""The API server of a cluster in memory: storage, notification of watchers, and garbage collection."""
 
 import uuid
 from typing import Any
@@ -40,7 +40,7 @@ def found(server: MemoryServer, kind: Kind, namespace: str, name: str) -> dict[s
     return obj
 
 
-def test_what_is_created_is_completed_stored_and_told() -> None:
+def test_a_created_object_gets_defaults_is_stored_and_notified() -> None:
     server, log = server_with_log()
 
     assert server.create(POD_GROUP, manifest(POD_GROUP, "g"))
@@ -51,7 +51,7 @@ def test_what_is_created_is_completed_stored_and_told() -> None:
     assert log == [("came", "PodGroup", "g")]
 
 
-def test_what_is_there_already_is_not_created_again() -> None:
+def test_an_existing_object_is_not_created_again() -> None:
     server, _ = server_with_log()
     server.create(POD_GROUP, manifest(POD_GROUP, "g"))
 
@@ -59,7 +59,7 @@ def test_what_is_there_already_is_not_created_again() -> None:
     assert found(server, POD_GROUP, "ns", "g")["spec"].get("minMember") is None
 
 
-def test_a_namesake_made_later_has_another_uid() -> None:
+def test_an_object_created_again_has_another_uid() -> None:
     server, _ = server_with_log()
     server.create(POD_GROUP, manifest(POD_GROUP, "g"))
     first = found(server, POD_GROUP, "ns", "g")["metadata"]["uid"]
@@ -81,7 +81,7 @@ def test_a_merge_patch_changes_what_it_names_and_removes_what_it_nulls() -> None
     assert log[-1] == ("changed", "Queue", "q")
 
 
-def test_a_patch_that_changes_nothing_is_not_told() -> None:
+def test_a_patch_without_changes_is_not_notified() -> None:
     server, log = server_with_log()
     server.create(QUEUE, manifest(QUEUE, "q", spec={"weight": 2}))
 
@@ -90,7 +90,7 @@ def test_a_patch_that_changes_nothing_is_not_told() -> None:
     assert len(log) == 1
 
 
-def test_a_patch_that_makes_an_object_unreadable_is_refused() -> None:
+def test_a_patch_that_makes_an_object_invalid_is_refused() -> None:
     server, _ = server_with_log()
     server.create(QUEUE, manifest(QUEUE, "q"))
 
@@ -99,7 +99,7 @@ def test_a_patch_that_makes_an_object_unreadable_is_refused() -> None:
     assert found(server, QUEUE, "", "q")["spec"]["weight"] == 1
 
 
-def test_what_is_owned_goes_with_its_owner_down_to_the_last() -> None:
+def test_deleting_an_object_deletes_all_that_it_owns_transitively() -> None:
     server, log = server_with_log()
     server.create(VCJOB, manifest(VCJOB, "j"))
     job = server.find(VCJOB, "ns", "j")
@@ -116,7 +116,7 @@ def test_what_is_owned_goes_with_its_owner_down_to_the_last() -> None:
     ]
 
 
-def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once() -> None:
+def test_a_deleted_pod_on_a_node_terminates_and_one_without_a_node_is_removed() -> None:
     server, _ = server_with_log()
     server.create(POD, manifest(POD, "placed", spec={"containers": [], "nodeName": "n1"}))
     server.create(POD, manifest(POD, "waiting", spec={"containers": []}))
@@ -129,7 +129,7 @@ def test_a_pod_on_a_node_terminates_and_one_without_is_gone_at_once() -> None:
     assert [key[2] for key in server.terminating] == ["placed"]
 
 
-def test_watchers_learn_of_changes_made_together_once_for_each_object() -> None:
+def test_batched_changes_are_notified_once_for_each_object() -> None:
     server, _ = server_with_log()
     for name in ("a", "b"):
         server.create(POD, manifest(POD, name, spec={}))
@@ -154,7 +154,7 @@ def test_watchers_learn_of_changes_made_together_once_for_each_object() -> None:
     assert seen[2:] == [("a", "Succeeded", "Failed")]
 
 
-def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or_goes() -> None:
+def test_batched_changes_are_notified_before_the_next_object_is_added_or_deleted() -> None:
     server, log = server_with_log()
     for name in ("a", "b"):
         server.create(POD, manifest(POD, name, spec={}))
@@ -169,7 +169,7 @@ def test_watchers_learn_of_changes_made_together_before_the_next_object_comes_or
     assert log == [("changed", "Pod", "a"), ("came", "Pod", "c"), ("changed", "Pod", "b"), ("went", "Pod", "b")]
 
 
-def test_watchers_learn_of_changes_made_together_even_when_these_end_in_an_error() -> None:
+def test_batched_changes_are_notified_even_after_an_exception() -> None:
     server, log = server_with_log()
     server.create(POD, manifest(POD, "a", spec={}))
 

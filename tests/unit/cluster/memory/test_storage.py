@@ -1,4 +1,4 @@
-"""What volume controllers and provisioners do on the cluster in memory."""
+"""The volume controllers and provisioners of a cluster in memory."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def volume(name: str, cls: str, size: str = "2Gi", **spec: Any) -> Raw:
 
 
 def of_claim(world: World, name: str) -> tuple[str, str]:
-    """Phase and volume."""
+    """The phase and the volume of a claim."""
     found = world.get("PersistentVolumeClaim", name)
     return found["status"]["phase"], found["spec"].get("volumeName", "")
 
@@ -36,7 +36,7 @@ def phase(world: World, name: str) -> str:
     return str(found["status"]["phase"])
 
 
-def test_a_claim_of_a_class_that_binds_at_once_gets_the_smallest_volume() -> None:
+def test_a_claim_with_immediate_binding_gets_the_smallest_volume() -> None:
     stock = [volume("large", "now", "9Gi"), volume("small", "now", "3Gi"), volume("tiny", "now", "1Gi")]
 
     world = World(storage_class("now", "Immediate"), stock, claim("c", "now"))
@@ -45,13 +45,13 @@ def test_a_claim_of_a_class_that_binds_at_once_gets_the_smallest_volume() -> Non
     assert [phase(world, name) for name in ("large", "small", "tiny")] == ["Available", "Bound", "Available"]
 
 
-def test_two_claims_do_not_get_one_volume() -> None:
+def test_two_claims_do_not_get_the_same_volume() -> None:
     world = World(storage_class("now", "Immediate"), volume("v", "now"), claim("a", "now"), claim("b", "now"))
 
     assert [of_claim(world, name) for name in ("a", "b")] == [("Bound", "v"), ("Pending", "")]
 
 
-def test_a_claim_that_waits_for_its_pod_is_left_alone_unless_a_volume_names_it() -> None:
+def test_a_claim_that_waits_for_a_consumer_is_not_bound_unless_a_volume_references_it() -> None:
     kept = volume("kept", "late", claimRef={"namespace": "default", "name": "b"})
 
     world = World(
@@ -73,13 +73,13 @@ def test_a_bound_claim_without_its_volume_is_lost() -> None:
     assert of_claim(World(claim("c", "", done, volumeName="gone")), "c")[0] == "Lost"
 
 
-def test_a_volume_whose_claim_is_gone_is_released() -> None:
+def test_a_volume_whose_claim_was_deleted_is_released() -> None:
     held = {"namespace": "default", "name": "gone", "uid": "u"}
 
     assert phase(World(volume("v", "", claimRef=held)), "v") == "Released"
 
 
-def test_volumes_are_made_at_once_or_when_a_node_is_named() -> None:
+def test_volumes_are_provisioned_immediately_or_when_a_node_is_selected() -> None:
     world = World(
         node("n1"),
         [storage_class("now", "Immediate"), storage_class("late", "WaitForFirstConsumer")],
@@ -92,7 +92,7 @@ def test_volumes_are_made_at_once_or_when_a_node_is_named() -> None:
     assert [of_claim(world, name)[0] for name in ("a", "b", "c")] == ["Bound", "Pending", "Bound"]
 
 
-def test_what_is_made_for_a_node_is_reached_from_where_its_driver_says() -> None:
+def test_a_provisioned_volume_gets_the_topology_of_its_driver_on_the_node() -> None:
     entry = {"name": "csi.example.com", "nodeID": "n1", "topologyKeys": ["zone"]}
     csi_node = {
         "apiVersion": "storage.k8s.io/v1",
@@ -114,7 +114,7 @@ def test_what_is_made_for_a_node_is_reached_from_where_its_driver_says() -> None
     assert term == {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 
 
-def test_an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod() -> None:
+def test_an_ephemeral_volume_gets_a_claim_that_is_deleted_with_its_pod() -> None:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": claim("x", "late")["spec"]}
     world = World(pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]))
 
@@ -124,7 +124,7 @@ def test_an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod() -> None:
     assert world.cluster.get("v1", "PersistentVolumeClaim", "default", "p-scratch") is None
 
 
-def test_a_template_that_cannot_be_read_makes_no_claim() -> None:
+def test_an_invalid_claim_template_creates_no_claim() -> None:
     world = World(
         pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": 1}}}}])
     )

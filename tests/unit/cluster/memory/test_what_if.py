@@ -37,14 +37,14 @@ def on(simulation: Simulation, name: str) -> str:
 SCHEDULING = "scheduling.volcano.sh/v1beta1"
 
 
-def test_an_object_that_was_not_there_is_added() -> None:
+def test_a_new_object_is_added() -> None:
     simulation = settled(node("n1", "1c"), group("g"), pod("p", "2c", "g"))
     simulation.change(manifests(node("n2")))
     simulation.run()
     assert on(simulation, "p") == "n2"
 
 
-def test_an_object_that_was_there_is_replaced_and_keeps_its_identity_and_status() -> None:
+def test_an_existing_object_is_replaced_and_keeps_its_identity_and_status() -> None:
     simulation = settled(node("n1"), queue("q", capability="1c"))
     old = get(simulation, "Queue", "q", SCHEDULING)
     simulation.change(manifests({k: v for k, v in queue("q", weight=7).items() if k != "status"}))
@@ -54,7 +54,7 @@ def test_an_object_that_was_there_is_replaced_and_keeps_its_identity_and_status(
     assert (new["spec"]["weight"], "capability" in new["spec"], new["status"]["state"]) == (7, False, "Open")
 
 
-def test_merge_changes_what_it_names_and_nothing_else() -> None:
+def test_merge_changes_only_the_given_fields() -> None:
     simulation = settled(node("n1", "4c+8Gi"), group("g"), pod("p", "6c", "g"))
     simulation.change(manifests(marked("merge", "Node", "n1", status={"allocatable": {"cpu": "8"}})))
     simulation.run()
@@ -67,7 +67,7 @@ def test_merge_changes_what_it_names_and_nothing_else() -> None:
     assert on(simulation, "p") == "n1"
 
 
-def test_pods_on_a_node_that_goes_are_placed_anew() -> None:
+def test_pods_of_a_deleted_node_are_created_again_and_scheduled() -> None:
     simulation = settled(node("n1"), group("g"), pod("p", "2c", "g"))
     simulation.change(manifests(node("n2"), marked("delete", "Node", "n1")))
     simulation.run()
@@ -75,7 +75,7 @@ def test_pods_on_a_node_that_goes_are_placed_anew() -> None:
     assert on(simulation, "p") == "n2"
 
 
-def test_such_a_pod_does_not_take_the_chips_of_the_lost_node_with_it() -> None:
+def test_a_recreated_pod_does_not_keep_the_chips_of_the_deleted_node() -> None:
     held = pod("p", "1c+huawei.com/Ascend910=1", "g", on="n1", annotations={ASCEND_910: "Ascend910-5"})
     simulation = settled(node("n1", "4c+8Gi+huawei.com/Ascend910=8"), group("g"), held)
     simulation.change(manifests(marked("delete", "Node", "n1")))
@@ -84,7 +84,7 @@ def test_such_a_pod_does_not_take_the_chips_of_the_lost_node_with_it() -> None:
     assert ASCEND_910 not in found["metadata"]["annotations"]
 
 
-def test_with_a_pod_group_go_its_pods() -> None:
+def test_deleting_a_pod_group_deletes_its_pods() -> None:
     simulation = settled(node("n1", "2c"), group("g"), pods("p", 2, "1c", "g"), group("h"), pod("h-0", "2c", "h"))
     simulation.change(manifests(marked("delete", "PodGroup", "g", SCHEDULING)))
     simulation.run()
@@ -92,7 +92,7 @@ def test_with_a_pod_group_go_its_pods() -> None:
     assert on(simulation, "h-0") == "n1"
 
 
-def test_a_pod_that_is_replaced_is_another_one() -> None:
+def test_a_replaced_pod_has_another_uid() -> None:
     simulation = settled(node("n1"), group("g"), pod("p", "8c", "g"))
     simulation.change(manifests(pod("p", "1c", "g")))
     simulation.run()
@@ -109,7 +109,7 @@ def test_a_pod_that_is_replaced_is_another_one() -> None:
         (marked("merge", "Queue", "default", SCHEDULING, spec={"capability": {"cpu": "lots"}}), "spec"),
     ],
 )  # fmt: skip
-def test_a_change_that_makes_no_sense_is_refused_with_its_place(change: Raw, words: str) -> None:
+def test_an_invalid_change_is_refused_with_file_and_document(change: Raw, words: str) -> None:
     simulation = settled(node("n1"))
     with pytest.raises(ManifestError, match="object 1") as raised:
         simulation.change(manifests(change))

@@ -1,4 +1,4 @@
-"""Workloads of a simulation get the Pods that Kubernetes' own controllers would make, under the same owners."""
+"""Workloads of a simulation get the Pods that Kubernetes' controllers create, with the same owners."""
 
 import copy
 from collections import Counter
@@ -17,7 +17,7 @@ TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, 
 
 
 def the(kind: Kind, name: str = "w", *, owner: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
-    """A workload, or with ``owner`` one that another controls."""
+    """A workload; ``owner``: the object that controls it."""
     metadata: Json = {"name": name, "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
     if owner is not None:
         metadata["ownerReferences"] = [controlled_by(owner)]
@@ -32,13 +32,13 @@ def controlled_by(owner: Json) -> Json:
 
 
 def the_pod(name: str, owner: Json, phase: str = "Running", **metadata: Any) -> Json:
-    """A Pod that was made elsewhere, as on a cluster."""
+    """A Pod that was created on another cluster."""
     meta = {"name": name, "namespace": "ns", "ownerReferences": [controlled_by(owner)], **metadata}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": phase}}
 
 
 class Cluster:
-    """A server with the controllers of workloads, and one workload."""
+    """A server with the workload controllers and one workload."""
 
     def __init__(self, kind: Kind, **spec: Any) -> None:
         self.server = MemoryServer()
@@ -59,7 +59,7 @@ class Cluster:
         return [pod["metadata"]["name"] for pod in self.server.of(POD)]
 
 
-def test_a_deployment_gets_a_replica_set_with_its_annotations_and_that_one_the_pods() -> None:
+def test_a_deployment_gets_a_replica_set_with_its_annotations_which_gets_the_pods() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=2)
 
     assert cluster.workloads.run()
@@ -72,7 +72,7 @@ def test_a_deployment_gets_a_replica_set_with_its_annotations_and_that_one_the_p
     assert cluster.server.of(POD)[0]["metadata"]["annotations"] == {"note": "x"}
 
 
-def test_pods_that_are_there_are_not_made_again() -> None:
+def test_existing_pods_are_not_created_again() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=2)
     cluster.workloads.run()
     before = cluster.pods()
@@ -89,7 +89,7 @@ def test_a_stateful_set_numbers_its_pods() -> None:
     assert cluster.pods() == ["w-0", "w-1", "w-2"]
 
 
-def test_each_pod_of_a_stateful_set_gets_claims_of_its_own_that_stay_when_it_goes() -> None:
+def test_each_pod_of_a_stateful_set_gets_its_own_claims_that_outlive_it() -> None:
     template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     cluster = Cluster(STATEFUL_SET, replicas=2, volumeClaimTemplates=[template, "odd"])
 
@@ -102,7 +102,7 @@ def test_each_pod_of_a_stateful_set_gets_claims_of_its_own_that_stay_when_it_goe
     assert pod["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-w-1"}}]
 
 
-def test_a_job_has_as_many_pods_as_run_at_once() -> None:
+def test_a_batch_job_has_as_many_pods_as_its_parallelism() -> None:
     cluster = Cluster(BATCH_JOB, parallelism=2, completions=10)
 
     cluster.workloads.run()
@@ -110,7 +110,7 @@ def test_a_job_has_as_many_pods_as_run_at_once() -> None:
     assert len(cluster.pods()) == 2
 
 
-def test_a_workload_that_says_no_number_has_one_pod() -> None:
+def test_a_workload_without_replicas_has_one_pod() -> None:
     cluster = Cluster(BATCH_JOB)
 
     cluster.workloads.run()
@@ -118,8 +118,8 @@ def test_a_workload_that_says_no_number_has_one_pod() -> None:
     assert len(cluster.pods()) == 1
 
 
-# --- what was read from a cluster -------------------------------------------------------------------------------------
-def test_pods_that_have_generated_names_are_not_made_a_second_time() -> None:
+# --- objects read from a cluster --------------------------------------------------------------------------------------
+def test_existing_pods_with_generated_names_are_not_created_a_second_time() -> None:
     cluster = Cluster(REPLICA_SET, replicas=3)
     cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb", "w-zzzzz")
 
@@ -127,7 +127,7 @@ def test_pods_that_have_generated_names_are_not_made_a_second_time() -> None:
     assert len(cluster.pods()) == 3
 
 
-def test_only_the_pods_that_are_missing_are_made() -> None:
+def test_only_missing_pods_are_created() -> None:
     cluster = Cluster(REPLICA_SET, replicas=3)
     cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb")
 
@@ -135,7 +135,7 @@ def test_only_the_pods_that_are_missing_are_made() -> None:
     assert len(cluster.pods()) == 3
 
 
-def test_the_replica_set_that_a_deployment_has_is_its_own_whatever_its_name() -> None:
+def test_an_existing_replica_set_of_a_deployment_is_used_whatever_its_name() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=3)
     replica_set = cluster.has(the(REPLICA_SET, "w-6d4f9c8b7", owner=cluster.workload, replicas=3), REPLICA_SET)
     cluster.has_pods(replica_set, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", "w-6d4f9c8b7-ccccc")
@@ -156,7 +156,7 @@ def test_two_replica_sets_of_a_rollout_keep_the_replicas_they_have() -> None:
     assert sorted(name[:5] for name in cluster.pods()) == ["w-new", "w-new", "w-old", "w-old"]
 
 
-def test_a_replica_set_that_was_scaled_to_zero_stays_there() -> None:
+def test_a_replica_set_scaled_to_zero_stays_at_zero() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=1)
     cluster.has(the(REPLICA_SET, "w-old", owner=cluster.workload, replicas=0), REPLICA_SET)
     new = cluster.has(the(REPLICA_SET, "w-new", owner=cluster.workload, replicas=1), REPLICA_SET)
@@ -165,7 +165,7 @@ def test_a_replica_set_that_was_scaled_to_zero_stays_there() -> None:
     assert not cluster.workloads.run()
 
 
-def test_a_paused_deployment_makes_no_replica_set_and_keeps_the_one_it_has() -> None:
+def test_a_paused_deployment_creates_no_replica_set_and_keeps_an_existing_one() -> None:
     paused = Cluster(DEPLOYMENT, replicas=2, paused=True)
     assert not paused.workloads.run()
 
@@ -183,7 +183,7 @@ def test_a_deployment_that_is_scaled_scales_its_replica_set() -> None:
         assert len(cluster.pods()) == replicas
 
 
-def test_pods_without_a_node_go_first_when_there_are_too_many() -> None:
+def test_surplus_pods_without_a_node_are_deleted_first() -> None:
     cluster = Cluster(REPLICA_SET, replicas=2)
     cluster.workloads.run()
     (first, _) = cluster.pods()
@@ -195,7 +195,7 @@ def test_pods_without_a_node_go_first_when_there_are_too_many() -> None:
     assert cluster.pods() == [first]
 
 
-def test_a_pod_that_failed_or_terminates_is_replaced() -> None:
+def test_a_failed_or_terminating_pod_is_replaced() -> None:
     cluster = Cluster(REPLICA_SET, replicas=2)
     cluster.has_pods(cluster.workload, "w-failed", phase="Failed")
     cluster.has_pods(cluster.workload, "w-leaving", deletionTimestamp="2020-01-01T00:00:00Z")
@@ -215,7 +215,7 @@ def test_pods_of_another_controller_do_not_count() -> None:
     assert len(cluster.pods()) == 2
 
 
-def test_a_stateful_set_whose_pod_ended_gets_it_back_under_its_name() -> None:
+def test_a_finished_pod_of_a_stateful_set_is_created_again_with_its_name() -> None:
     cluster = Cluster(STATEFUL_SET, replicas=2)
     cluster.has_pods(cluster.workload, "w-0")
     cluster.has({**the_pod("w-1", cluster.workload, "Failed"), "spec": {}}, POD)
@@ -226,7 +226,7 @@ def test_a_stateful_set_whose_pod_ended_gets_it_back_under_its_name() -> None:
     assert phases == {"w-0": "Running", "w-1": "Pending"}
 
 
-def test_a_stateful_set_that_goes_in_turn_makes_no_pod_after_one_that_waits() -> None:
+def test_an_ordered_stateful_set_creates_no_pod_after_a_pending_one() -> None:
     cluster = Cluster(STATEFUL_SET, replicas=3, podManagementPolicy="OrderedReady")
     cluster.has_pods(cluster.workload, "w-0")
     cluster.has({**the_pod("w-1", cluster.workload, "Pending"), "spec": {}}, POD)
@@ -234,7 +234,7 @@ def test_a_stateful_set_that_goes_in_turn_makes_no_pod_after_one_that_waits() ->
     assert not cluster.workloads.run()
 
 
-def test_the_ordinals_of_a_stateful_set_begin_where_it_says_and_end_with_its_replicas() -> None:
+def test_the_ordinals_of_a_stateful_set_begin_at_its_start_and_end_with_its_replicas() -> None:
     cluster = Cluster(STATEFUL_SET, replicas=2, ordinals={"start": 5})
     cluster.workloads.run()
     assert cluster.pods() == ["w-5", "w-6"]
@@ -244,7 +244,7 @@ def test_the_ordinals_of_a_stateful_set_begin_where_it_says_and_end_with_its_rep
     assert cluster.pods() == ["w-5"]
 
 
-def test_a_job_makes_no_pod_for_what_has_succeeded() -> None:
+def test_a_batch_job_creates_no_pod_for_completions_that_succeeded() -> None:
     cluster = Cluster(BATCH_JOB, parallelism=3, completions=4)
     cluster.has_pods(cluster.workload, "w-a", "w-b", phase="Succeeded")
     cluster.has_pods(cluster.workload, "w-c")
@@ -254,14 +254,14 @@ def test_a_job_makes_no_pod_for_what_has_succeeded() -> None:
     assert len(cluster.pods()) == 4
 
 
-def test_a_job_that_is_over_or_suspended_makes_no_pods() -> None:
+def test_a_finished_or_suspended_batch_job_creates_no_pods() -> None:
     over = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     assert not Cluster(BATCH_JOB, status=over, completions=2).workloads.run()
     assert not Cluster(BATCH_JOB, suspend=True).workloads.run()
     assert not Cluster(BATCH_JOB, managedBy="example.com/queue").workloads.run()
 
 
-def test_an_indexed_job_makes_the_pods_of_the_indices_that_are_free() -> None:
+def test_an_indexed_batch_job_creates_pods_for_the_missing_indices() -> None:
     index = "batch.kubernetes.io/job-completion-index"
     status = {"succeeded": 2, "completedIndexes": "0,2"}
     cluster = Cluster(BATCH_JOB, status=status, parallelism=3, completions=5, completionMode="Indexed")
@@ -274,7 +274,7 @@ def test_an_indexed_job_makes_the_pods_of_the_indices_that_are_free() -> None:
 
 @pytest.mark.parametrize("odd", ["x", 7, ["x"], {"x": "x"}])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET, BATCH_JOB])
-def test_fields_of_odd_types_count_as_not_given(kind: Kind, odd: Any) -> None:
+def test_fields_of_wrong_types_count_as_absent(kind: Kind, odd: Any) -> None:
     fields = ("ordinals", "paused", "completionMode", "volumeClaimTemplates", "podManagementPolicy")
     cluster = Cluster(kind, status={"succeeded": "x", "conditions": odd}, **dict.fromkeys(fields, odd))
     cluster.has({**the(kind, "v"), "spec": {"template": {"metadata": odd, "spec": odd}}}, kind)
@@ -282,7 +282,7 @@ def test_fields_of_odd_types_count_as_not_given(kind: Kind, odd: Any) -> None:
     cluster.workloads.run()
 
 
-# --- what selectors find ----------------------------------------------------------------------------------------------
+# --- selectors and labels ---------------------------------------------------------------------------------------------
 def test_a_replica_set_selects_the_pods_of_its_template_and_no_others() -> None:
     cluster = Cluster(DEPLOYMENT, selector={"matchLabels": {"app": "a"}})
     cluster.workloads.run()
@@ -302,7 +302,7 @@ def test_pods_of_jobs_and_stateful_sets_have_the_labels_of_their_controllers() -
     assert stateful_set.server.of(POD)[0]["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "0"
 
 
-def test_the_pods_of_a_deployment_are_spread_over_nodes_of_unequal_size() -> None:
+def test_the_pods_of_a_deployment_spread_over_nodes_of_unequal_size() -> None:
     deployment = the(DEPLOYMENT, replicas=9, selector={"matchLabels": {"app": "a"}})
     deployment["metadata"]["namespace"] = "default"
     resources = {"requests": {"cpu": "500m"}}

@@ -1,4 +1,4 @@
-"""The poller: it asks again and again, follows the configuration, and no answer of any kind stops it."""
+"""The poller repeats its polls, follows the configuration, and survives any response."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ def source(address: str, interval: float = 0.01) -> UsageSource:
     return UsageSource(SourceType.PROMETHEUS, address, interval)
 
 
-def test_it_asks_again_and_again_and_delivers_what_it_hears() -> None:
+def test_the_poller_delivers_the_usage_of_each_poll() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         return vector(n1="40")
 
@@ -66,7 +66,7 @@ def test_it_asks_again_and_again_and_delivers_what_it_hears() -> None:
     run(scenario, "n1", "n2")
 
 
-def test_a_source_that_fails_is_told_once_and_counted_and_asked_again() -> None:
+def test_a_failing_source_is_logged_once_counted_and_polled_again() -> None:
     answers: list[Callable[[], Any]] = [
         lambda: web.Response(status=500),
         lambda: web.Response(status=500),
@@ -88,7 +88,7 @@ def test_a_source_that_fails_is_told_once_and_counted_and_asked_again() -> None:
     assert [log["event"] for log in logs].count("the load of nodes is known again") == 1
 
 
-def test_an_error_that_nobody_thought_of_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_does_not_stop_the_poller(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd:
         tries = 0
 
@@ -115,7 +115,7 @@ def test_an_error_that_nobody_thought_of_stops_nothing(monkeypatch: pytest.Monke
     run(scenario, "n1")
 
 
-def test_another_source_in_the_configuration_is_asked_from_then_on_and_none_is_asked_no_more() -> None:
+def test_the_poller_follows_a_change_of_the_source_and_its_removal() -> None:
     asked: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -140,7 +140,7 @@ def test_another_source_in_the_configuration_is_asked_from_then_on_and_none_is_a
     run(scenario, "n1")
 
 
-def test_the_same_source_again_is_not_begun_anew() -> None:
+def test_configuring_the_same_source_again_does_not_restart_the_poller() -> None:
     asked: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -158,7 +158,7 @@ def test_the_same_source_again_is_not_begun_anew() -> None:
     run(scenario, "n1")
 
 
-def test_without_a_source_there_is_no_first_answer_to_wait_for() -> None:
+def test_without_a_source_waiting_for_the_first_answer_returns_at_once() -> None:
     async def scenario(world: World) -> None:
         await world.poller.first_answer()
         assert not world.heard

@@ -1,4 +1,4 @@
-"""Monitoring systems: what each is asked, and what its answers come to, sound and otherwise."""
+"""Monitoring systems: the queries, and the usage from valid and invalid responses."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def loads(usages: dict[str, NodeUsage]) -> Loads:
 
 # --- Prometheus ---
 class FakePrometheus:
-    """Knows the load of some nodes; answers instant queries by the names in them."""
+    """Has the usage of some nodes, and answers instant queries for the names in them."""
 
     def __init__(self, known: dict[str, tuple[str, str]]) -> None:
         self.known = known
@@ -69,7 +69,7 @@ def prometheus(handler: Handler, *nodes: str) -> Loads:
     return loads(measured(handler, nodes or ("n1",), SourceType.PROMETHEUS))
 
 
-def test_prometheus_is_asked_for_the_averages_that_volcano_asks_for() -> None:
+def test_prometheus_gets_the_queries_of_volcano() -> None:
     server = FakePrometheus({"n1": ("12.5", "30")})
     assert prometheus(server, "n1") == {"n1": (12.5, 30.0)}
     assert server.queries == [
@@ -80,20 +80,20 @@ def test_prometheus_is_asked_for_the_averages_that_volcano_asks_for() -> None:
     ]
 
 
-def test_many_nodes_are_asked_about_together_and_a_dot_in_a_name_is_a_dot() -> None:
+def test_many_nodes_share_a_query_and_dots_in_names_are_escaped() -> None:
     names = [f"n{i}.example.com" for i in range(150)]
     server = FakePrometheus(dict.fromkeys(names, ("1", "2")) | {"n1xexample.com": ("99", "99")})
     assert prometheus(server, *names) == dict.fromkeys(names, (1.0, 2.0))
     assert len(server.queries) == 4
 
 
-def test_of_a_node_that_prometheus_knows_nothing_of_nothing_is_said() -> None:
+def test_a_node_without_samples_in_prometheus_has_no_usage() -> None:
     server = FakePrometheus({"n1": ("1", "2"), "odd": ("NaN", "+Inf"), "half": ("NaN", "7"), "less": ("-3", "0")})
     expected = {"n1": (1.0, 2.0), "half": (0.0, 7.0), "less": (0.0, 0.0)}
     assert prometheus(server, "n1", "n2", "odd", "half", "less") == expected
 
 
-def test_of_several_series_of_a_node_the_first_by_its_labels_counts() -> None:
+def test_of_several_series_of_a_node_the_first_by_labels_is_used() -> None:
     series = [
         {"metric": {"instance": "n1", "job": job}, "value": [1.0, value]} for job, value in (("b", "9"), ("a", "5"))
     ]
@@ -101,7 +101,7 @@ def test_of_several_series_of_a_node_the_first_by_its_labels_counts() -> None:
     assert prometheus(answering(body)) == {"n1": (5.0, 5.0)}
 
 
-def test_a_prometheus_that_takes_no_posts_is_asked_otherwise() -> None:
+def test_a_prometheus_without_post_is_queried_with_get() -> None:
     server = FakePrometheus({"n1": ("1", "2")})
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -121,12 +121,14 @@ def test_a_prometheus_that_takes_no_posts_is_asked_otherwise() -> None:
         ("try later", 503, "status 503: try later"),
     ],
 )
-def test_an_answer_that_is_none_says_what_it_was(body: Any, status: int, problem: str) -> None:
+def test_an_invalid_response_of_prometheus_raises_an_error_with_the_reason(
+    body: Any, status: int, problem: str
+) -> None:
     with pytest.raises(SourceError, match=re.escape(problem)):
         prometheus(answering(body, status))
 
 
-def test_nobody_there_is_an_answer_as_well() -> None:
+def test_an_unreachable_server_raises_an_error() -> None:
     source = UsageSource(SourceType.PROMETHEUS, "http://127.0.0.1:1")
     with pytest.raises(SourceError, match="/api/v1/query: "):
         asyncio.run(measure_once(source, ["n1"]))
@@ -147,7 +149,7 @@ class FakeElasticsearch:
         return web.json_response({"took": 1, "aggregations": {"nodes": {"buckets": self.buckets}}})
 
 
-def test_elasticsearch_is_asked_for_the_averages_of_metricbeat() -> None:
+def test_elasticsearch_gets_a_query_for_the_averages_of_metricbeat() -> None:
     server = FakeElasticsearch({"n1": {"doc_count": 3, "cpu": {"value": 0.25}, "mem": {"value": 0.5}}})
     assert loads(measured(server, ["n1"], SourceType.ELASTICSEARCH)) == {"n1": (25.0, 50.0)}
     (body,) = server.bodies
@@ -160,7 +162,7 @@ def test_elasticsearch_is_asked_for_the_averages_of_metricbeat() -> None:
     }
 
 
-def test_index_host_field_and_account_are_as_configured() -> None:
+def test_index_host_field_and_credentials_are_configurable() -> None:
     server = FakeElasticsearch({})
     settings = {"index": "a b", "host_field": "node", "username": "me", "password": "pw"}
     assert measured(server, ["n1"], SourceType.ELASTICSEARCH, **settings) == {}
@@ -169,13 +171,13 @@ def test_index_host_field_and_account_are_as_configured() -> None:
     assert server.headers[0]["Authorization"] == "Basic bWU6cHc="
 
 
-def test_of_a_node_without_documents_nothing_is_said() -> None:
+def test_a_node_without_documents_has_no_usage() -> None:
     none, half = {"cpu": {"value": None}, "mem": {"value": None}}, {"cpu": {"value": 0.1}, "mem": {"value": None}}
     server = FakeElasticsearch({"n1": none, "n2": half})
     assert loads(measured(server, ["n1", "n2"], SourceType.ELASTICSEARCH)) == {"n2": (10.0, 0.0)}
 
 
-def test_an_answer_without_figures_is_none() -> None:
+def test_a_response_without_values_raises_an_error() -> None:
     with pytest.raises(SourceError, match="missing required field `aggregations`"):
         measured(answering({"error": "x"}), ["n1"], SourceType.ELASTICSEARCH)
 
@@ -206,7 +208,7 @@ def custom_metrics(setup: Any, *nodes: str) -> dict[str, NodeUsage]:
     return asyncio.run(scenario())
 
 
-def test_custom_metrics_of_all_nodes_are_asked_of_the_api_server() -> None:
+def test_custom_metrics_of_all_nodes_are_read_from_the_api_server() -> None:
     def setup(api: FakeApi) -> None:
         for metric, load in (("node_cpu_usage_avg", "125m"), ("node_memory_usage_avg", "0.5")):
             path = rf"{CUSTOM}/v1beta2/nodes/\*/{metric}"
@@ -217,7 +219,7 @@ def test_custom_metrics_of_all_nodes_are_asked_of_the_api_server() -> None:
     assert found.keys() == {"n1", "n2"}
 
 
-def test_an_older_adapter_will_do() -> None:
+def test_an_adapter_with_an_older_api_version_is_supported() -> None:
     def setup(api: FakeApi) -> None:
         async def old(call: Call, request: web.Request) -> Answer:
             return values("x", n1="0.1")
@@ -227,16 +229,16 @@ def test_an_older_adapter_will_do() -> None:
     assert loads(custom_metrics(setup, "n1")) == {"n1": (10.0, 10.0)}
 
 
-def test_without_an_adapter_it_is_said_what_lacks() -> None:
+def test_a_missing_adapter_is_reported() -> None:
     with pytest.raises(SourceError, match="no custom metric node_cpu_usage_avg of nodes: is the Prometheus adapter"):
         custom_metrics(lambda api: None, "n1")
 
 
-def test_a_refusal_of_the_api_server_is_told() -> None:
+def test_a_refusal_of_the_api_server_is_reported() -> None:
     with pytest.raises(SourceError, match="403"):
         custom_metrics(lambda api: api.answer("GET", rf"{CUSTOM}/.*", {"message": "no"}, status=403), "n1")
 
 
-def test_a_simulation_has_no_api_server_to_ask() -> None:
+def test_custom_metrics_are_not_available_without_an_api_server() -> None:
     with pytest.raises(SourceError, match="custom metrics need an API server"):
         asyncio.run(measure_once(UsageSource(SourceType.PROMETHEUS_ADAPTOR), ["n1"]))

@@ -1,4 +1,4 @@
-"""Objects of any shape: an answer that names the field, never an exception."""
+"""Validation of objects of any shape names the invalid field and never raises."""
 
 from copy import deepcopy
 from typing import Any
@@ -70,7 +70,7 @@ PATHS = [path for path in _paths(FULL) if path]
 
 
 def answers(job: Any, old: Any) -> list[str]:
-    """To creating and to updating, defaults filled in or not."""
+    """The refusals of a create and an update request, with and without defaults."""
     made = [(each, Request(each, VCJOB, "default", "j", job, old)) for each in Operation]
     asked = [request for _, request in made]
     asked += [Request(each, VCJOB, "default", "j", mutate(request, CLUSTER, SETTINGS), old) for each, request in made]
@@ -79,7 +79,7 @@ def answers(job: Any, old: Any) -> list[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(["metadata", "spec", "x"]), ANYTHING), st.dictionaries(st.text(), ANYTHING))
-def test_any_object_gets_an_answer(job: Json, old: Json) -> None:
+def test_an_object_of_any_shape_gets_an_answer(job: Json, old: Json) -> None:
     assert all(isinstance(answer, str) for answer in answers(job, old))
 
 
@@ -94,7 +94,7 @@ def test_any_value_in_any_field_gets_an_answer(path: tuple[Any, ...], value: Any
     assert all(isinstance(answer, str) for answer in answers(job, FULL))
 
 
-def test_the_full_job_itself_is_admitted() -> None:
+def test_the_complete_valid_job_is_admitted() -> None:
     job = deepcopy(FULL)
     job["spec"]["tasks"][0]["template"]["spec"]["volumes"].pop()
     assert raw_refusal(job) == ""
@@ -121,13 +121,13 @@ def test_a_field_of_a_wrong_type_is_named(job: Json, message: str) -> None:
     assert raw_refusal(job) == message
 
 
-def test_null_is_as_good_as_absent() -> None:
+def test_null_fields_count_as_absent() -> None:
     job = stored(vcjob(policies=None, minSuccess=None))
     job["spec"]["tasks"][0]["template"]["spec"]["volumes"] = None
     assert raw_refusal(job) == ""
 
 
-def test_a_bottomless_object_is_refused() -> None:
+def test_a_deeply_nested_object_is_refused() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -136,7 +136,7 @@ def test_a_bottomless_object_is_refused() -> None:
     assert validate(request, CLUSTER, SETTINGS).text() == "the object is nested too deeply"
 
 
-def test_an_endless_answer_is_cut() -> None:
+def test_a_long_refusal_is_truncated() -> None:
     answer = raw_refusal(stored(vcjob(task("A" * 100_000))))
     assert len(answer) < 70_000
     assert answer.endswith("... (and more)")

@@ -1,4 +1,4 @@
-"""What a vcjob is given that does not say it itself."""
+"""The defaults of a vcjob."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from scheduler.webhooks.job import mutate
 from tests.unit.webhooks.job.vcjobs import CLUSTER, SETTINGS, pod_spec, stored, task, vcjob
 
 
-def test_a_job_without_defaults_is_stored_as_volcano_stores_it() -> None:
+def test_a_job_gets_the_defaults_that_volcano_sets() -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
     job = vcjob({"replicas": 2, "template": template}, queue="q1", plugins={"svc": [], "env": []})
     whole = {"metadata": {}, **template}
@@ -22,20 +22,20 @@ def test_a_job_without_defaults_is_stored_as_volcano_stores_it() -> None:
     }
 
 
-def test_what_is_empty_is_stored_as_volcano_stores_it() -> None:
+def test_empty_fields_are_stored_as_volcano_stores_them() -> None:
     (stored_task,) = stored(vcjob(task("w", 0)))["spec"]["tasks"]
     assert "replicas" not in stored_task
     assert stored_task["template"]["metadata"] == {}
     assert [container["resources"] for container in stored_task["template"]["spec"]["containers"]] == [{}]
 
 
-def test_where_anything_is_filled_in_all_tasks_are_stored_as_volcano_stores_them() -> None:
+def test_when_any_default_is_set_all_tasks_are_serialized_as_volcano_does() -> None:
     whole, other = stored(vcjob(task("a", minAvailable=1, maxRetry=3), task("b", 0)))["spec"]["tasks"]
     assert whole["template"]["metadata"] == other["template"]["metadata"] == {}
     assert "replicas" not in other
 
 
-def test_what_is_given_stays_and_nothing_empty_is_added() -> None:
+def test_given_fields_stay_and_no_empty_field_is_added() -> None:
     job = vcjob(
         task("w", 4, minAvailable=0, maxRetry=7),
         task("idle", 0, minAvailable=0, maxRetry=7),
@@ -57,11 +57,11 @@ def test_what_is_given_stays_and_nothing_empty_is_added() -> None:
         ({"minAvailable": 0}, "minAvailable", 1),
     ],
 )
-def test_empty_is_as_good_as_absent(spec: Json, field: str, value: object) -> None:
+def test_an_empty_field_gets_its_default(spec: Json, field: str, value: object) -> None:
     assert stored(vcjob(**spec))["spec"][field] == value
 
 
-def test_tasks_are_named_by_their_place() -> None:
+def test_unnamed_tasks_are_named_by_their_index() -> None:
     job = stored(vcjob(task(""), task("b"), task("")))
     assert [each["name"] for each in job["spec"]["tasks"]] == ["default0", "b", "default2"]
 
@@ -76,13 +76,13 @@ def test_tasks_are_named_by_their_place() -> None:
         ({"replicas": 4, "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2}}, 4),
     ],
 )
-def test_a_task_needs_its_partitions_or_all_its_replicas(fields: Json, minimum: int) -> None:
+def test_min_available_of_a_task_defaults_to_its_minimum_partitions_or_all_replicas(fields: Json, minimum: int) -> None:
     job = stored(vcjob(task(**fields)))
     assert job["spec"]["tasks"][0]["minAvailable"] == minimum
     assert job["spec"]["minAvailable"] == minimum
 
 
-def test_the_job_needs_what_its_tasks_need() -> None:
+def test_min_available_of_a_job_defaults_to_the_sum_over_its_tasks() -> None:
     assert stored(vcjob(task("a", 3, minAvailable=1), task("b", 2)))["spec"]["minAvailable"] == 3
 
 
@@ -95,7 +95,7 @@ def test_the_job_needs_what_its_tasks_need() -> None:
         ({}, None),
     ],
 )
-def test_a_pod_on_the_network_of_its_host_still_finds_services(pod: Json, policy: str | None) -> None:
+def test_a_pod_with_host_network_resolves_cluster_services(pod: Json, policy: str | None) -> None:
     job = stored(vcjob(task(template={"spec": pod_spec(**pod)})))
     assert job["spec"]["tasks"][0]["template"]["spec"].get("dnsPolicy") == policy
 
@@ -112,22 +112,22 @@ def test_a_pod_on_the_network_of_its_host_still_finds_services(pod: Json, policy
         ({}, {}),
     ],
 )
-def test_frameworks_bring_the_plugins_that_they_rely_on(given: Json, wanted: Json) -> None:
+def test_framework_plugins_add_the_plugins_that_they_require(given: Json, wanted: Json) -> None:
     assert stored(vcjob(plugins=given))["spec"]["plugins"] == wanted
 
 
-def test_a_job_whose_spec_stays_as_it_is_is_left_alone() -> None:
+def test_an_update_without_a_change_of_the_spec_sets_no_defaults() -> None:
     job = vcjob()
     assert mutate(Request(Operation.UPDATE, VCJOB, "default", "j", job, job), CLUSTER, SETTINGS) is job
 
 
-def test_a_manifest_that_is_applied_again_gets_the_defaults_it_had() -> None:
+def test_a_manifest_that_is_applied_again_gets_the_same_defaults() -> None:
     manifest = vcjob({"replicas": 2, "template": {"spec": pod_spec()}}, queue="q1")
     old = stored(manifest)
     request = Request(Operation.UPDATE, VCJOB, "default", "j", manifest, old)
     assert mutate(request, CLUSTER, SETTINGS)["spec"] == old["spec"]
 
 
-def test_without_configured_names_our_own_scheduler_is_filled_in() -> None:
+def test_without_configured_scheduler_names_the_default_scheduler_is_set() -> None:
     request = Request(Operation.CREATE, VCJOB, "default", "j", vcjob())
     assert mutate(request, CLUSTER, Settings(scheduler_names=()))["spec"]["schedulerName"] == "volcano-py"

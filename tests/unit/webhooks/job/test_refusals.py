@@ -1,4 +1,4 @@
-"""Forty invalid vcjobs, one rule each, and the exact answers that Volcano gave on a real API server."""
+"""Forty invalid vcjobs, one for each rule, with the exact refusals of Volcano on a real API server."""
 
 import pytest
 
@@ -226,15 +226,15 @@ def _name(case: object) -> str | None:
 
 
 @pytest.mark.parametrize(("job", "message"), REFUSED, ids=_name)
-def test_a_job_gets_the_answer_that_volcano_gives(job: Json, message: str) -> None:
+def test_an_invalid_job_gets_the_refusal_of_volcano(job: Json, message: str) -> None:
     assert refusal(job) == message
 
 
 @pytest.mark.parametrize(("job", "problems", "message"), REFUSED_FOR_A_TEMPLATE, ids=_name)
-def test_what_the_api_server_says_of_a_template_is_in_the_answer(job: Json, problems: str, message: str) -> None:
+def test_problems_found_by_the_api_server_are_in_the_refusal(job: Json, problems: str, message: str) -> None:
     assert refusal(job, templates=[problems]) == message
 
 
 @pytest.mark.parametrize(("job", "message"), REFUSED_BY_THE_SCHEMA_FIRST, ids=_name)
-def test_what_the_schema_of_the_crd_refuses_is_refused_without_it_too(job: Json, message: str) -> None:
+def test_violations_of_the_crd_schema_are_refused_without_the_schema_too(job: Json, message: str) -> None:
     assert refusal(job) == message

@@ -1,4 +1,4 @@
-"""Rules of validating a new vcjob beyond one invalid job each."""
+"""Validation rules of a new vcjob that need more than one case."""
 
 import pytest
 
@@ -21,12 +21,12 @@ NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acy
 
 
 # --- queues ---
-def test_a_queue_that_the_controller_has_not_opened_yet_takes_jobs() -> None:
+def test_a_queue_that_the_controller_has_not_opened_yet_accepts_jobs() -> None:
     assert refusal(vcjob(queue="new")) == ""
 
 
 @pytest.mark.parametrize("state", ["Closing", "Closed", "Unknown"])
-def test_a_queue_in_any_other_state_does_not(state: str) -> None:
+def test_a_queue_in_another_state_accepts_no_jobs(state: str) -> None:
     text = f"can only submit job to queue with state `Open`, queue `default` status is `{state}`;"
     assert refusal(vcjob(), Cluster(f"default:root:{state}")) == text
 
@@ -39,12 +39,12 @@ def test_a_closed_queue_with_children_is_refused_for_both_reasons() -> None:
     )
 
 
-def test_a_leaf_below_another_queue_takes_jobs() -> None:
+def test_a_leaf_queue_below_another_queue_accepts_jobs() -> None:
     assert refusal(vcjob(queue="team")) == ""
 
 
 # --- tasks ---
-def test_tasks_after_a_duplicate_count_and_are_looked_at() -> None:
+def test_tasks_after_a_duplicate_name_are_validated() -> None:
     job = vcjob(task("w"), task("w"), task("v", template={"spec": {"containers": []}}))
     problems = ["", "template.spec.containers: Required value. "]
     text = "duplicated task name w;spec.task[2].template.spec.containers: Required value."
@@ -67,22 +67,22 @@ def test_tasks_after_a_duplicate_count_and_are_looked_at() -> None:
         ),
     ],
 )
-def test_partitions_cover_the_replicas(policy: Json, message: str) -> None:
+def test_partitions_must_cover_the_replicas(policy: Json, message: str) -> None:
     assert refusal(vcjob(task(replicas=4, minAvailable=4, partitionPolicy=policy))) == message
 
 
 @pytest.mark.parametrize(
-    ("waits_for", "message"),
+    ("depends_on", "message"),
     [
         (["a"], ""),
         (["a", "a"], ""),
         (["b"], NOT_A_DAG),
-        (["nobody"], NOT_A_DAG),
+        (["absent"], NOT_A_DAG),
         ([], ""),
     ],
 )
-def test_tasks_wait_for_tasks_that_can_start_before_them(waits_for: list[str], message: str) -> None:
-    assert refusal(vcjob(task("a"), task("b", dependsOn={"name": waits_for}))) == message
+def test_dependencies_between_tasks_form_a_dag(depends_on: list[str], message: str) -> None:
+    assert refusal(vcjob(task("a"), task("b", dependsOn={"name": depends_on}))) == message
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_tasks_wait_for_tasks_that_can_start_before_them(waits_for: list[str], m
         ({}, False),
     ],
 )
-def test_a_numa_policy_needs_whole_cpus(resources: Json, allowed: bool) -> None:
+def test_a_numa_policy_requires_whole_cpus(resources: Json, allowed: bool) -> None:
     job = with_container(resources=resources)
     job["spec"]["tasks"][0]["topologyPolicy"] = "restricted"
     message = "" if allowed else "the cpu request isn't an integer in spec.task[0] container[0]."
@@ -129,18 +129,18 @@ def test_the_master_of_mpi_is_read_from_its_flags(arguments: list[str] | None, f
     assert refusal(vcjob(task("boss"), plugins={"mpi": arguments})) == message
 
 
-def test_unknown_plugins_are_told_in_order() -> None:
+def test_unknown_plugins_are_listed_in_order() -> None:
     text = "unable to find job plugin: a; unable to find job plugin: b;"
     assert refusal(vcjob(plugins={"b": [], "svc": None, "a": []})) == text
 
 
 # --- policies ---
-def test_events_of_one_policy_may_repeat_and_all_are_checked() -> None:
+def test_events_of_one_policy_may_repeat() -> None:
     policy = {"event": "PodFailed", "events": ["PodFailed", "PodEvicted"], "action": "RestartTask"}
     assert refusal(vcjob(policies=[policy, {"exitCode": 1, "action": "AbortJob"}])) == ""
 
 
-def test_two_errors_of_policies_are_told_together() -> None:
+def test_two_policy_errors_are_reported_together() -> None:
     policies = [{"events": ["*", "Unknown"], "action": "AbortJob"}, {"action": "AbortJob"}]
     assert refusal(vcjob(policies=policies)).startswith(
         "2 errors occurred:\n\t* either event and exitCode should be specified\n"
@@ -154,7 +154,7 @@ def test_a_timeout_is_a_duration(timeout: str) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["", "5", "5 minutes", "-5s", "1d", "9999999999h", "s"])
-def test_a_timeout_that_is_none_is_refused_by_name(timeout: str) -> None:
+def test_an_invalid_timeout_is_refused_with_its_field(timeout: str) -> None:
     policy = {"event": "PodFailed", "action": "AbortJob", "timeout": timeout}
     remedy = "must be a duration such as 30s, 5m or 1h30m;"
     assert refusal(vcjob(policies=[policy])) == f'spec.policies[0].timeout: Invalid value: "{timeout}": {remedy}'
@@ -165,7 +165,7 @@ def test_a_timeout_that_is_none_is_refused_by_name(timeout: str) -> None:
 
 # --- cards ---
 @pytest.mark.parametrize("text", ['{"NVIDIA-H200":2}', '{"A|B":1, "C":3}'])
-def test_a_request_of_cards_is_a_json_object(text: str) -> None:
+def test_a_valid_card_request_is_accepted(text: str) -> None:
     assert refusal(vcjob(annotations={"volcano.sh/card.request": text})) == ""
 
 
@@ -181,14 +181,14 @@ def test_a_request_of_cards_is_a_json_object(text: str) -> None:
         ('{"A|A":1}', "'A|A': 'A' is named twice"),
     ],
 )
-def test_a_malformed_request_of_cards_is_refused_with_the_remedy(text: str, problem: str) -> None:
+def test_a_malformed_card_request_is_refused_with_a_remedy(text: str, problem: str) -> None:
     assert refusal(vcjob(annotations={"volcano.sh/card.request": text})) == (
         f"metadata.annotations[volcano.sh/card.request]: {problem}: write a JSON object of cards and how many of each, "
         'such as {"NVIDIA-H200": 2};'
     )
 
 
-def test_a_malformed_name_of_a_card_is_refused_with_the_remedy() -> None:
+def test_a_malformed_card_name_in_a_template_is_refused_with_a_remedy() -> None:
     template = {"metadata": {"annotations": {"volcano.sh/card.name": "A||B"}}, "spec": pod_spec()}
     assert refusal(vcjob(task("v"), task("w", template=template))) == (
         "spec.tasks[1].template.metadata.annotations[volcano.sh/card.name]: empty name of a card: write the name of a "
@@ -196,13 +196,13 @@ def test_a_malformed_name_of_a_card_is_refused_with_the_remedy() -> None:
     )
 
 
-def test_names_of_cards_that_are_in_order_are_let_through() -> None:
+def test_valid_card_names_are_accepted() -> None:
     template = {"metadata": {"annotations": {"volcano.sh/card.name": "A|B/mig-1g.18gb-mixed"}}, "spec": pod_spec()}
     assert refusal(vcjob(task(template=template))) == ""
 
 
 # --- names, operations ---
-def test_a_job_whose_name_is_generated_is_judged_by_what_its_name_will_look_like() -> None:
+def test_a_job_with_a_generated_name_is_validated_with_a_name_of_that_length() -> None:
     job = stored(vcjob())
     job["metadata"] = {"generateName": "train-", "namespace": "default"}
     assert validate(Request(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text() == ""

@@ -1,4 +1,4 @@
-"""Which Pod templates of a vcjob the API server is asked about, and where its answers go."""
+"""The Pod templates that the API server validates, and the places of their problems in the refusal."""
 
 import json
 
@@ -20,11 +20,11 @@ def with_image(image: str) -> Json:
 
 
 def of_images(*images: str) -> ValidationResult:
-    """The validation on a job that has a task for each image."""
+    """The validation of a job with one task for each image."""
     return validation(stored(vcjob(*(task(f"t{i}", template=with_image(image)) for i, image in enumerate(images)))))
 
 
-def test_a_template_of_many_tasks_is_asked_about_once() -> None:
+def test_a_template_shared_by_tasks_is_validated_once() -> None:
     found = of_images(*["a"] * 1000)
     (template,) = found.templates
     assert json.loads(template) == {
@@ -34,7 +34,7 @@ def test_a_template_of_many_tasks_is_asked_about_once() -> None:
     assert found.text([""]) == ""
 
 
-def test_templates_that_differ_in_the_order_of_their_fields_alone_are_one() -> None:
+def test_templates_that_differ_only_in_the_order_of_fields_are_equal() -> None:
     spec = pod_spec()
     turned = dict(reversed(spec.items()))
     assert (
@@ -42,7 +42,7 @@ def test_templates_that_differ_in_the_order_of_their_fields_alone_are_one() -> N
     )
 
 
-def test_what_is_wrong_with_a_template_is_said_of_every_task_that_has_it() -> None:
+def test_problems_of_a_template_are_reported_for_each_task_with_it() -> None:
     text = of_images("", "x", "", "x").text([NO_IMAGE, ""])
     assert text == f"spec.task[0].{NO_IMAGE}spec.task[2].{NO_IMAGE}".strip()
 
@@ -57,19 +57,19 @@ def test_the_name_of_a_task_is_validated_with_its_template() -> None:
     assert found.text([NO_IMAGE]).count("spec.task[1].") == 1
 
 
-def test_what_volcano_demands_of_a_template_is_said_beside_what_kubernetes_does() -> None:
+def test_volcano_problems_of_a_template_are_reported_beside_those_of_kubernetes() -> None:
     job = stored(vcjob(task(template=with_image(""), topologyPolicy="restricted")))
     assert validation(job).text([NO_IMAGE]) == (
         f"spec.task[0].{NO_IMAGE}the cpu request isn't an integer in spec.task[0] container[0]."
     )
 
 
-def test_without_an_api_server_the_rest_is_validated() -> None:
+def test_without_an_api_server_everything_but_the_templates_is_validated() -> None:
     assert of_images("").text() == ""
     assert raw_refusal(vcjob(task("a"), task("a"), queue="default")) == "duplicated task name a;"
 
 
-def test_too_many_different_templates_are_refused_with_the_numbers_and_not_asked_about() -> None:
+def test_too_many_distinct_templates_are_refused_with_the_numbers() -> None:
     assert len(of_images(*map(str, range(MAX_TEMPLATES))).templates) == MAX_TEMPLATES
     found = of_images(*map(str, range(MAX_TEMPLATES + 1)))
     assert (len(found.templates), found.text()) == (
@@ -79,29 +79,29 @@ def test_too_many_different_templates_are_refused_with_the_numbers_and_not_asked
     )
 
 
-def test_an_answer_that_is_full_asks_about_nothing() -> None:
+def test_a_refusal_of_maximum_length_requests_no_template_validation() -> None:
     found = validation(vcjob(*(task("A" * 40_000 + str(i)) for i in range(100))))
     assert found.templates == []
     assert MAX_MESSAGE_LENGTH < len(found.text()) < MAX_MESSAGE_LENGTH + 20
 
 
-def test_an_answer_of_the_api_server_that_is_endless_is_cut() -> None:
+def test_a_long_refusal_of_the_api_server_is_truncated() -> None:
     found = of_images(*["a"] * 1000)
     assert len(found.text(["x" * 10_000])) < MAX_MESSAGE_LENGTH + 20
 
 
-def test_a_change_asks_about_no_template() -> None:
+def test_an_update_validates_no_template() -> None:
     job = stored(vcjob())
     changed = {**job, "spec": {**job["spec"], "minAvailable": 0}}
     found = validate(Request(Operation.UPDATE, VCJOB, "default", "j", changed, job), CLUSTER, SETTINGS)
     assert (found.templates, found.text()) == ([], "")
 
 
-def test_a_verdict_names_the_first_field_that_has_a_template() -> None:
+def test_a_result_names_the_field_of_the_first_task_with_a_template() -> None:
     assert of_images("a", "b", "b").field_of(1) == "spec.task[1]"
 
 
-def test_the_templates_of_a_job_alone_can_be_asked_for() -> None:
+def test_template_checks_can_be_made_without_the_other_checks() -> None:
     job = vcjob(task("a"), task("b", template=with_image("b")), task("c"), queue="nowhere")
     found = template_checks(job, Settings())
     assert found.parts == [TemplateCheck(each, i) for i, each in enumerate((0, 1, 0))]
@@ -109,10 +109,10 @@ def test_the_templates_of_a_job_alone_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("job", [{}, {"spec": {"tasks": "x"}}, vcjob(task(template={"spec": 1}))])
-def test_a_job_that_cannot_be_read_has_no_templates_to_ask_about(job: Json) -> None:
+def test_a_job_that_cannot_be_decoded_has_no_template_checks(job: Json) -> None:
     assert template_checks(job, Settings()) == ValidationResult()
 
 
 @pytest.mark.parametrize("template", [{"spec": {"nodeSelector": {1: "a"}}}, {"spec": {"hostname": "\ud800"}}])
-def test_a_template_that_is_no_json_is_refused(template: Json) -> None:
+def test_a_template_that_is_not_json_is_refused(template: Json) -> None:
     assert raw_refusal(vcjob(task(template=template))).startswith("spec.tasks[0].template: ")

@@ -1,4 +1,4 @@
-"""What of a stored vcjob may change."""
+"""The fields of a stored vcjob that may change."""
 
 from copy import deepcopy
 from typing import Any
@@ -40,7 +40,7 @@ def changed(*path: Any, to: Any) -> Json:
         changed("priorityClassName", to="high"),
     ],
 )
-def test_numbers_of_pods_and_the_priority_class_may_change(new: Json) -> None:
+def test_replicas_minimums_and_the_priority_class_may_change(new: Json) -> None:
     assert update_refusal(OLD, new) == ""
 
 
@@ -66,7 +66,7 @@ def test_numbers_of_pods_and_the_priority_class_may_change(new: Json) -> None:
     ],
     ids=["claim that the controller made", "null", "empty", "zero", "empty list", "quantities"],
 )
-def test_another_way_of_writing_the_same_is_no_change(new: Json) -> None:
+def test_an_equivalent_spec_is_not_a_change(new: Json) -> None:
     assert update_refusal(OLD, new) == ""
 
 
@@ -87,7 +87,7 @@ def test_another_way_of_writing_the_same_is_no_change(new: Json) -> None:
         changed("volumes", to=[]),
     ],
 )
-def test_anything_else_stays(new: Json) -> None:
+def test_other_fields_are_immutable(new: Json) -> None:
     assert update_refusal(OLD, new) == FROZEN
 
 
@@ -108,23 +108,23 @@ def test_anything_else_stays(new: Json) -> None:
         (changed("tasks", 0, "replicas", to="2"), "spec.tasks[0].replicas: expected `int`, got `str`"),
     ],
 )
-def test_the_first_rule_broken_is_told(new: Json, message: str) -> None:
+def test_the_first_problem_of_an_update_is_reported(new: Json, message: str) -> None:
     assert update_refusal(OLD, new) == message
 
 
-def test_replicas_of_partitions_change_by_whole_partitions() -> None:
+def test_partitioned_replicas_change_by_whole_partitions() -> None:
     old = stored(vcjob(task(replicas=4, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})))
     new = deepcopy(old)
     new["spec"]["tasks"][0]["replicas"] = 5
     assert update_refusal(old, new) == "'Replicas' are not equal to TotalPartitions*PartitionSize in task: w, job: j"
 
 
-def test_a_job_that_was_stored_wrong_can_be_labelled_and_let_go() -> None:
+def test_metadata_of_an_invalid_stored_job_can_change() -> None:
     old = {"metadata": {"name": "j", "finalizers": ["x"]}, "spec": {"tasks": [{"replicas": "many"}]}}
     assert update_refusal(old, old | {"metadata": {"name": "j", "labels": {"a": "b"}}}) == ""
 
 
-def test_a_request_of_cards_may_change_but_not_for_a_malformed_one() -> None:
+def test_a_card_request_may_change_but_not_to_a_malformed_one() -> None:
     old = vcjob(annotations={"volcano.sh/card.request": "malformed since ever"})
     assert update_refusal(old, vcjob(annotations={"volcano.sh/card.request": '{"A":1}'})) == ""
     assert update_refusal(old, old | {"metadata": {**old["metadata"], "labels": {"a": "b"}}}) == ""
@@ -132,6 +132,6 @@ def test_a_request_of_cards_may_change_but_not_for_a_malformed_one() -> None:
     assert answer.startswith("metadata.annotations[volcano.sh/card.request]: '1' is not a JSON object")
 
 
-def test_a_manifest_without_defaults_changes_nothing_when_it_is_applied_again() -> None:
+def test_applying_a_manifest_without_defaults_again_changes_nothing() -> None:
     manifest = vcjob({"replicas": 2, "template": {"spec": pod_spec()}})
     assert update_refusal(stored(manifest), manifest) == ""

@@ -1,4 +1,4 @@
-"""vcjobs in a few words, and what admission answers about them."""
+"""Builders of vcjobs, and their admission."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -17,7 +17,7 @@ SETTINGS = Settings(
 
 
 class Cluster:
-    """Queues and nothing else: ``name:parent:state``."""
+    """A ClusterView with queues only, given as ``name:parent:state``."""
 
     def __init__(self, *queues: str) -> None:
         self._queues = {}
@@ -36,10 +36,10 @@ class Cluster:
         return self._queues.values()
 
     def namespace(self, name: str) -> objects.Namespace | None:
-        raise AssertionError("not asked for")
+        raise AssertionError("not used by this kind")
 
     def bound_pods(self, queue: str) -> int:
-        raise AssertionError("not asked for")
+        raise AssertionError("not used by this kind")
 
 
 CLUSTER = Cluster(
@@ -66,7 +66,7 @@ def vcjob(*tasks: Json, name: str = "j", annotations: Json | None = None, **spec
 
 
 def stored(job: Json) -> Json:
-    """The job after defaulting; what was given is left as it was."""
+    """The job with its defaults. Asserts that the argument is not modified."""
     before = deepcopy(job)
     result = mutate(Request(Operation.CREATE, VCJOB, "default", "j", job), CLUSTER, SETTINGS)
     assert job == before
@@ -74,12 +74,12 @@ def stored(job: Json) -> Json:
 
 
 def refusal(job: Json, cluster: Cluster = CLUSTER, templates: Sequence[str] = ()) -> str:
-    """Of a job that is created, defaults filled in. ``templates``: what the API server says of each distinct one."""
+    """The refusal of a new job after defaulting. ``templates``: the API server's problems of each distinct template."""
     return validation(stored(job), cluster).text(templates)
 
 
 def raw_refusal(job: Json, cluster: Cluster = CLUSTER) -> str:
-    """Of a job that is created as it is."""
+    """The refusal of a new job without defaulting."""
     return validation(job, cluster).text()
 
 
@@ -101,10 +101,10 @@ def update_refusal(old: Json, new: Json) -> str:
 
 
 def with_pod(**fields: Any) -> Json:
-    """A job of one task whose Pod spec has these fields."""
+    """A job with one task whose Pod spec has the given fields."""
     return vcjob(task(template={"spec": pod_spec(**fields)}))
 
 
 def with_container(**fields: Any) -> Json:
-    """A job of one task whose one container has these fields."""
+    """A job with one task whose only container has the given fields."""
     return with_pod(containers=[{"name": "c", "image": "x", **fields}])

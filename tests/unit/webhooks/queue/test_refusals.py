@@ -1,4 +1,4 @@
-"""Why a queue, a change of one or its deletion is refused: Volcano's words."""
+"""Refusals of the creation, update and deletion of queues, in Volcano's wording."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ C1 = queue("c1", capability={"cpu": "4"}, deserved={"cpu": "2"}, parent="p1")
 TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
 
 
-# --- amounts of its own ---
+# --- amounts of one queue ---
 @pytest.mark.parametrize(
     ("spec", "refusal"),
     [
@@ -61,11 +61,11 @@ TREE = Cluster(queue("default"), queue("root"), P1, C1, queue("free"))
         ),
     ],
 )
-def test_guarantee_deserved_and_capability_ascend(spec: dict[str, Any], refusal: str) -> None:
+def test_guarantee_may_not_exceed_deserved_nor_deserved_capability(spec: dict[str, Any], refusal: str) -> None:
     assert created(QUEUE, queue("q", **spec)).refusal == refusal
 
 
-def test_what_is_no_quantity_is_refused_with_its_field() -> None:
+def test_a_malformed_quantity_is_refused_with_its_field() -> None:
     refusal = created(QUEUE, queue("q", capability={"cpu": "many"})).refusal
     assert refusal.startswith(f'{BODY}.capability.cpu: Invalid value: "many": quantities must match')
 
@@ -87,19 +87,21 @@ def test_what_is_no_quantity_is_refused_with_its_field() -> None:
         ("root/sc", "1/2", ""),
     ],
 )
-def test_a_hierarchy_has_a_weight_per_level_and_no_queue_above_another(path: str, weights: str, refusal: str) -> None:
+def test_a_hierarchy_has_a_positive_weight_per_level_and_is_no_prefix_of_another(
+    path: str, weights: str, refusal: str
+) -> None:
     other = queue("other", {HIERARCHY: "root/sci/dev", HIERARCHY_WEIGHTS: "1/2/3"})
     found = created(QUEUE, queue("q", {HIERARCHY: path, HIERARCHY_WEIGHTS: weights}), Cluster(other)).refusal
     assert found == (refusal and f"requestBody.metadata.annotations: Invalid value: {refusal}")
 
 
-# --- the place in the tree ---
+# --- parent and related queues ---
 def chain(*names: str) -> list[dict[str, Any]]:
-    """Each the parent of the next."""
+    """Queues of which each is the parent of the next."""
     return [queue(name, parent=parent) for parent, name in zip(("root", *names), names, strict=False)]
 
 
-def test_a_parent_has_to_be_there_and_another_queue() -> None:
+def test_a_parent_must_exist_and_be_another_queue() -> None:
     assert created(QUEUE, queue("q", parent="q")).refusal == "queue q cannot use itself as parent"
     refusal = f"failed to get parent queue nowhere of queue q: {NOT_FOUND.format('nowhere')}"
     assert created(QUEUE, queue("q", parent="nowhere")).refusal == refusal
@@ -113,7 +115,7 @@ def test_a_queue_may_be_five_levels_below_the_root_and_not_six() -> None:
     assert created(QUEUE, queue("q", parent="e"), cluster, deeper).refusal == ""
 
 
-def test_a_queue_cannot_go_below_its_own_descendant() -> None:
+def test_a_queue_cannot_have_its_own_descendant_as_parent() -> None:
     a, b, c = chain("a", "b", "c")
     refusal = changed(QUEUE, a, queue("a", parent="c"), Cluster(a, b, c))
     assert refusal == "queue a cannot have its own descendant c as parent"
@@ -143,17 +145,17 @@ def test_a_leaf_with_pods_cannot_become_a_parent() -> None:
         ({"deserved": {"cpu": "2"}}, ""),
     ],
 )
-def test_a_child_stays_within_its_parent(spec: dict[str, Any], refusal: str) -> None:
+def test_the_amounts_of_a_child_may_not_exceed_those_of_its_parent(spec: dict[str, Any], refusal: str) -> None:
     assert created(QUEUE, queue("q", parent="p1", **spec), TREE).refusal == refusal
 
 
-def test_the_nearest_ancestor_with_a_capability_counts() -> None:
+def test_the_nearest_ancestor_with_a_capability_is_the_limit() -> None:
     cluster = Cluster(queue("a", capability={"memory": "1Gi"}), queue("b", parent="a"))
     refusal = "queue q capability[memory]=2Gi exceeds its ancestor's capability=1Gi"
     assert created(QUEUE, queue("q", parent="b", capability={"memory": "2Gi"}), cluster).refusal == refusal
 
 
-def test_a_parent_is_not_made_smaller_than_its_children() -> None:
+def test_a_parent_cannot_shrink_below_its_children() -> None:
     smaller = queue("p1", capability={"cpu": "3"}, deserved={"cpu": "3"})
     refusal = "queue p1 capability[cpu]=3 is smaller than its descendants' max capability=4"
     assert changed(QUEUE, P1, smaller, TREE) == refusal
@@ -164,7 +166,7 @@ def test_a_parent_is_not_made_smaller_than_its_children() -> None:
     )
 
 
-def test_a_loop_and_amounts_that_are_none_do_not_hold_up_anything() -> None:
+def test_stored_cycles_and_malformed_amounts_do_not_block_other_queues() -> None:
     cluster = Cluster(
         queue("a", parent="b", capability={"cpu": "x"}),
         queue("b", parent="a", deserved={"cpu": "-"}),
@@ -174,14 +176,14 @@ def test_a_loop_and_amounts_that_are_none_do_not_hold_up_anything() -> None:
     assert changed(QUEUE, queue("c", parent="c"), queue("c", parent="c", capability={"cpu": "1"}), cluster) == ""
 
 
-def test_a_change_of_something_else_is_not_measured_against_the_tree() -> None:
+def test_an_update_of_other_fields_is_not_validated_against_the_hierarchy() -> None:
     above = queue("c1", capability={"cpu": "9"}, parent="p1")
     same = queue("c1", capability={"cpu": "9000m"}, parent="p1", weight=7)
     assert changed(QUEUE, above, same, TREE) == ""
 
 
 # --- the root, and deletion ---
-def test_the_amounts_of_the_root_are_not_changed_unless_that_is_allowed() -> None:
+def test_the_amounts_of_the_root_change_only_without_root_protection() -> None:
     root, limited = queue("root", weight=1), queue("root", capability={"cpu": "4"})
     refusal = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     assert changed(QUEUE, root, limited, TREE) == refusal
@@ -200,24 +202,24 @@ def test_the_amounts_of_the_root_are_not_changed_unless_that_is_allowed() -> Non
         ("free", ""),
     ],
 )
-def test_queues_that_others_need_are_not_deleted(name: str, refusal: str) -> None:
+def test_default_root_and_parent_queues_cannot_be_deleted(name: str, refusal: str) -> None:
     assert deleted(name, TREE) == refusal
 
 
 @pytest.mark.parametrize(("old", "refused"), [(P1, True), (queue("free"), False), ({}, True), ({"metadata": 7}, True)])
-def test_of_a_collection_that_is_deleted_each_queue_is_judged_by_what_is_stored(old: Any, refused: bool) -> None:
+def test_deleting_a_collection_validates_the_stored_name_of_each_queue(old: Any, refused: bool) -> None:
     request = Request(Operation.DELETE, QUEUE, "", "", {}, old)
     assert bool(validate(request, TREE, VOLCANO)) is refused
 
 
-def test_a_queue_with_pods_is_not_deleted_where_that_is_checked() -> None:
+def test_a_queue_with_pods_cannot_be_deleted_when_that_check_is_enabled() -> None:
     cluster = Cluster(queue("q"), pods={"q": 2})
     assert deleted("q", cluster) == ""
     refusal = "queue q cannot be deleted because it has allocated Pods: 2"
     assert deleted("q", cluster, replace(VOLCANO, queue_allocated_pods_check=True)) == refusal
 
 
-def test_the_default_queue_may_be_limited_and_moved() -> None:
+def test_the_default_queue_may_get_a_capability_and_a_parent() -> None:
     limited = queue("default", capability={"cpu": "4"})
     assert changed(QUEUE, queue("default"), limited, TREE) == ""
     assert changed(QUEUE, limited, queue("default", capability={"cpu": "4"}, parent="p1"), TREE) == ""
@@ -241,13 +243,13 @@ def test_a_malformed_quota_is_refused_with_field_and_remedy(text: str, problem: 
     assert created(QUEUE, queue("q", {CARD_QUOTA: text})).refusal == refusal
 
 
-def test_a_malformed_quota_from_before_does_not_hold_up_other_changes() -> None:
+def test_a_malformed_stored_quota_does_not_block_other_updates() -> None:
     old = queue("q", {CARD_QUOTA: "nonsense"})
     assert changed(QUEUE, old, queue("q", {CARD_QUOTA: "nonsense"}, parent="root")) == ""
     assert changed(QUEUE, old, queue("q", {CARD_QUOTA: "other nonsense"})) != ""
 
 
-def test_a_change_of_a_queue_that_could_not_be_read_is_judged_as_a_whole() -> None:
+def test_an_update_of_a_queue_that_could_not_be_decoded_is_validated_completely() -> None:
     old = {"metadata": {"name": "q"}, "spec": {"weight": "x"}}
     assert changed(QUEUE, old, queue("q", parent="nowhere")) != ""
     assert changed(QUEUE, old, queue("q")) == ""

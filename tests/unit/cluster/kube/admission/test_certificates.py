@@ -1,4 +1,4 @@
-"""Certificates over the years: there is never a moment in which one in use is not trusted."""
+"""Renewal of certificates: the certificate in use is trusted at any time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 
 
 def trusted(certificate: x509.Certificate, bundle: tuple[x509.Certificate, ...], now: datetime) -> bool:
-    """What a client with this bundle thinks of a certificate."""
+    """Whether a client with this CA bundle trusts the certificate."""
     if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc:
         return False
     for authority in bundle:
@@ -32,13 +32,13 @@ def trusted(certificate: x509.Certificate, bundle: tuple[x509.Certificate, ...],
             certificate.verify_directly_issued_by(authority)
         except ValueError:
             continue
-        except Exception:  # a signature of another's
+        except Exception:  # signed by another authority
             continue
         return authority.not_valid_before_utc <= now < authority.not_valid_after_utc
     return False
 
 
-def test_the_first_certificate_is_good_for_the_hosts_and_signed_by_the_authority() -> None:
+def test_the_first_certificate_is_valid_for_the_hosts_and_signed_by_the_authority() -> None:
     material = renewed(None, HOSTS, BEGIN)
     assert hosts_of(material.certificate) == set(HOSTS)
     assert len(material.bundle) == 1
@@ -47,12 +47,12 @@ def test_the_first_certificate_is_good_for_the_hosts_and_signed_by_the_authority
     assert material.bundle[0].not_valid_after_utc == BEGIN + AUTHORITY_LIFE
 
 
-def test_nothing_is_made_anew_before_it_is_due() -> None:
+def test_nothing_is_renewed_before_it_is_due() -> None:
     material = renewed(None, HOSTS, BEGIN)
     assert renewed(material, HOSTS, BEGIN + SERVING_LIFE - SERVING_LEFT - DAY) is material
 
 
-def test_a_serving_certificate_is_made_anew_long_before_it_ends_by_the_same_authority() -> None:
+def test_a_serving_certificate_is_renewed_long_before_it_expires_by_the_same_authority() -> None:
     material = renewed(None, HOSTS, BEGIN)
     later = BEGIN + SERVING_LIFE - SERVING_LEFT + DAY
     after = renewed(material, HOSTS, later)
@@ -60,17 +60,17 @@ def test_a_serving_certificate_is_made_anew_long_before_it_ends_by_the_same_auth
     assert after.certificate.not_valid_after_utc == later + SERVING_LIFE
 
 
-def test_another_host_needs_another_certificate_at_once_which_is_good_for_the_old_one_until_it_is_renewed() -> None:
+def test_a_new_host_gets_a_certificate_at_once_that_stays_valid_for_the_old_host() -> None:
     material = renewed(None, HOSTS, BEGIN)
     after = renewed(material, ("other.svc",), BEGIN)
     assert hosts_of(after.certificate) == {*HOSTS, "other.svc"}
     assert after.bundle == material.bundle
-    assert renewed(after, HOSTS, BEGIN) is after  # a replica of the release before does not take it back
+    assert renewed(after, HOSTS, BEGIN) is after  # a replica of an older release does not undo it
     later = BEGIN + SERVING_LIFE - SERVING_LEFT + DAY
     assert hosts_of(renewed(after, ("other.svc",), later).certificate) == {"other.svc"}
 
 
-def test_through_ten_years_clients_always_trust_what_is_served_and_learn_of_authorities_before_they_sign() -> None:
+def test_for_ten_years_clients_trust_the_served_certificate_and_get_authorities_before_they_sign() -> None:
     material, now = renewed(None, HOSTS, BEGIN), BEGIN
     client = material.bundle
     bundles, certificates, longest = {material.bundle}, {material.certificate}, 1
@@ -78,7 +78,7 @@ def test_through_ten_years_clients_always_trust_what_is_served_and_learn_of_auth
         now += 5 * DAY
         for moment in (now, now + OVERLAP / 2):
             material = renewed(material, HOSTS, moment)
-            assert trusted(material.certificate, client, moment)  # the client has not been told of what came just now
+            assert trusted(material.certificate, client, moment)  # the client does not have the newest bundle yet
         client = material.bundle
         bundles.add(material.bundle)
         certificates.add(material.certificate)
@@ -88,7 +88,7 @@ def test_through_ten_years_clients_always_trust_what_is_served_and_learn_of_auth
     assert 12 < len(certificates) < 25
 
 
-def test_after_years_without_us_everything_is_made_anew() -> None:
+def test_expired_certificates_and_authorities_are_replaced() -> None:
     material = renewed(None, HOSTS, BEGIN)
     late = BEGIN + AUTHORITY_LIFE + DAY
     after = renewed(material, HOSTS, late)
@@ -98,7 +98,7 @@ def test_after_years_without_us_everything_is_made_anew() -> None:
     assert trusted(renewed(material, HOSTS, ended).certificate, material.bundle, ended)
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_bundle_can_be_read_again() -> None:
     material = renewed(None, HOSTS, BEGIN)
     assert to_pem(from_pem(to_pem(material))) == to_pem(material)
 
@@ -108,7 +108,7 @@ def two() -> tuple[Material, Material]:
 
 
 @pytest.mark.parametrize("key", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
-def test_what_is_missing_broken_or_anothers_cannot_be_used(key: str) -> None:
+def test_missing_broken_or_unrelated_certificates_are_rejected(key: str) -> None:
     one, other = (to_pem(material) for material in two())
     with pytest.raises(CertificateError, match=f"there is no {key}"):
         from_pem({name: value for name, value in one.items() if name != key})

@@ -1,4 +1,4 @@
-"""JSON Patches: applied to the old value they give the new one, and they touch nothing else."""
+"""JSON Patches turn the old value into the new one and change nothing else."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 def applied(patch: list[dict[str, Any]], document: Any) -> Any:
-    """RFC 6902, as far as these patches use it."""
+    """Applies a JSON Patch (RFC 6902), as far as these patches use it."""
     document = copy.deepcopy(document)
     for operation in patch:
         if operation["path"] == "":
@@ -44,15 +44,15 @@ def applied(patch: list[dict[str, Any]], document: Any) -> Any:
 
 
 @given(old=JSON, new=JSON)
-def test_the_patch_of_two_values_makes_one_of_the_other(old: Any, new: Any) -> None:
+def test_the_patch_of_two_values_turns_one_into_the_other(old: Any, new: Any) -> None:
     before = copy.deepcopy(old)
     result = applied(list(json_patch(old, new)), old)
-    assert json.dumps(result, sort_keys=True) == json.dumps(new, sort_keys=True)  # for Python true is 1
+    assert json.dumps(result, sort_keys=True) == json.dumps(new, sort_keys=True)  # Python considers True equal to 1
     assert old == before
 
 
 @given(value=JSON)
-def test_nothing_is_patched_where_nothing_changed(value: Any) -> None:
+def test_unchanged_members_are_not_patched(value: Any) -> None:
     assert list(json_patch(value, copy.deepcopy(value))) == []
 
 

@@ -1,4 +1,4 @@
-"""Large reviews and the worker process that decides on them: death, time-out, idleness, overload."""
+"""The worker process that decides on large reviews: its death, time-out, idle exit and overload."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def body(size: int = 1) -> bytes:
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """On the event loop of the real server; those of test_server run on asyncio's own."""
+    """Runs a scenario on the event loop that the server uses; test_server uses asyncio's default loop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
 
@@ -51,19 +51,19 @@ def decide(offload: Offload, size: int = 1) -> Awaitable[Outcome]:
 
 
 async def pid_of(offload: Offload) -> int:
-    """Of a worker process that has started."""
+    """The process id of the worker, once it has started."""
     assert (await decide(offload)).result == "allowed"
     assert offload.worker is not None
     return offload.worker.pid
 
 
 def gone(pid: int) -> bool:
-    """Neither running nor a zombie."""
+    """Whether the process neither runs nor is a zombie."""
     return not Path(f"/proc/{pid}").exists()
 
 
 def script(code: str) -> tuple[str, ...]:
-    """A command that does this in place of the worker process."""
+    """A command that runs this code in place of the worker process."""
     return (sys.executable, "-P", "-c", textwrap.dedent(code))
 
 
@@ -74,7 +74,7 @@ def test_a_review_is_small_by_its_bytes_and_by_its_objects() -> None:
 
 # --- the worker process fails ---
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_death_fails_the_review_at_hand_and_those_that_wait_go_to_the_next_process(number: signal.Signals) -> None:
+def test_a_worker_that_dies_fails_its_review_and_the_next_worker_takes_those_that_wait(number: signal.Signals) -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             pid = await pid_of(offload)
@@ -91,7 +91,7 @@ def test_death_fails_the_review_at_hand_and_those_that_wait_go_to_the_next_proce
     run(scenario)
 
 
-def test_a_worker_process_that_died_between_two_reviews_fails_none() -> None:
+def test_a_worker_that_dies_between_reviews_fails_none() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             pid = await pid_of(offload)
@@ -102,7 +102,7 @@ def test_a_worker_process_that_died_between_two_reviews_fails_none() -> None:
     run(scenario)
 
 
-def test_a_review_that_takes_too_long_fails_and_its_process_is_killed() -> None:
+def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
     async def scenario() -> None:
         command = script("import time; time.sleep(60)")
         async with offloading(seconds=0.2, command=command) as offload:
@@ -130,7 +130,7 @@ def test_a_review_that_takes_too_long_fails_and_its_process_is_killed() -> None:
         ),
     ],
 )
-def test_a_worker_process_that_cannot_work_fails_each_review_and_says_why(command: tuple[str, ...], text: str) -> None:
+def test_a_worker_that_cannot_start_fails_each_review_with_the_reason(command: tuple[str, ...], text: str) -> None:
     async def scenario() -> None:
         async with offloading(command=command) as offload:
             for _ in range(2):
@@ -140,7 +140,7 @@ def test_a_worker_process_that_cannot_work_fails_each_review_and_says_why(comman
     run(scenario)
 
 
-def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_is_made() -> None:
+def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_succeeds() -> None:
     async def scenario() -> None:
         command = script(
             """
@@ -158,7 +158,7 @@ def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_is_made() 
     run(scenario)
 
 
-def test_what_is_printed_in_the_worker_process_is_no_answer() -> None:
+def test_output_printed_in_the_worker_is_not_taken_for_an_answer() -> None:
     async def scenario() -> None:
         command = script(
             """
@@ -174,8 +174,8 @@ def test_what_is_printed_in_the_worker_process_is_no_answer() -> None:
     run(scenario)
 
 
-# --- its life ---
-def test_it_starts_with_the_first_review_and_ends_when_none_comes_any_more() -> None:
+# --- start and exit ---
+def test_the_worker_starts_with_the_first_review_and_exits_when_idle() -> None:
     async def scenario() -> None:
         async with offloading(idle=0.05) as offload:
             assert offload.worker is None
@@ -187,7 +187,7 @@ def test_it_starts_with_the_first_review_and_ends_when_none_comes_any_more() -> 
     run(scenario)
 
 
-def test_closing_ends_it_whatever_it_does() -> None:
+def test_close_ends_the_worker_in_any_state() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             idle = await pid_of(offload)
@@ -203,7 +203,7 @@ def test_closing_ends_it_whatever_it_does() -> None:
     run(scenario)
 
 
-def test_it_ends_when_the_server_is_gone() -> None:
+def test_the_worker_exits_when_the_server_is_gone() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             await pid_of(offload)
@@ -215,7 +215,7 @@ def test_it_ends_when_the_server_is_gone() -> None:
     run(scenario)
 
 
-def test_signals_that_a_terminal_sends_to_the_server_do_not_reach_it() -> None:
+def test_signals_of_the_terminal_do_not_reach_the_worker() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             assert os.getpgid(await pid_of(offload)) != os.getpgid(0)
@@ -223,8 +223,8 @@ def test_signals_that_a_terminal_sends_to_the_server_do_not_reach_it() -> None:
     run(scenario)
 
 
-# --- which is next ---
-def test_the_smallest_of_those_that_wait_is_next_and_of_two_that_are_equal_the_first() -> None:
+# --- the queue of reviews ---
+def test_the_smallest_waiting_review_is_next_and_of_equal_ones_the_first() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             pid, order = await pid_of(offload), list[str]()
@@ -246,7 +246,7 @@ def test_the_smallest_of_those_that_wait_is_next_and_of_two_that_are_equal_the_f
     run(scenario)
 
 
-def test_too_many_are_turned_away_and_those_that_were_given_up_are_not_decided_on() -> None:
+def test_reviews_beyond_the_limit_are_rejected_and_cancelled_ones_are_not_decided() -> None:
     async def scenario() -> None:
         async with offloading(most=2) as offload:
             pid = await pid_of(offload)
@@ -274,7 +274,7 @@ def test_too_many_are_turned_away_and_those_that_were_given_up_are_not_decided_o
     run(scenario)
 
 
-def test_what_the_log_says_of_a_review_is_short_however_long_its_name_is() -> None:
+def test_long_names_are_truncated_in_the_log() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             long = review(PATH, {"metadata": {"name": "q" * 2_000_000}, "spec": {"weight": 1}}, "CREATE")
@@ -284,8 +284,8 @@ def test_what_the_log_says_of_a_review_is_short_however_long_its_name_is() -> No
     run(scenario)
 
 
-# --- what it knows ---
-def test_settings_reach_it_whole_and_when_they_change() -> None:
+# --- settings ---
+def test_the_worker_gets_all_settings_and_their_changes() -> None:
     async def scenario() -> None:
         async with offloading() as offload:
             toleration = {"key": "a", "operator": "Exists"}

@@ -1,4 +1,4 @@
-"""The admission server as a process: what it answers to its liveness probe."""
+"""The liveness probe of the admission server."""
 
 import asyncio
 from typing import cast
@@ -14,7 +14,7 @@ from scheduler.webhooks.resource_groups import parse_resource_groups
 from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving, until
 
 
-def test_health_fails_when_certificates_are_no_longer_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving() as (api, _):
             api.answer("GET", "/api.*", {"metadata": {"resourceVersion": "1"}, "items": []})

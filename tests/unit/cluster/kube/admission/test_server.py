@@ -1,4 +1,4 @@
-"""Reviews over TLS, as an API server sends them, and what comes back."""
+"""AdmissionReviews over TLS, as an API server sends them, and their answers."""
 
 import asyncio
 import base64
@@ -49,7 +49,7 @@ def served(material: Material) -> ssl.SSLContext:
 
 
 class World:
-    """A running server, and the API server behind it."""
+    """A running webhook server and the API server that it reads from."""
 
     def __init__(self, api: FakeApi, client: ApiClient, known: Iterable[Route]) -> None:
         self.api = api
@@ -74,7 +74,7 @@ class World:
         self.view.upsert("Queue", obj)
 
     async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
-        """On a new connection, so with a new handshake."""
+        """Sends a request on a new connection, with a new TLS handshake."""
         context = ssl.create_default_context(cadata=to_pem(self.trusted)["ca.crt"].decode())
         url = f"https://127.0.0.1:{self.server.port}{path}"
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
@@ -116,7 +116,7 @@ def review(path: str, obj: Json, operation: str = "CREATE", **more: Any) -> byte
 
 @asynccontextmanager
 async def running(*extra: Route) -> AsyncIterator[World]:
-    """``extra``: routes in place of those of the same path."""
+    """A running server. ``extra``: routes that replace those with the same path."""
     async with serving() as (api, client):
         world = World(api, client, {**routes(), **{route.path: route for route in extra}}.values())
         await world.server.start(world.tls.tls)
@@ -135,7 +135,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scenario())
 
 
-def test_a_mutation_comes_back_as_a_patch() -> None:
+def test_a_mutation_is_returned_as_a_patch() -> None:
     async def scenario() -> None:
         async with running() as world:
             response = await world.ask("/queues/mutate", {"metadata": {"name": "q"}, "spec": {"weight": 2}})
@@ -147,7 +147,7 @@ def test_a_mutation_comes_back_as_a_patch() -> None:
     run(scenario)
 
 
-def test_a_refusal_comes_back_with_its_reason_and_is_counted() -> None:
+def test_a_refusal_is_returned_with_its_reason_and_counted() -> None:
     async def scenario() -> None:
         async with running() as world:
             obj = {"metadata": {"name": "q"}, "spec": {"parent": "q"}}
@@ -163,7 +163,7 @@ def test_a_refusal_comes_back_with_its_reason_and_is_counted() -> None:
     run(scenario)
 
 
-def test_the_deletion_of_a_queue_is_asked_about_by_name() -> None:
+def test_the_deletion_of_a_queue_is_reviewed_by_name() -> None:
     async def scenario() -> None:
         async with running() as world:
             world.queue("p")
@@ -175,12 +175,12 @@ def test_the_deletion_of_a_queue_is_asked_about_by_name() -> None:
     run(scenario)
 
 
-# --- the watch lags ---
+# --- queues that the watch has not delivered ---
 def group(queue: str) -> Json:
     return {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": queue}}
 
 
-def test_a_queue_that_the_watch_has_not_told_of_is_read_before_it_is_called_unknown() -> None:
+def test_a_queue_that_the_watch_has_not_delivered_is_read_before_it_counts_as_unknown() -> None:
     async def scenario() -> None:
         async with running() as world:
             world.api.answer("GET", f"{QUEUES}/young", {"metadata": {"name": "young"}, "spec": {"weight": 1}})
@@ -195,7 +195,7 @@ def test_a_queue_that_the_watch_has_not_told_of_is_read_before_it_is_called_unkn
     run(scenario)
 
 
-def test_a_whole_chain_of_young_queues_is_read() -> None:
+def test_all_undelivered_ancestors_of_a_queue_are_read() -> None:
     async def scenario() -> None:
         async with running() as world:
             for name, parent in (("a", "root"), ("b", "a"), ("c", "b")):
@@ -208,7 +208,7 @@ def test_a_whole_chain_of_young_queues_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../../api/v1/secrets", ".", "a/b", "q?watch=1", "%2e%2e", "Q", "q" * 300])
-def test_a_name_that_is_a_path_leads_nowhere(name: str) -> None:
+def test_a_queue_name_that_is_a_path_is_not_requested(name: str) -> None:
     async def scenario() -> None:
         async with running() as world:
             assert not (await world.ask("/podgroups/validate", group(name)))["allowed"]
@@ -217,7 +217,7 @@ def test_a_name_that_is_a_path_leads_nowhere(name: str) -> None:
     run(scenario)
 
 
-def test_an_api_server_that_does_not_answer_does_not_hold_up_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_server_that_does_not_answer_does_not_delay_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.READ_SECONDS", 0.05)
 
     async def scenario() -> None:
@@ -234,8 +234,8 @@ def test_an_api_server_that_does_not_answer_does_not_hold_up_the_refusal(monkeyp
     run(scenario)
 
 
-# --- what is no review, and bugs ---
-def test_a_body_that_is_too_large_is_refused_as_such() -> None:
+# --- invalid requests and exceptions ---
+def test_a_body_that_is_too_large_is_refused_with_413() -> None:
     async def scenario() -> None:
         async with running() as world:
             assert await world.post("/queues/mutate", b"x" * (LARGEST + 1)) == (
@@ -247,7 +247,7 @@ def test_a_body_that_is_too_large_is_refused_as_such() -> None:
     run(scenario)
 
 
-def test_another_content_type_is_answered_with_nothing() -> None:
+def test_another_content_type_gets_an_empty_answer() -> None:
     async def scenario() -> None:
         async with running() as world:
             body = review("/queues/mutate", {})
@@ -280,7 +280,7 @@ def changed(**fields: Any) -> bytes:
         ),
     ],
 )
-def test_what_is_no_review_of_the_path_is_a_bad_request_that_says_why(body: bytes, text: str) -> None:
+def test_a_body_that_is_not_a_review_of_the_path_is_a_bad_request_with_the_reason(body: bytes, text: str) -> None:
     async def scenario() -> None:
         async with running() as world:
             status, answer = await world.post("/queues/mutate", body)
@@ -291,7 +291,7 @@ def test_what_is_no_review_of_the_path_is_a_bad_request_that_says_why(body: byte
     run(scenario)
 
 
-def test_a_bug_refuses_the_write_and_says_so() -> None:
+def test_an_exception_refuses_the_write_with_its_message() -> None:
     def fail(request: Request, cluster: ClusterView, settings: Settings) -> str:
         raise ZeroDivisionError("oh")
 
@@ -314,7 +314,7 @@ def test_paths_that_are_not_served_and_methods_other_than_post_are_refused() -> 
 
 
 # --- TLS ---
-def test_a_certificate_is_exchanged_while_the_server_runs() -> None:
+def test_a_certificate_is_replaced_while_the_server_runs() -> None:
     async def scenario() -> None:
         async with running() as world:
             obj = {"metadata": {"name": "q"}, "spec": {}}
@@ -330,7 +330,7 @@ def test_a_certificate_is_exchanged_while_the_server_runs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
-def test_old_tls_is_not_spoken() -> None:
+def test_old_tls_versions_are_rejected() -> None:
     async def scenario() -> None:
         async with running() as world:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -343,7 +343,7 @@ def test_old_tls_is_not_spoken() -> None:
     run(scenario)
 
 
-def test_a_request_in_flight_is_finished_before_the_server_is_gone() -> None:
+def test_requests_in_flight_finish_before_the_server_stops() -> None:
     entered: list[str] = []
 
     async def scenario() -> None:
@@ -364,7 +364,7 @@ def test_a_request_in_flight_is_finished_before_the_server_is_gone() -> None:
     run(scenario)
 
 
-def test_a_view_forgets_what_is_deleted() -> None:
+def test_a_view_drops_deleted_objects() -> None:
     view = WatchedView()
 
     def bound() -> int:
@@ -379,7 +379,7 @@ def test_a_view_forgets_what_is_deleted() -> None:
     assert bound() == 0
 
 
-def test_queues_that_were_read_for_a_decision_stand_before_those_of_the_watch() -> None:
+def test_queues_read_for_a_decision_take_precedence_over_those_of_the_watch() -> None:
     view = WatchedView()
     for name in ("a", "b"):
         view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name=name)))
@@ -399,7 +399,7 @@ TEMPLATES = "/api/v1/namespaces/ours/podtemplates"
 
 
 def job_of(*images: str, padding: int = 0, **spec: Any) -> Json:
-    """A vcjob with a task for each image."""
+    """A vcjob with one task for each image."""
     tasks = [
         {
             "name": f"t{index}",
@@ -412,7 +412,7 @@ def job_of(*images: str, padding: int = 0, **spec: Any) -> Json:
 
 
 def validating(api: FakeApi) -> None:
-    """Have a template without an image refused, as Kubernetes refuses it."""
+    """Makes the API server refuse templates without an image, as Kubernetes does."""
 
     async def validate(call: Call, request: web.Request) -> Answer:
         if call.body["template"]["spec"]["containers"][0]["image"]:
@@ -424,7 +424,7 @@ def validating(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("padding", [0, SMALL])
-def test_the_distinct_pod_templates_of_a_job_are_validated_whoever_decides_on_it(padding: int) -> None:
+def test_the_distinct_pod_templates_of_small_and_large_jobs_are_validated(padding: int) -> None:
     async def scenario() -> None:
         async with running() as world:
             world.queue("q")
@@ -441,7 +441,7 @@ def test_the_distinct_pod_templates_of_a_job_are_validated_whoever_decides_on_it
     run(scenario)
 
 
-def test_a_job_that_is_wrong_otherwise_is_refused_with_what_is_wrong_with_its_templates() -> None:
+def test_a_refused_job_is_refused_with_the_problems_of_its_templates_too() -> None:
     async def scenario() -> None:
         async with running() as world:
             world.queue("q")
@@ -492,7 +492,7 @@ def test_templates_are_validated_in_the_time_that_the_api_server_waits() -> None
     run(scenario)
 
 
-def test_a_change_of_a_job_needs_no_api_server() -> None:
+def test_an_update_of_a_job_needs_no_api_server() -> None:
     async def scenario() -> None:
         async with running() as world:
             old, new = job_of("a", "b"), job_of("a", "b", minAvailable=2)
@@ -514,7 +514,7 @@ def many_tasks(count: int) -> Json:
 
 @pytest.fixture
 def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process, that of the event loop, no large review is decided on."""
+    """Asserts that this process, with the event loop, decides on no large review."""
 
     def only_small(route: Route, body: bytes, *others: Any) -> Outcome:
         assert len(body) <= SMALL and body.count(b"{") <= FEW
@@ -524,7 +524,7 @@ def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_large_here")
-def test_a_large_review_is_decided_on_in_another_process_and_the_answer_is_the_same() -> None:
+def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
     async def scenario() -> None:
         async with running() as world:
             world.queue("default")
@@ -546,7 +546,7 @@ def test_a_large_review_is_decided_on_in_another_process_and_the_answer_is_the_s
 
 
 @pytest.mark.usefixtures("nothing_large_here")
-def test_few_bytes_with_many_objects_are_large_too() -> None:
+def test_a_review_of_few_bytes_with_many_objects_is_large_too() -> None:
     async def scenario() -> None:
         async with running() as world:
             body = review("/jobs/validate", {"metadata": {"name": "x"}, "spec": {"tasks": [{}] * 1000}})
@@ -557,7 +557,7 @@ def test_few_bytes_with_many_objects_are_large_too() -> None:
     run(scenario)
 
 
-def test_small_reviews_start_no_process() -> None:
+def test_small_reviews_do_not_start_the_worker() -> None:
     async def scenario() -> None:
         async with running() as world:
             assert not (await world.ask("/jobs/validate", many_tasks(20)))["allowed"]
@@ -584,7 +584,7 @@ def test_small_reviews_are_answered_while_large_ones_wait() -> None:
     run(scenario)
 
 
-def test_the_queues_of_a_large_review_are_those_of_the_watch_as_they_change_and_young_ones() -> None:
+def test_a_large_review_sees_the_queues_of_the_watch_their_changes_and_undelivered_ones() -> None:
     async def scenario() -> None:
         async with running() as world:
 
@@ -609,7 +609,7 @@ def test_the_queues_of_a_large_review_are_those_of_the_watch_as_they_change_and_
     run(scenario)
 
 
-def test_what_is_no_review_is_a_bad_request_however_large_it_is() -> None:
+def test_a_large_body_that_is_not_a_review_is_a_bad_request() -> None:
     async def scenario() -> None:
         async with running() as world:
             status, answer = await world.post("/queues/mutate", b"[" * 100_000)
@@ -619,7 +619,7 @@ def test_what_is_no_review_is_a_bad_request_however_large_it_is() -> None:
     run(scenario)
 
 
-def test_a_worker_process_that_dies_fails_its_review_and_the_next_one_answers_those_that_wait() -> None:
+def test_a_worker_that_dies_fails_its_review_and_the_next_one_answers_those_that_wait() -> None:
     async def scenario() -> None:
         async with running() as world:
             await world.post("/jobs/validate", large())
@@ -638,7 +638,7 @@ def test_a_worker_process_that_dies_fails_its_review_and_the_next_one_answers_th
     run(scenario)
 
 
-def test_a_review_for_which_there_is_no_room_is_answered_as_http_and_counted() -> None:
+def test_a_review_beyond_the_queue_limit_gets_an_http_error_and_is_counted() -> None:
     async def scenario() -> None:
         async def busy(path: str, body: bytes, read: Iterable[Queue], settings: Settings) -> Outcome:
             raise BusyError("32 large reviews wait already")

@@ -1,4 +1,4 @@
-"""Pod templates before an API server: what is sent, what comes of the answers, and what if there is none."""
+"""Validation of Pod templates by the API server: requests, answers, and an unreachable server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -42,7 +42,7 @@ def status(code: int, message: str, *causes: dict[str, str]) -> web.Response:
 
 
 def refusing(answer: Callable[[], web.Response]) -> Callable[[Call, web.Request], Awaitable[Answer]]:
-    """A handler that finds fault with bad templates alone."""
+    """A handler that refuses bad templates only."""
 
     async def handler(call: Call, request: web.Request) -> Answer:
         return answer() if "bad" in call.body["template"]["spec"] else {}
@@ -50,7 +50,7 @@ def refusing(answer: Callable[[], web.Response]) -> Callable[[Call, web.Request]
     return handler
 
 
-def test_a_template_is_sent_as_a_dry_run_that_creates_a_pod_template_in_our_namespace() -> None:
+def test_a_template_is_sent_as_a_dry_run_create_in_the_namespace_of_the_server() -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         api.answer("POST", PATH)
         assert await validator.validate([GOOD], 5.0) == Findings([""], [])
@@ -67,7 +67,7 @@ def test_a_template_is_sent_as_a_dry_run_that_creates_a_pod_template_in_our_name
     run(scenario)
 
 
-def test_causes_become_problems_in_the_words_and_the_order_of_the_api_server() -> None:
+def test_causes_become_problems_in_the_order_of_the_api_server() -> None:
     causes = (
         {"reason": "FieldValueRequired", "message": "Required value", "field": "template.spec.containers[0].image"},
         {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": must be y', "field": "template.spec.hostname"},
@@ -103,7 +103,7 @@ def test_causes_become_problems_in_the_words_and_the_order_of_the_api_server() -
         ),
     ],
 )
-def test_a_refusal_without_causes_is_passed_on(code: int, message: str, problem: str) -> None:
+def test_the_message_of_a_refusal_without_causes_is_the_problem(code: int, message: str, problem: str) -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         api.on("POST", PATH, refusing(lambda: status(code, message)))
         assert await validator.validate([BAD], 5.0) == Findings([problem], [])
@@ -121,7 +121,7 @@ def test_a_refusal_without_causes_is_passed_on(code: int, message: str, problem:
         (429, "the API server answered 429 R"),
     ],
 )
-def test_an_error_that_is_not_about_the_template_leaves_it_not_validated(code: int, reason: str) -> None:
+def test_an_error_that_is_not_about_the_template_leaves_it_unvalidated(code: int, reason: str) -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         api.on("POST", PATH, refusing(lambda: status(code, "the secrets of the namespace")))
         findings = await validator.validate([BAD], 5.0)
@@ -133,7 +133,7 @@ def test_an_error_that_is_not_about_the_template_leaves_it_not_validated(code: i
     run(scenario)
 
 
-def test_an_api_server_that_recovers_is_asked_again() -> None:
+def test_a_failed_request_is_retried() -> None:
     answers = [status(503, "not yet"), None, web.json_response({}, status=201)]
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
@@ -150,14 +150,14 @@ def test_an_api_server_that_recovers_is_asked_again() -> None:
     run(scenario)
 
 
-def test_an_api_server_that_is_not_there_leaves_all_templates_not_validated() -> None:
+def test_an_unreachable_api_server_leaves_all_templates_unvalidated() -> None:
     async def whole() -> None:
         async with serving() as (api, client):
             validator = TemplateValidator(client, "ours")
             api.answer("POST", PATH)
             await validator.validate([GOOD], 5.0)
         client_of_nothing = validator._client
-        await client_of_nothing.start()  # the server is gone, the client is started again
+        await client_of_nothing.start()  # the server is stopped, the client started again
         try:
             findings = await validator.validate([GOOD, BAD, b"{}"], 5.0)
         finally:
@@ -170,7 +170,7 @@ def test_an_api_server_that_is_not_there_leaves_all_templates_not_validated() ->
     asyncio.run(whole())
 
 
-def test_what_is_not_answered_in_time_is_not_validated_and_what_is_counts() -> None:
+def test_templates_without_an_answer_in_time_are_unvalidated_and_the_others_validated() -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         async def handler(call: Call, request: web.Request) -> Answer:
             if "slow" in call.body["template"]:
@@ -188,7 +188,7 @@ def test_what_is_not_answered_in_time_is_not_validated_and_what_is_counts() -> N
 
 
 class Gauge:
-    """A handler that counts how many requests are in flight."""
+    """A handler that counts the requests in flight."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -205,7 +205,7 @@ def distinct(prefix: str, count: int) -> list[bytes]:
     return [b'{"metadata":{"labels":{"%s":"%d"}}}' % (prefix.encode(), i) for i in range(count)]
 
 
-def test_requests_at_once_are_limited_for_one_job_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_requests_are_limited_per_job_and_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", AT_ONCE_FOR_ONE + 2)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
@@ -219,7 +219,7 @@ def test_requests_at_once_are_limited_for_one_job_and_for_all(monkeypatch: pytes
     run(scenario)
 
 
-def test_a_job_with_many_templates_does_not_hold_up_one_with_few() -> None:
+def test_a_job_with_many_templates_does_not_block_one_with_few() -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         api.on("POST", PATH, Gauge())
         many = [asyncio.create_task(validator.validate(distinct(f"j{i}", 200), 60.0)) for i in range(8)]
@@ -232,7 +232,7 @@ def test_a_job_with_many_templates_does_not_hold_up_one_with_few() -> None:
     run(scenario)
 
 
-def test_a_valid_template_is_asked_about_once_a_minute_and_an_invalid_one_whenever_it_comes() -> None:
+def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cached() -> None:
     async def whole() -> None:
         now = 1000.0
         async with serving() as (api, client):
@@ -249,7 +249,7 @@ def test_a_valid_template_is_asked_about_once_a_minute_and_an_invalid_one_whenev
     asyncio.run(whole())
 
 
-def test_so_many_valid_templates_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT", 3)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
@@ -265,6 +265,6 @@ def test_so_many_valid_templates_are_remembered_and_no_more(monkeypatch: pytest.
     run(scenario)
 
 
-def test_findings_that_lack_nothing_have_no_gap() -> None:
+def test_complete_findings_have_no_gap() -> None:
     validation: Any = ValidationResult([TemplateCheck(0, 0)], [GOOD])
     assert Findings([""], []).gap(validation) == ""

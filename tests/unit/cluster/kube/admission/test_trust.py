@@ -1,4 +1,4 @@
-"""Certificates from a Secret or from files, and API servers that are told to trust them."""
+"""Certificates from a Secret or from files, and the CA bundles of the webhook configurations."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class Store:
-    """Objects by path as an API server keeps them: resource versions, and conflicts."""
+    """Objects by path with resource versions and conflicts, as an API server stores them."""
 
     def __init__(self, api: FakeApi) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -128,7 +128,7 @@ def encoded(data: dict[str, bytes]) -> dict[str, str]:
 
 
 # --- the Secret ---
-def test_replicas_share_what_the_first_one_made() -> None:
+def test_replicas_share_the_certificate_of_the_first_one() -> None:
     async def scenario() -> None:
         async with world() as w:
             one, other = await w.replica().read(), await w.replica().read()
@@ -140,7 +140,7 @@ def test_replicas_share_what_the_first_one_made() -> None:
     run(scenario)
 
 
-def test_two_replicas_that_begin_together_end_with_one_certificate() -> None:
+def test_two_replicas_that_start_together_agree_on_one_certificate() -> None:
     async def scenario() -> None:
         async with world() as w:
             theirs = encoded(to_pem(renewed(None, HOSTS, BEGIN)))
@@ -163,7 +163,7 @@ def test_an_empty_secret_is_filled_and_keeps_its_labels() -> None:
 
 
 @pytest.mark.parametrize("data", [{"tls.crt": "!"}, {"tls.crt": "QQ=="}, {"other": "QQ=="}])
-def test_a_secret_that_cannot_be_used_is_written_anew(data: dict[str, str]) -> None:
+def test_an_unusable_secret_is_replaced(data: dict[str, str]) -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(w.secret, {"data": data})
@@ -173,7 +173,7 @@ def test_a_secret_that_cannot_be_used_is_written_anew(data: dict[str, str]) -> N
     run(scenario)
 
 
-def test_a_renewal_is_made_by_one_replica_and_found_by_the_other() -> None:
+def test_one_replica_renews_and_the_other_reads_the_renewal() -> None:
     async def scenario() -> None:
         async with world() as w:
             one, other = w.replica(), w.replica()
@@ -188,7 +188,7 @@ def test_a_renewal_is_made_by_one_replica_and_found_by_the_other() -> None:
     run(scenario)
 
 
-def test_others_that_never_stop_changing_the_secret_are_named() -> None:
+def test_endless_conflicts_on_the_secret_are_reported() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(w.secret, {})
@@ -203,7 +203,7 @@ def test_others_that_never_stop_changing_the_secret_are_named() -> None:
     ("status", "reason", "message"),
     [(403, "Forbidden", "cannot create secrets"), (404, "NotFound", "no such namespace")],
 )
-def test_a_missing_right_or_namespace_is_told_as_it_is(status: int, reason: str, message: str) -> None:
+def test_a_missing_permission_or_namespace_is_reported(status: int, reason: str, message: str) -> None:
     async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", SECRETS, {"message": message, "reason": reason}, status)
@@ -222,7 +222,7 @@ def stored(route: str, bundle: str = "", **address: Any) -> dict[str, Any]:
     return made
 
 
-def test_configurations_of_the_chart_are_given_the_authorities_and_nothing_else() -> None:
+def test_configurations_of_the_chart_get_the_ca_bundle_and_no_other_change() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(MUTATE, stored("/queues/mutate"))
@@ -237,7 +237,7 @@ def test_configurations_of_the_chart_are_given_the_authorities_and_nothing_else(
     run(scenario)
 
 
-def test_without_a_chart_missing_configurations_are_made_and_get_the_url_in_force() -> None:
+def test_without_a_chart_missing_configurations_are_created_with_the_current_url() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(MUTATE, stored("/queues/mutate", "Q0E=", url="https://10.0.0.1:1"))
@@ -262,7 +262,7 @@ def test_with_a_service_missing_configurations_are_waited_for() -> None:
     run(scenario)
 
 
-def test_a_configuration_that_somebody_changes_at_the_same_time_is_not_overwritten() -> None:
+def test_a_concurrent_update_of_a_configuration_is_not_overwritten() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(MUTATE, stored("/queues/mutate", "Q0E="))
@@ -281,7 +281,7 @@ def test_a_configuration_that_somebody_changes_at_the_same_time_is_not_overwritt
 
 # --- both together ---
 class Given:
-    """A source that says what it is told to."""
+    """A certificate source with given answers."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair: Pair | CertificateError = pair
@@ -302,7 +302,7 @@ def a_pair() -> Pair:
     return Pair(pem["tls.crt"], pem["tls.key"], pem["ca.crt"])
 
 
-def test_the_last_good_certificate_stays_in_force() -> None:
+def test_the_last_valid_certificate_stays_in_use() -> None:
     async def scenario() -> None:
         async with world() as w:
             source = Given(Pair(b"junk", b"junk", b""))
@@ -322,7 +322,7 @@ def test_the_last_good_certificate_stays_in_force() -> None:
     run(scenario)
 
 
-def test_where_others_tell_whom_to_trust_no_configuration_is_touched() -> None:
+def test_with_certificates_from_files_no_configuration_is_modified() -> None:
     async def scenario() -> None:
         async with world() as w:
             pair = a_pair()
@@ -334,7 +334,7 @@ def test_where_others_tell_whom_to_trust_no_configuration_is_touched() -> None:
     run(scenario)
 
 
-def test_files_are_read_again(tmp_path: Path) -> None:
+def test_certificate_files_are_reloaded(tmp_path: Path) -> None:
     async def scenario() -> None:
         paths = [tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt")]
         source = FileSource(*map(str, paths))
