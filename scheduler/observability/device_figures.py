@@ -36,7 +36,7 @@ class DeviceFigures(Collector):
         )
         for card in (card for usage in self._usages for card in usage.cards()):
             labels = [card.uuid, card.node]
-            shared.add_metric(labels, card.sharers)
+            shared.add_metric(labels, card.pod_count)
             memory.add_metric(labels, card.used_memory)
             cores.add_metric(labels, card.used_cores)
             limit.add_metric(labels, card.memory)

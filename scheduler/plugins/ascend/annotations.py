@@ -1,4 +1,5 @@
-"""What is written onto a Pod with its binding, so that the device plugin mounts the chips that were chosen."""
+"""The annotations that the scheduler writes onto a Pod with its binding; the device plugin mounts the chips they
+name."""
 
 import json
 from collections.abc import Mapping
@@ -30,17 +31,17 @@ _INTERNAL_IP: Final = "InternalIP"
 
 
 class PodAnnotations:
-    """Makes the annotations of the Pods bound in one session."""
+    """Builds the annotations of the Pods that one session binds."""
 
     def __init__(self, family: Family, now: float) -> None:
         self._family = family
         self._times = PredicateTimes(now)
 
-    def of(
+    def for_task(
         self, task: Task, node: Node, chips: int, *, distributed: bool, allocatable: int
     ) -> tuple[dict[str, str], list[Malformed]]:
-        """The annotations of a task with its chips (a mask) on a node of ``allocatable`` chips, and what of the node's
-        annotations could not be used."""
+        """Returns the annotations of a task that gets ``chips`` (a mask) of a node with ``allocatable`` chips, and the
+        malformed fields of the node's annotations."""
         names = format_chips(chips, self._family.chip_prefix)
         result = {
             self._family.resource: names,
@@ -71,8 +72,8 @@ class PodAnnotations:
             return {}, [Malformed("Node", "", node.metadata.name, field, str(error))]
 
     def _configuration(self, task: Task, node: Node, chips: int, devices: Mapping[str, Any]) -> str | None:
-        """The device configuration as the Ascend operator reads it into the rank table; None if the address of a chip
-        is not known: a wrong one would be worse than waiting for the device plugin, which writes the same key."""
+        """Returns the device configuration that the Ascend operator copies into the rank table; None if the address of
+        a chip is unknown. The device plugin writes the same key later, and a wrong address is worse than a wait."""
         entries = []
         for chip in ids_of(chips):
             device = devices.get(f"{self._family.chip_prefix}{chip}")
@@ -108,6 +109,6 @@ def _parse_devices(text: str) -> Mapping[str, Any]:
 
 
 def _integer(text: str | None, default: int) -> int:
-    """A small whole number, else the default."""
+    """Parses an integer of fewer than 19 digits; returns the default for any other text."""
     digits = (text or "").removeprefix("-")
     return int(text or "") if digits.isascii() and digits.isdecimal() and len(digits) < 19 else default

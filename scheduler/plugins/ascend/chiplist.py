@@ -10,35 +10,36 @@ from typing import Final
 
 from scheduler.plugins.ascend.rings import CHIPS, ids_of
 
-LONGEST: Final = 1024
-"""Characters of a list that is looked at; eight chips need a hundred."""
+MAX_LENGTH: Final = 1024
+"""Longest list that is parsed, in characters; eight chips need a hundred."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _VIRTUAL: Final = re.compile(r"[0-9a-z.]+-[0-9]{1,9}-([0-9]{1,9})(?:_[0-9]{1,9})?")
-"""What follows the prefix in the name of a virtual device: template, its id, the chip it was cut from, its group."""
+"""The name of a virtual device after the prefix: template, id of the device, id of the chip, and optionally the
+group."""
 
 
 class ChipListError(ValueError):
-    """The text is not what it ought to be; the message says why."""
+    """The text is not a valid chip list. The message gives the reason."""
 
 
 @lru_cache(maxsize=8192)
 def parse_chips(text: str, prefix: str) -> int:
-    """The mask of the chips listed; 0 for an empty text. Raises ChipListError."""
+    """Returns the mask of the listed chips; 0 for an empty text. Raises ChipListError."""
     return _parse(text, prefix, virtual=False)
 
 
 @lru_cache(maxsize=8192)
 def parse_mounted(text: str, prefix: str) -> int:
-    """The mask of the chips of which a Pod has something mounted: whole ones, or virtual devices cut from them
-    (``Ascend910-2c-100-0`` is of chip 0). Raises ChipListError."""
+    """Returns the mask of the chips that a Pod uses, whole or as virtual devices (``Ascend910-2c-100-0`` is part of
+    chip 0). Raises ChipListError."""
     return _parse(text, prefix, virtual=True)
 
 
 def _parse(text: str, prefix: str, *, virtual: bool) -> int:
     if not text:
         return 0
-    if len(text) > LONGEST:
-        raise ChipListError(f"{len(text)} characters, a list has at most {LONGEST}")
+    if len(text) > MAX_LENGTH:
+        raise ChipListError(f"{len(text)} characters, a list has at most {MAX_LENGTH}")
     mask = 0
     for name in text.split(","):
         bit = 1 << _chip(name, prefix, virtual)
@@ -64,7 +65,7 @@ def _chip(name: str, prefix: str, virtual: bool) -> int:
 
 
 def format_chips(mask: int, prefix: str) -> str:
-    """The list of a mask, ascending: the inverse of ``parse_chips``."""
+    """Formats a mask as a list in ascending order: the inverse of ``parse_chips``."""
     return ",".join(f"{prefix}{chip}" for chip in ids_of(mask))
 
 

@@ -1,4 +1,5 @@
-"""What the plugin answers about nodes for one class of tasks: a filter by rings, and a score in the design's order."""
+"""The filter and the score of the plugin: nodes whose rings fit a request, ranked in the order of the affinity
+design."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,32 +13,32 @@ from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.rings import CHIPS, RANKS, UNFIT, RingTable
 
 WEIGHT: Final = 1e6
-"""One step in the design's order of places. It competes with the scores that other plugins add up: nodeorder gives at
-most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage, task-topology and the like
-at most 100 x weight each. With usual weights (1 to 100) their sum stays below one step, so they only choose among nodes
-whose rings are in equal state, and float64 still holds their digits."""
+"""The score of one step in the design's order. It exceeds the sum of other plugins' scores at usual weights (1 to 100):
+nodeorder gives at most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage and
+task-topology at most 100 x weight each. So other plugins only choose among nodes whose rings rank equally. float64
+represents the sums exactly enough to keep the other scores' digits."""
 _STEPS: Final = (CHIPS + 1) * RANKS
 
 
 class RingFilter:
-    """Nodes with a place for the request in one ring (or, for a whole node, in both)."""
+    """Passes nodes that have enough free chips in one ring (for a request of eight chips: in both)."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, ledger: ChipLedger, table: RingTable, several: bool) -> None:
-        """``several``: for a job of several NPU Pods, to which chips with a network fault are closed."""
+    def __init__(self, ledger: ChipLedger, table: RingTable, distributed: bool) -> None:
+        """``distributed``: the job has several NPU Pods, which cannot use chips with a network fault."""
         self._ledger = ledger
         self._table = table
-        self._several = several
+        self._distributed = distributed
 
     def room(self, rows: Rows) -> Counts:
-        room: Counts = self._table.room[self._ledger.usable(rows, self._several)]
+        room: Counts = self._table.room[self._ledger.usable(rows, self._distributed)]
         return room
 
     def future_room(self, rows: Rows) -> Counts:
-        """As ``room``, once terminating Pods are gone and what others were promised is taken."""
-        room: Counts = self._table.room[self._ledger.promisable(rows, self._several)]
+        """Returns ``room`` after terminating Pods are deleted and pipelined tasks have taken their chips."""
+        room: Counts = self._table.room[self._ledger.future_usable(rows, self._distributed)]
         return room
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
@@ -45,7 +46,7 @@ class RingFilter:
         if request < CHIPS:
             chips = "chip" if request == 1 else "chips"
             return ((f"node(s) had no HCCS ring with {request} free {chips}", len(rows)),)
-        free = np.bitwise_count(self._ledger.usable(rows, self._several))
+        free = np.bitwise_count(self._ledger.usable(rows, self._distributed))
         numbers = Counter(free.tolist())
         return [
             (f"node(s) had {number} of {CHIPS} chips free, all {CHIPS} are needed", count)
@@ -54,10 +55,10 @@ class RingFilter:
 
 
 class RingScore:
-    """Nodes in the design's order: more chips in working order first, then by group, then by place in the group.
+    """Ranks nodes in the design's order: by number of healthy chips, then by group, then by position in the group.
 
-    The design names nodes of eight chips and, after them, of seven ("the broken one counts as used"); nodes with fewer
-    follow in the same manner, so that they stay of use.
+    The design ranks nodes with eight healthy chips before nodes with seven ("the broken one counts as used"). Nodes
+    with fewer follow by the same rule, so that they can be used too.
     """
 
     scope = Scope.NODE
@@ -67,7 +68,7 @@ class RingScore:
         self._rank = table.rank
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        free = self._ledger.usable(rows, several=False)
+        free = self._ledger.usable(rows, distributed=False)
         rank = self._rank[0, free] if ahead is None else self._rank[np.minimum(ahead, CHIPS), free]
         broken = CHIPS - self._ledger.capacity[rows].astype(np.int64)
         score: Column = (_STEPS - broken * RANKS - rank) * WEIGHT

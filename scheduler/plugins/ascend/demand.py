@@ -1,8 +1,8 @@
-"""What jobs ask for in chips, and whether that can be served: the constraints of the affinity scheduling design.
+"""The chips that jobs request, and the constraints of the affinity scheduling design on them.
 
-A job may ask for 1, 2, 4 or 8 chips in one Pod, or for a multiple of eight in Pods of eight. Only living Pods count:
-one that has finished or is terminating makes room for its replacement. Pods that ask for no chips (launchers,
-schedulers of a framework) are none of this plugin's business.
+A job may request 1, 2, 4 or 8 chips in one Pod, or a multiple of eight in Pods of eight. Finished and terminating Pods
+do not count, because their replacements do. The plugin ignores Pods that request no chips (launchers, schedulers of a
+framework).
 """
 
 import re
@@ -15,19 +15,19 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.holdings import MILLI, Asked
+from scheduler.plugins.ascend.holdings import MILLI, ChipRequests
 from scheduler.plugins.ascend.rings import CHIPS
 
 REASON_REQUEST: Final = "InvalidResourceRequest"
 REASON_POLICY: Final = "NotSupportPolicy"
 SKIP: Final = "enabled"
 _VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|310P-(?:1|2|4)c)(?:\..*)?")
-"""Resources of virtual devices that were cut beforehand."""
-_GONE: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+"""Resources of virtual devices that were created statically."""
+_ENDING: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 
 class Demand:
-    """The chips that the jobs of one session ask for."""
+    """The chips that the jobs of one session request."""
 
     def __init__(self, dimensions: Dimensions, family: Family) -> None:
         self._family = family
@@ -35,42 +35,43 @@ class Demand:
         self._chips = dimensions.find(family.resource)
         self._virtual = [d for d, name in enumerate(dimensions.names) if _VIRTUAL.fullmatch(name)]
         self._watched = [*self._virtual] if self._chips is None else [self._chips, *self._virtual]
-        self._asked = Asked(family, dimensions)
+        self._requests = ChipRequests(family, dimensions)
         self._pods: dict[str, int] = {}
 
     def chips(self, cls: TaskClass) -> int:
-        """Whole chips that a task of the class asks for."""
-        return self._asked.whole(cls)
+        """The number of whole chips that a task of the class requests."""
+        return self._requests.whole(cls)
 
-    def of_several(self, job: Job) -> bool:
-        """Whether the job has more than one living Pod that asks for chips."""
+    def is_distributed(self, job: Job) -> bool:
+        """Whether more than one active Pod of the job requests chips."""
         number = self._pods.get(job.key)
         if number is None:
-            number = self._pods[job.key] = sum(1 for task in _living(job) if self.chips(task.cls))
+            number = self._pods[job.key] = sum(1 for task in _active_tasks(job) if self.chips(task.cls))
         return number > 1
 
     # --- validity ---
     def check(self, job: Job) -> Refusal | None:
-        """Why the job cannot be placed whatever is free, or None. Jobs with no chips still to be given cost nothing."""
+        """Returns a refusal if no free chips could make the job schedulable. Jobs with no pending request for chips are
+        not checked."""
         if not any(job.pending[d] for d in self._watched):
             return None
-        tasks = _living(job)
+        tasks = _active_tasks(job)
         for cls in {task.cls.id: task.cls for task in tasks}.values():
             refusal = self._check_virtual(cls)
             if refusal is not None:
                 return refusal
-        asking = [task for task in tasks if self.chips(task.cls) and not skipped(task.cls)]
+        asking = [task for task in tasks if self.chips(task.cls) and not skips_plugin(task.cls)]
         return self._check_family(job, asking) or self._check_request(asking) if asking else None
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
-        asked = [d for d in self._virtual if cls.request[d] > 0]
-        if not asked or (len(asked) == 1 and cls.request[asked[0]] == MILLI):
+        requests = [d for d in self._virtual if cls.request[d] > 0]
+        if not requests or (len(requests) == 1 and cls.request[requests[0]] == MILLI):
             return None
-        what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in asked)
+        what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in requests)
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
     def _check_family(self, job: Job, asking: list[Task]) -> Refusal | None:
-        """Jobs made for other hardware must not be placed by this family's rings."""
+        """Refuses jobs that are meant for another hardware family."""
         title = self._family.title
         for key in (SCHEDULE_POLICY, SP_BLOCK):
             for annotations in (job.annotations, *(task.cls.annotations for task in asking)):
@@ -115,11 +116,11 @@ class Demand:
         return None
 
 
-def skipped(cls: TaskClass) -> bool:
-    """The Pods say that their chips are left to kubelet and the device plugin."""
+def skips_plugin(cls: TaskClass) -> bool:
+    """Whether the annotation of the Pods leaves the choice of chips to the kubelet and the device plugin."""
     annotations: Mapping[str, str] = cls.annotations
     return annotations.get(SKIP_ASCEND_PLUGIN) == SKIP
 
 
-def _living(job: Job) -> list[Task]:
-    return [task for status, tasks in job.by_status.items() if status not in _GONE for task in tasks.values()]
+def _active_tasks(job: Job) -> list[Task]:
+    return [task for status, tasks in job.by_status.items() if status not in _ENDING for task in tasks.values()]

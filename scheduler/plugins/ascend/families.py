@@ -1,9 +1,9 @@
-"""Families of Ascend nodes as data: how their chips are called, how they are linked, and what suits a request best.
+"""Families of Ascend nodes as data: the names of their chips, their topology, and the preferred rings of each request.
 
-One family so far, the Ascend 910 training module: eight chips in two HCCS rings of four. Chips of one ring exchange
-data, chips of different rings cannot, so a Pod of up to four chips must stay in one ring. The groups are table 1 of the
-NPU affinity scheduling design: group A is used up before B, B before C; within a group the nodes come in the order of
-what is free in the other ring.
+There is one family, the Ascend 910 training module: eight chips in two HCCS rings of four. Only chips of one ring
+exchange data, so a Pod of up to four chips must stay in one ring. The groups are table 1 of the NPU affinity scheduling
+design: group A is preferred to B, and B to C; within a group, nodes are ranked by the number of free chips in the other
+ring.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,21 @@ from scheduler.plugins.ascend.rings import CHIPS, Group, RingTable, compile_tabl
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What the plugin has to know of one kind of node."""
+    """One kind of node."""
 
     title: str
     resource: str
     """The extended resource that counts whole chips."""
     chip_prefix: str
-    """What stands before the number in a chip's name."""
+    """The part of a chip's name before its number."""
     accelerator_types: frozenset[str]
-    """Values of ``accelerator-type``, in a Pod's nodeSelector and on nodes, that mean this family; so does none."""
+    """Values of ``accelerator-type`` (in nodeSelectors and on nodes) of this family. No value means this family too."""
     tables: Mapping[int, RingTable]
-    """Chips a Pod may ask for -> where it goes."""
+    """Number of chips that a Pod may request -> the table of its placements."""
 
     @property
     def sizes(self) -> str:
-        """The requests allowed, for messages: ``1, 2, 4 or 8``."""
+        """The allowed requests, for messages: ``1, 2, 4 or 8``."""
         *most, last = map(str, sorted(self.tables))
         return f"{', '.join(most)} or {last}"
 

@@ -1,9 +1,9 @@
-"""Which chips one Pod has, from annotations that may be forged.
+"""The chips that a Pod holds, determined from annotations that may be forged.
 
-Users who may edit a Pod may write any list of chips onto it. So what the scheduler decided counts first, whatever the
-Pod says now. Annotations are believed where nothing better exists: of Pods that another scheduler bound, or this one
-before it signed its bindings. A Pod never holds more chips than it asks for. Chips about which annotations and record
-disagree are given to no Pod as long as this Pod exists.
+Users who may edit a Pod can write any list of chips onto it. The scheduler's own record of the binding therefore takes
+precedence over the current annotations. Annotations are trusted only where no record can exist: on Pods that another
+scheduler bound, or that this scheduler bound before it signed its bindings. A Pod never holds more chips than it
+requests. Chips on which annotations and record disagree are assigned to no Pod as long as this Pod exists.
 """
 
 from typing import Final, NamedTuple
@@ -17,25 +17,25 @@ from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import ALL, NONE
 
 MILLI: Final = 1000
-"""Vectors hold chips in thousandths."""
+"""Resource vectors count chips in thousandths."""
 
 
-class Asked:
-    """What classes ask of the chips of a family."""
+class ChipRequests:
+    """The chips of a family that each class of tasks requests."""
 
     def __init__(self, family: Family, dimensions: Dimensions) -> None:
         names = dimensions.names
         self._known: dict[int, tuple[int, int]] = {}
-        """Class -> whole chips, and most chips."""
+        """Class id -> (whole chips, maximum of chips used)."""
         self._whole = dimensions.find(family.resource)
         self._parts = [d for d, name in enumerate(names) if name.startswith(f"{family.resource}-") or name == NPU_CORE]
 
     def whole(self, cls: TaskClass) -> int:
-        """Whole chips, a fraction counting as one."""
+        """The number of whole chips; a fraction is rounded up."""
         return self._of(cls)[0]
 
-    def most(self, cls: TaskClass) -> int:
-        """Chips of which a Pod may have something: virtual devices, and AI cores, may each be of another chip."""
+    def maximum(self, cls: TaskClass) -> int:
+        """The maximum number of chips that a Pod uses: each virtual device or AI core may be on another chip."""
         return self._of(cls)[1]
 
     def _of(self, cls: TaskClass) -> tuple[int, int]:
@@ -53,62 +53,66 @@ def _units(cls: TaskClass, position: int | None) -> int:
 
 
 class Holding(NamedTuple):
-    """What is believed of one Pod on a node."""
+    """The chips of one Pod on a node, as far as they are known."""
 
     held: int = NONE
-    """Mask of the chips that count as its own; never more than it asks for."""
+    """Mask of the chips that the Pod holds; never more than it requests."""
     doubtful: int = NONE
-    """Mask of those that it may have besides, or instead."""
-    nameless: int = 0
-    """Whole chips asked for of which nothing says which they are."""
+    """Mask of other chips that it may use too, or instead."""
+    unnamed: int = 0
+    """Number of requested whole chips whose ids are unknown."""
     unknown: bool = False
-    """Whatever its annotations say may be wrong, and nothing better is known."""
+    """The annotations are not trusted, and there is no record."""
 
 
-def holding(family: Family, task: Task, asked: Asked, since: float, problems: list[Malformed]) -> Holding:
-    """What a Pod on a node has. ``since``: Unix time since which bindings are recorded. What is wrong is added to
-    ``problems``."""
-    said = _Annotations(family, task, asked.most(task.cls), problems)
-    whole = asked.whole(task.cls)
-    recorded, earlier = said.recorded(), said.earlier()
+def holding(family: Family, task: Task, requests: ChipRequests, since: float, problems: list[Malformed]) -> Holding:
+    """Returns the chips of a Pod on a node, and adds what is wrong to ``problems``. ``since``: Unix time from which on
+    bindings are recorded."""
+    annotations = _Annotations(family, task, requests.maximum(task.cls), problems)
+    whole = requests.whole(task.cls)
+    recorded, earlier = annotations.recorded(), annotations.earlier()
     if whole and len(task.earlier) == MOST_EARLIER:
-        said.unknown(f"its annotations of devices were changed on node {task.node} {MOST_EARLIER} times or more")
+        annotations.report_unknown(
+            f"its annotations of devices were changed on node {task.node} {MOST_EARLIER} times or more"
+        )
         return Holding(recorded, ALL & ~recorded, whole - recorded.bit_count(), True)
     if recorded:
-        return Holding(recorded, (said.differing_from(recorded) | said.changed(earlier, recorded)) & ~recorded)
-    mounted, assigned = said.mounted(), said.assigned()
+        return Holding(
+            recorded, (annotations.differing_from(recorded) | annotations.changed(earlier, recorded)) & ~recorded
+        )
+    mounted, assigned = annotations.mounted(), annotations.assigned()
     if whole and task.unproven(since):
-        said.unknown(
+        annotations.report_unknown(
             f"its binding to node {task.node} has no record that the scheduler signed "
-            f"(annotated: {said.listed(mounted | assigned)})"
+            f"(annotated: {annotations.listed(mounted | assigned)})"
         )
         return Holding(NONE, mounted | assigned | earlier, whole, True)
     held = mounted or assigned
-    return Holding(held, (assigned | said.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
+    return Holding(held, (assigned | annotations.changed(earlier, held)) & ~held, max(whole - held.bit_count(), 0))
 
 
 class _Annotations:
-    """What is written on a Pod about its chips: lists of no more chips than it asks for."""
+    """The chip lists in the annotations of a Pod. Lists with more chips than the Pod requests are ignored."""
 
-    def __init__(self, family: Family, task: Task, most: int, problems: list[Malformed]) -> None:
+    def __init__(self, family: Family, task: Task, maximum: int, problems: list[Malformed]) -> None:
         self._family = family
         self._task = task
-        self._most = most
+        self._maximum = maximum
         self._problems = problems
 
     def recorded(self) -> int:
-        """What the scheduler decided; 0: that its device plugin may choose, or nothing that is known."""
+        """The chips in the binding record; 0 if the device plugin chooses them, or if there is no record."""
         record = self._task.record
         text = "" if record is None else record.chips.get(self._family.resource, "")
         try:
             return parse_chips(text, self._family.chip_prefix)
-        except ChipListError:  # of a version that names chips otherwise
+        except ChipListError:  # the record is of a version with other chip names
             return NONE
 
     def mounted(self) -> int:
-        """What is really mounted, by the device plugin's word."""
+        """The chips that are mounted according to the device plugin."""
         text = self._task.annotations.get(ASCEND_REAL, "")
-        # The key is shared by all families; a Pod of another one lists other names.
+        # All families share the key; Pods of other families list other names.
         if not text.startswith(self._family.chip_prefix) and self._family.resource not in self._task.annotations:
             return NONE
         return self._read(ASCEND_REAL, text)
@@ -117,7 +121,7 @@ class _Annotations:
         return self._read(self._family.resource, self._task.annotations.get(self._family.resource, ""))
 
     def earlier(self) -> int:
-        """What annotations named before they were changed, as far as a device plugin may have followed them."""
+        """The chips in earlier values of the annotations, if a device plugin could have used these values."""
         mask = NONE
         for key, text in self._task.earlier:
             if key in (ASCEND_REAL, self._family.resource):
@@ -125,13 +129,13 @@ class _Annotations:
                     found = parse_mounted(text, self._family.chip_prefix)
                 except ChipListError:
                     continue
-                mask |= found if found.bit_count() <= self._most else NONE
+                mask |= found if found.bit_count() <= self._maximum else NONE
         return mask
 
     def changed(self, earlier: int, held: int) -> int:
-        """The same chips; those that the Pod does not hold are reported."""
+        """Returns ``earlier``, and reports those of its chips that the Pod does not hold."""
         if earlier & ~held:
-            self.disagree(
+            self.report_disagreement(
                 self._family.resource,
                 f"holds {self.listed(held)} of node {self._task.node}, "
                 f"was annotated with {self.listed(earlier & ~held)} there before",
@@ -143,16 +147,16 @@ class _Annotations:
         try:
             mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._family.chip_prefix)
         except ChipListError as error:
-            self._complain(key, str(error))
+            self._report(key, str(error))
             return NONE
-        if mask.bit_count() <= self._most:
+        if mask.bit_count() <= self._maximum:
             return mask
-        self.disagree(key, f"names {mask.bit_count()} chips: {self.listed(mask)}", "ignored")
+        self.report_disagreement(key, f"names {mask.bit_count()} chips: {self.listed(mask)}", "ignored")
         return NONE
 
     def differing_from(self, recorded: int) -> int:
         """The chips that annotations name although the Pod was bound with others. Device plugins ignore lists of
-        another length."""
+        another length than the request."""
         doubtful = NONE
         annotations = self._task.annotations
         for key, mask in ((self._family.resource, self.assigned()), (ASCEND_REAL, self.mounted())):
@@ -160,27 +164,27 @@ class _Annotations:
                 continue
             if mask.bit_count() == recorded.bit_count():
                 doubtful |= mask
-            said = self.listed(mask) if mask else "none that count"
-            self.disagree(
+            listed = self.listed(mask) if mask else "none that count"
+            self.report_disagreement(
                 key,
-                f"bound to node {self._task.node} with {self.listed(recorded)}, annotated with {said}",
+                f"bound to node {self._task.node} with {self.listed(recorded)}, annotated with {listed}",
                 f"no Pod is given {self.listed(recorded | doubtful)} while this one exists",
             )
         return doubtful
 
-    def unknown(self, why: str) -> None:
-        """Nothing that is written is believed."""
+    def report_unknown(self, why: str) -> None:
+        """Reports that the annotations of the Pod are not trusted."""
         consequence = "while it exists, no Pod is given chips there that the device plugin does not report as free"
-        self.disagree(self._family.resource, why, consequence)
+        self.report_disagreement(self._family.resource, why, consequence)
 
-    def disagree(self, key: str, what: str, consequence: str) -> None:
-        text = f"asked for {self._most} {self._family.resource}; {what}"
-        self._complain(key, text, consequence, EVENT_DEVICES_DISAGREE)
+    def report_disagreement(self, key: str, what: str, consequence: str) -> None:
+        text = f"asked for {self._maximum} {self._family.resource}; {what}"
+        self._report(key, text, consequence, EVENT_DEVICES_DISAGREE)
 
     def listed(self, mask: int) -> str:
         return format_chips(mask, self._family.chip_prefix) or "none"
 
-    def _complain(self, key: str, text: str, consequence: str = "ignored", reason: str = EVENT_MALFORMED) -> None:
+    def _report(self, key: str, text: str, consequence: str = "ignored", reason: str = EVENT_MALFORMED) -> None:
         task, field = self._task, f"metadata.annotations[{key}]"
         uid = task.uid if reason == EVENT_DEVICES_DISAGREE else ""
         self._problems.append(Malformed("Pod", task.namespace, task.name, field, text, consequence, reason, uid=uid))

@@ -1,12 +1,12 @@
-"""Which chips of a node are free at the start of a session, from the best source that can be read.
+"""The free chips of each node at the start of a session, from the best source that can be read.
 
-Sources, best first: the device plugin's ConfigMap, the Node's annotations of the same keys (older device plugins), the
-number of allocatable chips. A list that is malformed is told of and the next source is asked. A list of free chips lags
-what was just bound, so what the node's Pods hold (``holdings``) is taken off it, terminating Pods included: as long as
-the Pod exists its chips are not free.
+Sources, best first: the device plugin's ConfigMap, the Node's annotations with the same keys (older device plugins),
+the number of allocatable chips. If a list is malformed, a Warning Event reports it and the next source is read. A list
+of free chips lags behind recent bindings, so the chips that the node's Pods hold (``holdings``) are subtracted,
+including those of terminating Pods: the chips of a Pod are not free as long as the Pod exists.
 
-A chip is not given to any Pod while it is doubtful which Pod holds it. A list of free chips that the device plugin
-published after the Pod began to run there settles the doubt.
+A chip is assigned to no Pod while it is uncertain which Pod holds it. A list of free chips that the device plugin
+publishes after the Pod has started removes the uncertainty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
 from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.holdings import MILLI, Asked, Holding, holding
+from scheduler.plugins.ascend.holdings import MILLI, ChipRequests, Holding, holding
 from scheduler.plugins.ascend.rings import ALL, CHIPS, NONE, highest, lowest
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
-SETTLED: Final = 10.0
-"""Seconds after the kubelet took a Pod up from which on a list of free chips knows of it: device plugins renew theirs
-every second when chips are taken."""
+SETTLE_TIME: Final = 10.0
+"""Seconds after the start of a Pod from which on a list of free chips accounts for it. Device plugins update their
+lists every second while chips are assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +47,33 @@ class NodeChips:
 
     free: int
     releasing: int
-    """Held by terminating Pods alone: free once those are gone."""
+    """Held by terminating Pods only: free when these are deleted."""
     freed: Mapping[str, int]
-    """uid of a Pod -> mask of the chips that are free once it is gone."""
-    network: int
-    """Of no use to jobs of several NPU Pods."""
-    bad: int
-    """Broken, being recovered, or not there."""
+    """uid of a Pod -> mask of the chips that become free when it is deleted."""
+    network_faults: int
+    """Not usable by jobs of several NPU Pods."""
+    unusable: int
+    """Unhealthy, recovering, or missing."""
     capacity: int
-    """Number of chips in working order, free or not."""
+    """Number of healthy chips, free or not."""
     problems: tuple[Malformed, ...]
 
 
 _readings: Readings[str, NodeChips] = Readings()
-"""By name of the node."""
+"""Keyed by the name of the node."""
 
 
 def read_nodes(snapshot: Snapshot, family: Family, rows: Rows, allocatable: Sequence[int]) -> list[NodeChips]:
-    """The chips of the nodes at ``rows``. ``allocatable``: whole chips per row, as the Node object says."""
+    """Returns the chips of the nodes at ``rows``. ``allocatable``: whole chips per row, from the Node object."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
     maps, tasks, since = snapshot.config_maps, snapshot.chips, snapshot.signed_since
-    asked = Asked(family, snapshot.dimensions)
+    requests = ChipRequests(family, snapshot.dimensions)
     number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
     sources = {
         names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()), since)
         for row in rows.tolist()
     }
-    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], asked, number[name]))
+    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], requests, number[name]))
     return list(readings.values())
 
 
@@ -87,54 +87,56 @@ def read_node(
     config_map: ConfigMap | None,
     tasks: Sequence[Task],
     since: float,
-    asked: Asked,
+    requests: ChipRequests,
     allocatable: int,
 ) -> NodeChips:
-    """The chips of one node with ``allocatable`` (0 to 8) of them, by all sources. ``since``: Unix time since which
-    bindings are recorded."""
+    """Returns the chips of one node with ``allocatable`` (0 to 8) chips, from all sources. ``since``: Unix time from
+    which on bindings are recorded."""
     problems: list[Malformed] = []
     lists = _reported(family, node, config_map, problems)
-    pods = [(task, holding(family, task, asked, since, problems)) for task in tasks]
-    contested = _contested(family, pods, asked, problems)
+    pods = [(task, holding(family, task, requests, since, problems)) for task in tasks]
+    contested = _contested(family, pods, requests, problems)
     held = staying = doubtful = NONE
-    nameless, closed = 0, False
+    unnamed, closed = 0, False
     for task, chips in pods:
         held |= chips.held
         if task.status is not TaskStatus.RELEASING:
             staying |= chips.held
-        nameless += chips.nameless
+        unnamed += chips.unnamed
         if chips.doubtful or chips.unknown or chips.held & contested:
-            settled = lists is not None and lists.knows(task)
+            settled = lists is not None and lists.includes(task)
             doubtful |= chips.doubtful & ~lists.free if lists is not None and settled else chips.doubtful
-            # Where it is not known which chips a Pod has, it may have any that no other Pod provably has.
+            # A Pod whose chips are unknown may hold any chip that no other Pod provably holds.
             closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
     if lists is None:
-        # Which chips a smaller number leaves out is not known: those held are there, the rest are the lowest ids.
+        # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
-        network, bad = NONE, ALL & ~there
+        network_faults, unusable = NONE, ALL & ~there
         free = there
         capacity = allocatable
     else:
-        network, bad = lists.network, lists.bad
+        network_faults, unusable = lists.network_faults, lists.unusable
         free = lists.free
-        capacity = min(allocatable, CHIPS - bad.bit_count())
-        # Chips that are in order, not listed as free and held by none are those that kubelet gave to nameless Pods.
-        known = (lists.free | held | doubtful) & ~bad
-        nameless = max(nameless - max(capacity - known.bit_count(), 0), 0)
-    free &= NONE if closed else ~held & ~bad & ~doubtful
-    # Which chips nameless Pods will get is the device plugin's choice; ours are taken from the low end, so the guess
-    # that collides least is the high end.
-    free &= ~highest(free, nameless)
-    barred = ALL if closed else bad | doubtful
+        capacity = min(allocatable, CHIPS - unusable.bit_count())
+        # Healthy chips that are neither listed as free nor held: the kubelet gave them to Pods with unnamed chips.
+        known = (lists.free | held | doubtful) & ~unusable
+        unnamed = max(unnamed - max(capacity - known.bit_count(), 0), 0)
+    free &= NONE if closed else ~held & ~unusable & ~doubtful
+    # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
+    # ids collides least.
+    free &= ~highest(free, unnamed)
+    barred = ALL if closed else unusable | doubtful
     freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
-    return NodeChips(free, held & ~staying & ~barred, freed, network, bad, capacity, tuple(problems))
+    return NodeChips(free, held & ~staying & ~barred, freed, network_faults, unusable, capacity, tuple(problems))
 
 
-def _contested(family: Family, pods: Sequence[tuple[Task, Holding]], asked: Asked, problems: list[Malformed]) -> int:
-    """The chips that several Pods hold which ask for whole ones; a problem is added for each of the Pods."""
+def _contested(
+    family: Family, pods: Sequence[tuple[Task, Holding]], requests: ChipRequests, problems: list[Malformed]
+) -> int:
+    """The chips that more than one Pod with a request for whole chips holds. Adds a problem for each of these Pods."""
     once = contested = NONE
     for task, chips in pods:
-        if asked.whole(task.cls):
+        if requests.whole(task.cls):
             contested |= once & chips.held
             once |= chips.held
     for task, chips in pods if contested else ():
@@ -157,28 +159,28 @@ def _contested(family: Family, pods: Sequence[tuple[Task, Holding]], asked: Aske
 
 
 class _Lists(NamedTuple):
-    """What the device plugin reports; masks."""
+    """The lists of the device plugin, as masks."""
 
     free: int
-    network: int
-    bad: int
+    network_faults: int
+    unusable: int
     published: float
     """Unix time; 0 if unknown."""
 
-    def knows(self, task: Task) -> bool:
-        """Whether the lists were made after the kubelet had given the Pod its chips."""
-        return 0 < task.started_at < self.published - SETTLED
+    def includes(self, task: Task) -> bool:
+        """Whether the lists were published after the Pod got its chips."""
+        return 0 < task.started_at < self.published - SETTLE_TIME
 
 
 def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems: list[Malformed]) -> _Lists | None:
-    """The lists of the first source whose list of free chips can be read."""
+    """Returns the lists of the first source whose list of free chips can be read."""
     if config_map is not None:
         meta = config_map.metadata
         source = _Source("ConfigMap", meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", problems)
         try:
             info = device_info((config_map.data or {}).get(DEVICE_INFO_KEY, ""))
         except DeviceInfoError as error:
-            source.complain("", str(error))
+            source.report("", str(error))
         else:
             found = _masks(family, info.lists, source, info.published)
             if found is not None:
@@ -192,43 +194,43 @@ def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems
 def _masks(family: Family, lists: Mapping[str, Any], source: "_Source", published: float = 0.0) -> _Lists | None:
     resource = family.resource
     if resource not in lists:
-        source.complain("", f"lists no {resource}")
+        source.report("", f"lists no {resource}")
         return None
     listed = source.mask(family, lists, resource)
     if listed is None:
         return None
-    network, unhealthy, recovering = (
+    network_faults, unhealthy, recovering = (
         source.mask(family, lists, resource + suffix) or NONE
         for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
-    return _Lists(listed, network, unhealthy | recovering, published)
+    return _Lists(listed, network_faults, unhealthy | recovering, published)
 
 
 class _Source:
-    """One object that lists chips, as complaints name it."""
+    """An object that contains chip lists, as problems name it."""
 
     def __init__(self, kind: str, namespace: str, name: str, field: str, problems: list[Malformed]) -> None:
         self._object = (kind, namespace, name)
         self._field = field
         self._problems = problems
 
-    def complain(self, key: str, problem: str) -> None:
+    def report(self, key: str, problem: str) -> None:
         field = f"{self._field}[{key}]" if key else self._field
         self._problems.append(Malformed(*self._object, field, problem))
 
     def mask(self, family: Family, lists: Mapping[str, Any], key: str) -> int | None:
-        """The mask of one list, 0 if it is not there, None if it is malformed."""
+        """Returns the mask of one list; 0 if it is absent, None if it is malformed."""
         text = lists.get(key, "")
         if not isinstance(text, str):
-            self.complain(key, f"a comma-separated list is wanted, not {type(text).__name__}")
+            self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}")
             return None
         try:
             return parse_chips(text, family.chip_prefix)
         except ChipListError as error:
-            self.complain(key, str(error))
+            self.report(key, str(error))
             return None
 
 
 def whole_chips(amounts: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Amounts in thousandths as whole chips, fractions dropped."""
+    """Converts thousandths to whole chips, rounded down."""
     return (amounts // MILLI).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Free chips of one HCCS ring, for Pods that find none: as if those that hold them held fewer."""
+"""A remedy for Pods that find no HCCS ring with enough free chips: the Pods that hold chips would hold fewer."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from scheduler.plugins.ascend.plugin import Ascend
 from scheduler.plugins.ascend.rings import ALL, CHIPS, LEFT, RIGHT, ids_of, lowest
 
 _MILLI: Final = 1000
-_BAD: Final = (UNHEALTHY_SUFFIX, RECOVERING_SUFFIX, NETWORK_UNHEALTHY_SUFFIX)
+_UNHEALTHY_LISTS: Final = (UNHEALTHY_SUFFIX, RECOVERING_SUFFIX, NETWORK_UNHEALTHY_SUFFIX)
 _PREFIX: Final = "Ascend910-"
 Chip = tuple[int, int]
 """Row of the node, number of the chip."""
@@ -54,7 +54,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
                 return
             row, mask = place
             chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
-            free[row] = -1  # taken: the next Pod goes elsewhere
+            free[row] = -1  # taken: the next Pod needs another node
         besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
     if chips and besides is not None:
         whole = int(asking[0].cls.request[position]) // _MILLI
@@ -62,7 +62,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
 
 
 def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[int, int] | None:
-    """The node and the chips that the task would take where fewest of these would have to be freed."""
+    """Returns the node, and the chips on it, where the fewest chips have to be freed for the task."""
     session = evidence.session
     filters = [f for f in session.filters(task.cls, evidence.job) if not isinstance(f, RingFilter)]
     fits = passing(session, filters) & (free >= 0)
@@ -88,18 +88,18 @@ def _freed(evidence: Evidence, chips: list[Chip], asked: int, degree: int) -> St
     edits: list[Edit] = []
     texts = []
     where = "" if asked == CHIPS else " in one HCCS ring"
-    for node, those in by_node.items():
+    for node, freed_chips in by_node.items():
         holders = _holders(evidence, node)
-        edits += _edits(node, those, holders)
-        held = dict.fromkeys(pod for chip, pod in holders.items() if chip in those)
+        edits += _edits(node, freed_chips, holders)
+        held = dict.fromkeys(pod for chip, pod in holders.items() if chip in freed_chips)
         by = f" (held by {listed([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
-        number = len(those)
+        number = len(freed_chips)
         texts.append(f"{number} more free chip{'s' * (number > 1)}{where} on node {node}{by}")
     return Step(" and ".join(texts), tuple(edits))
 
 
 def _holders(evidence: Evidence, node: str) -> dict[int, tuple[str, str]]:
-    """Chip -> namespace and name of the Pod whose annotation has it."""
+    """Chip -> namespace and name of the Pod whose annotation lists it."""
     holders = {}
     for task in evidence.session.snapshot.chips.get(node, ()):
         for name in task.annotations.get(ASCEND_910, "").split(","):
@@ -112,14 +112,14 @@ def _holders(evidence: Evidence, node: str) -> dict[int, tuple[str, str]]:
 def _edits(node: str, chips: list[int], holders: dict[int, tuple[str, str]]) -> Iterator[Edit]:
     for chip in chips:
         if chip in holders:
-            yield Edit(POD, *holders[chip], partial(_given_up, chip))
-    freed = partial(_listed_as_free, chips)
+            yield Edit(POD, *holders[chip], partial(_without_chip, chip))
+    freed = partial(_with_free_chips, chips)
     yield Edit(CONFIG_MAP, DEVICE_INFO_NAMESPACE, f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}", freed)
     yield Edit(NODE, "", node, freed)
 
 
-def _given_up(chip: int, pod: Raw) -> Raw:
-    """The Pod without one of its chips."""
+def _without_chip(chip: int, pod: Raw) -> Raw:
+    """Returns the Pod without one of its chips."""
     annotations = pod["metadata"].get("annotations") or {}
     for key in TASK_ANNOTATIONS:
         names = annotations.get(key, "").split(",")
@@ -138,37 +138,39 @@ def _given_up(chip: int, pod: Raw) -> Raw:
 
 
 def _chips(amounts: Raw | None) -> int:
-    """Chips among amounts that the API server has taken."""
+    """The number of chips in resource amounts that the API server has validated."""
     return parse_quantity((amounts or {}).get(ASCEND_910, 0))
 
 
-def _listed_as_free(chips: list[int], raw: Raw) -> Raw:
-    """The object that lists a node's chips, with these among the free and the sound ones; any other as it is."""
+def _with_free_chips(chips: list[int], raw: Raw) -> Raw:
+    """Adds chips to the lists of free and healthy chips in an object; returns an object without such lists
+    unchanged."""
     annotations = raw["metadata"].get("annotations") or {}
     if ASCEND_910 in annotations:
-        raw["metadata"]["annotations"] = {**annotations, **_relisted(annotations, chips)}
+        raw["metadata"]["annotations"] = {**annotations, **_with_chips_listed(annotations, chips)}
     text = (raw.get("data") or {}).get(DEVICE_INFO_KEY)
     if text:
-        raw["data"] = {**raw["data"], DEVICE_INFO_KEY: _relisted_document(text, chips)}
+        raw["data"] = {**raw["data"], DEVICE_INFO_KEY: _with_document_listed(text, chips)}
     return raw
 
 
-def _relisted_document(text: str, chips: list[int]) -> str:
-    """The same of a device plugin's document; one that cannot be read stays as it is, since nobody else reads it."""
+def _with_document_listed(text: str, chips: list[int]) -> str:
+    """Does so in a device plugin's document. A document that cannot be read is ignored elsewhere too: it stays
+    unchanged."""
     try:
         root = json.loads(text)
         lists = root.get("DeviceInfo", root)
-        lists["DeviceList"] = {**lists["DeviceList"], **_relisted(lists["DeviceList"], chips)}
+        lists["DeviceList"] = {**lists["DeviceList"], **_with_chips_listed(lists["DeviceList"], chips)}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return text
     return json.dumps(root)
 
 
-def _relisted(lists: dict[str, str], chips: list[int]) -> dict[str, str]:
+def _with_chips_listed(lists: dict[str, str], chips: list[int]) -> dict[str, str]:
     names = [f"{_PREFIX}{chip}" for chip in chips]
     free = [name for name in lists.get(ASCEND_910, "").split(",") if name]
     result = {ASCEND_910: ",".join(sorted({*free, *names}))}
-    for suffix in _BAD:
+    for suffix in _UNHEALTHY_LISTS:
         key = ASCEND_910 + suffix
         if key in lists:
             result[key] = ",".join(name for name in lists[key].split(",") if name and name not in names)

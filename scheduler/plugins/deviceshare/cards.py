@@ -1,53 +1,52 @@
-"""Cards of one node and what Pods have of them, as values: charging a card gives a new card.
+"""The cards of one node and what Pods use of them, as immutable values.
 
-Whatever a family calls its devices, a card has places for Pods, memory and cores, and knows how much of each is in use.
-Values are compared and hashed whole, so nodes in the same state share every answer (``columns``), and a placement that
-is undone restores the state it was made in.
+A card of any family has slots for Pods, memory and cores, and the amount of each in use. Values are hashable, so nodes
+in the same state share cached results (``columns``), and undoing a placement restores an equal value.
 """
 
 from collections import Counter
 from typing import Final, NamedTuple
 
-from scheduler.plugins.deviceshare.partitions import Layouts
+from scheduler.plugins.deviceshare.mig import Layouts
 
-MOST_CARDS: Final = 128
-"""Cards of a node that are looked at."""
+MAX_CARDS: Final = 128
+"""Most cards of a node that are read."""
 UNLIMITED: Final = 2**31
 ALL_CORES: Final = 100
-"""Cores are per cent of a card, except where a family counts them."""
-EVERY_CARD: Final = -1
-"""The mask of all cards, however many there are."""
+"""Cores are a percentage of a card, except in families that count them."""
+ALL_CARDS: Final = -1
+"""The mask of all cards of a node."""
 WHOLE_PERCENT: Final = 100
 
 
 class Part(NamedTuple):
-    """A named piece cut out of a card: a MIG instance, a virtual NPU."""
+    """A named partition of a card: a MIG instance or a virtual NPU."""
 
     name: str
     position: int = -1
-    """MIG: the place of the instance in its group."""
+    """MIG: the position of the instance in its group."""
     state: str = ""
-    """NPU: how far the cutting has come."""
+    """NPU: "", ``npu_templates.CUTTING`` or ``npu_templates.CHOSEN``."""
     group: int = -1
-    """NPU: the vGroup, once it is known."""
+    """NPU: the vGroup; -1 while it is unknown."""
 
 
 class Card(NamedTuple):
-    """One card. Where more is in use than there is, nothing fits any more."""
+    """One card. More may be in use than it has; then nothing fits."""
 
     slots: int
-    """How many Pods (or containers of one Pod) may have something of it; 0: it is of no use."""
+    """How many containers may use the card; 0 if it cannot be used."""
     memory: int
     cores: int
     used: int = 0
     used_memory: int = 0
     used_cores: int = 0
     layouts: Layouts | None = None
-    """MIG: how it may be cut; None: it is not cut."""
+    """MIG: how the card may be partitioned; None if it is not."""
     parts: tuple[Part, ...] = ()
-    """What is cut out of it, in order."""
+    """The partitions in use, sorted."""
     link: int = -1
-    """Cards of one number are joined by a network of their own; -1: not known."""
+    """Cards with the same number are connected by one network; -1 if unknown."""
 
     @property
     def free_memory(self) -> int:
@@ -62,52 +61,52 @@ Cards = tuple[Card, ...]
 
 
 class Use(NamedTuple):
-    """What one container has of one card."""
+    """What one container uses of one card."""
 
     card: int
-    """The card's place among those of its node."""
+    """Index of the card on its node."""
     memory: int = 0
     cores: int = 0
     part: Part | None = None
-    asked_memory: int = -1
-    """What the Pod is told it has; -1: ``memory``. A part may be larger than what was asked for."""
+    requested_memory: int = -1
+    """The memory that the Pod's annotation lists; -1: ``memory``. A partition may be larger than the request."""
 
     @property
-    def told_memory(self) -> int:
-        return self.memory if self.asked_memory < 0 else self.asked_memory
+    def reported_memory(self) -> int:
+        return self.memory if self.requested_memory < 0 else self.requested_memory
 
 
 Grant = tuple[tuple[Use, ...], ...]
-"""What a Pod has: for each container that asks for cards, what it has of which."""
+"""What a Pod holds: for each container that requests cards, what it uses of each."""
 
 
-class Share(NamedTuple):
-    """What one container asks for: the same of each of a number of cards."""
+class CardRequest(NamedTuple):
+    """The request of one container: the same amount on each of ``number`` cards."""
 
     number: int
     memory: int = 0
     cores: int = 0
     percent: int = -1
-    """Of each card's memory, in place of ``memory``; -1: not asked for so."""
+    """Percentage of each card's memory, instead of ``memory``; -1 if the request is not a percentage."""
 
     def memory_of(self, card: Card) -> int:
         return self.memory if self.percent < 0 else card.memory * self.percent // 100
 
 
-Asked = tuple[Share, ...]
-"""What the containers of a Pod ask for, those only that ask for cards."""
+CardRequests = tuple[CardRequest, ...]
+"""The requests of those containers of a Pod that request cards."""
 
 
 class Placement(NamedTuple):
-    """Where a Pod would go on a node, and how good that is."""
+    """A possible allocation of a Pod on a node, and its score."""
 
     grant: Grant
     score: float = 0.0
 
 
 def fits(card: Card, memory: int, cores: int) -> bool:
-    """Whether a container may have so much of a card. All cores of a whole card mean the card for itself; and a card
-    whose cores are all given takes nobody, not even one who asks for none."""
+    """Whether a container fits on a card. A request for all cores needs an unused card. A card whose cores are all
+    allocated takes no container, even if it requests none."""
     return (
         card.used < card.slots
         and memory <= card.memory - card.used_memory
@@ -118,7 +117,7 @@ def fits(card: Card, memory: int, cores: int) -> bool:
 
 
 def charge(cards: Cards, grant: Grant, sign: int = 1) -> Cards:
-    """The cards once a grant was taken (1) or given back (-1)."""
+    """Returns the cards after a grant is allocated (``sign`` 1) or released (-1)."""
     result = list(cards)
     for use in (use for uses in grant for use in uses):
         result[use.card] = _charged(result[use.card], use, sign)
@@ -143,8 +142,8 @@ def _charged(card: Card, use: Use, sign: int) -> Card:
     )
 
 
-def fuller(left: Cards, right: Cards) -> Cards:
-    """Cards of which as much is in use as in the fuller one of two states of theirs: what fits here fits in both."""
+def max_usage(left: Cards, right: Cards) -> Cards:
+    """Returns the cards with the larger usage of two states: what fits on them fits in both states."""
     return tuple(
         a
         if a == b
@@ -159,7 +158,7 @@ def fuller(left: Cards, right: Cards) -> Cards:
 
 
 def mask_of(grant: Grant) -> int:
-    """The cards of which a grant has something."""
+    """Returns the mask of the cards that a grant uses."""
     mask = 0
     for use in (use for uses in grant for use in uses):
         mask |= 1 << use.card
@@ -167,5 +166,5 @@ def mask_of(grant: Grant) -> int:
 
 
 def cards_in(mask: int, number: int) -> list[int]:
-    """The cards of a mask, of so many, ascending."""
-    return list(range(number)) if mask == EVERY_CARD else [i for i in range(number) if mask >> i & 1]
+    """Returns the indexes of the cards in a mask, ascending. ``number``: cards of the node."""
+    return list(range(number)) if mask == ALL_CARDS else [i for i in range(number) if mask >> i & 1]

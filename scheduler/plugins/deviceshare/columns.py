@@ -1,8 +1,8 @@
-"""What a family answers about nodes for one class of tasks: how many fit, and how good each place is.
+"""The filters and scores of a family for one class of tasks.
 
-Answers belong to the state of a node's cards, not to the node: nodes in one state are looked at once. For each state a
-run is worked out, the places that tasks of the class would get one after the other, so that equal tasks are placed
-together with the outcome of one by one.
+Results are cached by the state of a node's cards, so nodes in the same state share them. For each state a run is
+computed: the placements of tasks of the class one after the other. Equal tasks can then be placed together with the
+same result as one by one.
 """
 
 import itertools
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.deviceshare.cards import Cards, charge, mask_of
+from scheduler.plugins.deviceshare.exclusion import ExclusionRule
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.ledger import CardLedger
-from scheduler.plugins.deviceshare.separation import Shuns
 
 BEST: Final = 8.0
 Codes = NDArray[np.int64]
 
 
 class Runs:
-    """The places of tasks of one claim, one after the other, by the state of a node. Worked out as far as needed."""
+    """The successive placements of tasks of one claim for each state of a node, computed as far as needed."""
 
     def __init__(self, family: Family[Any], claim: Any) -> None:
         self._family = family
@@ -34,29 +34,29 @@ class Runs:
         self._column = np.zeros(1, dtype=np.int64)
         self._scores: list[list[float]] = [[]]
         self._heads: list[tuple[Cards, int, bool]] = [((), 0, False)]
-        """The states after the tasks of which the scores are known."""
+        """By code: the state after the tasks whose scores are known."""
 
-    def code(self, cards: Cards, eligible: int, apart: bool) -> int:
-        """The number of a state, with the mask of cards in question; 0 is that of a node without devices. ``apart``: no
-        two tasks of the class share a card."""
-        key = (cards, eligible, apart)
+    def code(self, cards: Cards, eligible: int, exclusive: bool) -> int:
+        """Returns the code of a state and the mask of eligible cards; 0 is the code of a node without devices.
+        ``exclusive``: no two tasks of the class share a card."""
+        key = (cards, eligible, exclusive)
         code = self._codes.get(key)
         if code is None:
             code = self._codes[key] = len(self._rooms)
-            self._rooms.append(self._family.room(cards, self._claim, eligible, apart))
+            self._rooms.append(self._family.room(cards, self._claim, eligible, exclusive))
             self._scores.append([])
             self._heads.append(key)
         return code
 
     def rooms(self, codes: Codes) -> Counts:
-        """How many tasks fit, by code; no more than are placed at once count."""
+        """Returns how many tasks fit, by code, up to the number that is placed at once."""
         if len(self._column) < len(self._rooms):
             self._column = np.array(self._rooms, dtype=np.int64)
         rooms: Counts = self._column[codes]
         return rooms
 
     def scores(self, codes: Codes, ahead: Counts | None) -> Column:
-        """The score of the task after ``ahead`` others (None: of the first), by code; 0 where it does not fit."""
+        """Returns the score of the task after ``ahead`` others (None: of the first), by code; 0 if it does not fit."""
         places = itertools.repeat(0) if ahead is None else ahead.tolist()
         return np.array([self._score(code, place) for code, place in zip(codes.tolist(), places, strict=False)])
 
@@ -65,54 +65,56 @@ class Runs:
             return 0.0
         scores = self._scores[code]
         while len(scores) <= place:
-            cards, eligible, apart = self._heads[code]
+            cards, eligible, exclusive = self._heads[code]
             placement = self._family.place(cards, self._claim, eligible)
             if placement is None:
                 return 0.0
             scores.append(placement.score)
-            rest = eligible & ~mask_of(placement.grant) if apart else eligible
-            self._heads[code] = (charge(cards, placement.grant), rest, apart)
+            rest = eligible & ~mask_of(placement.grant) if exclusive else eligible
+            self._heads[code] = (charge(cards, placement.grant), rest, exclusive)
         return scores[place]
 
 
 class ClaimColumns:
-    """The answers for classes of one claim, kept up to date with the ledger."""
+    """Rooms and scores of nodes for classes with one claim, kept up to date with the ledger."""
 
-    def __init__(self, ledger: CardLedger, claim: Any, shuns: Shuns | None) -> None:
+    def __init__(self, ledger: CardLedger, claim: Any, exclusion: ExclusionRule | None) -> None:
         self._ledger = ledger
-        self._shuns = shuns
+        self._exclusion = exclusion
         family = ledger.family
-        self._eligible = {row: family.eligible(claim, reading.inventory) for row, reading in ledger.readings.items()}
-        self.suits: NDArray[np.bool_] = np.zeros(len(ledger.has_devices), dtype=bool)
-        """Shape (nodes,): nodes with cards that the claim is content with, free or not."""
-        self.suits[[row for row, mask in self._eligible.items() if mask]] = True
+        self._eligible = {
+            row: family.eligible(claim, node_state.inventory) for row, node_state in ledger.node_states.items()
+        }
+        self.eligible_nodes: NDArray[np.bool_] = np.zeros(len(ledger.has_devices), dtype=bool)
+        """Shape (nodes,): nodes with cards that the claim accepts, free or not."""
+        self.eligible_nodes[[row for row, mask in self._eligible.items() if mask]] = True
         self._runs = Runs(family, claim)
         self._codes: tuple[Codes, Codes] = (
             np.zeros(len(ledger.has_devices), dtype=np.int64),
             np.zeros(len(ledger.has_devices), dtype=np.int64),
         )
         self._seen = len(ledger.log)
-        self._look(ledger.readings)
+        self._update(ledger.node_states)
 
     def _sync(self) -> None:
         fresh = self._ledger.log[self._seen :]
         self._seen = len(self._ledger.log)
-        self._look(dict.fromkeys(fresh))
+        self._update(dict.fromkeys(fresh))
 
-    def _look(self, rows: Iterable[int]) -> None:
-        ledger, shuns = self._ledger, self._shuns
+    def _update(self, rows: Iterable[int]) -> None:
+        ledger, exclusion = self._ledger, self._exclusion
         for row in rows:
-            inventory = ledger.readings[row].inventory
-            apart = shuns is not None and shuns.each_other(inventory)
+            inventory = ledger.node_states[row].inventory
+            exclusive = exclusion is not None and exclusion.excludes_own_class(inventory)
             known: tuple[Cards, int] | None = None
             code = 0
             for later, codes in enumerate(self._codes):
                 eligible = self._eligible[row]
-                if shuns is not None and eligible:
-                    eligible &= ~ledger.barred(row, shuns, later=bool(later))
+                if exclusion is not None and eligible:
+                    eligible &= ~ledger.excluded_cards(row, exclusion, later=bool(later))
                 cards = ledger.usable(row, later=bool(later))
                 if known is None or cards is not known[0] or eligible != known[1]:  # often nothing changes later
-                    code = self._runs.code(cards, eligible, apart) if eligible else 0
+                    code = self._runs.code(cards, eligible, exclusive) if eligible else 0
                     known = cards, eligible
                 codes[row] = code
 
@@ -126,28 +128,28 @@ class ClaimColumns:
 
 
 class CardFilter:
-    """Nodes with the cards that are asked for."""
+    """Passes nodes with enough free cards for the claim."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, columns: ClaimColumns, words: str) -> None:
+    def __init__(self, columns: ClaimColumns, description: str) -> None:
         self._columns = columns
-        self._words = words
+        self._description = description
 
     def room(self, rows: Rows) -> Counts:
         return self._columns.room(rows, later=False)
 
     def future_room(self, rows: Rows) -> Counts:
-        """As ``room``, once terminating Pods are gone and what others were promised is taken."""
+        """Returns ``room`` after terminating Pods are deleted and pipelined tasks are placed."""
         return self._columns.room(rows, later=True)
 
     def reasons(self, rows: Rows) -> Sequence[tuple[str, int]]:
-        return ((f"node(s) had no {self._words}", len(rows)),)
+        return ((f"node(s) had no {self._description}", len(rows)),)
 
 
 class CardScore:
-    """Nodes by the policy of the family, rounded to whole points, times the weight."""
+    """Scores nodes by the policy of the family: whole points times the weight."""
 
     scope = Scope.NODE
 
@@ -161,27 +163,28 @@ class CardScore:
 
 
 class IdleScore:
-    """The node with least of a resource idle, of those where nothing less than what was asked for has to do: as
-    MindCluster ranks nodes for virtual NPUs."""
+    """Scores nodes for virtual NPUs as MindCluster does: nodes that need no fallback template first, then the node with
+    the least idle amount of a resource."""
 
     scope = Scope.CLUSTER
 
     def __init__(self, columns: ClaimColumns, nodes: Nodes, position: int, weight: int) -> None:
-        """``position``: of the resource in vectors."""
+        """``position``: index of the resource in vectors."""
         self._columns = columns
         self._nodes = nodes
         self._position = position
         self._weight = weight
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        """With lesser templates about: the best node that needs none has 16, those before it 8; else the best has 8."""
+        """If some nodes need a fallback template: 16 for the best node that needs none, 8 for the nodes before it.
+        Otherwise 8 for the best node."""
         column: Column = np.zeros(len(rows))
         order = np.argsort(self._nodes.idle[self._position, rows], kind="stable")
-        lesser = self._columns.scores(rows, None)[order] < 1
-        if not lesser.any():
+        fallback = self._columns.scores(rows, None)[order] < 1
+        if not fallback.any():
             column[order[:1]] = BEST
         else:
-            first = int(np.argmin(lesser)) if not lesser.all() else len(order)
+            first = int(np.argmin(fallback)) if not fallback.all() else len(order)
             column[order[:first]] = BEST
             column[order[first : first + 1]] = 2 * BEST
         return column * self._weight

@@ -1,4 +1,4 @@
-"""The card of which most is free, where a Pod asks for a part of one."""
+"""The card with the most free memory, for Pods that request a part of a card."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ from scheduler.plugins.deviceshare.plugin import DeviceShare
 
 @pod_details(DeviceShare)
 def cards(session: Session, plugin: DeviceShare, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """The card of which most is free, of each family that the task asks for."""
+    """Yields the card with the most free memory, for each family that the task requests."""
     for ledger in plugin.ledgers:
         claim = ledger.claim(task.cls)
-        cards = [(card, row) for row in ledger.readings for card in ledger.cards(row, later=False) if card.slots]
-        if claim is None or not cards or f"node(s) had no {claim.words}" not in reasons:
+        cards = [(card, row) for row in ledger.node_states for card in ledger.cards(row, later=False) if card.slots]
+        if claim is None or not cards or f"node(s) had no {claim.description}" not in reasons:
             continue
         best, row = max(cards, key=lambda entry: (entry[0].free_memory, entry[0].free_cores, -entry[1]))
         amounts = [
@@ -30,5 +30,5 @@ def cards(session: Session, plugin: DeviceShare, task: Task, job: Job, reasons: 
             if 0 < all_ < UNLIMITED
         ]
         where = f"of {len(cards)} cards the one with most memory free is on node {session.nodes.names[row]}"
-        text = f"{task.name} asks for {claim.words}; {where}, with {', '.join(amounts)} free"
+        text = f"{task.name} asks for {claim.description}; {where}, with {', '.join(amounts)} free"
         yield Gate(Held.NODES, text, DeviceShare.name)

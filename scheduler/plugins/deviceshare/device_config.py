@@ -1,7 +1,7 @@
-"""The ConfigMap that device plugins and scheduler share: names of resources, ways of cutting GPUs, models of NPUs.
+"""The ConfigMap that device plugins and the scheduler share: names of resources, MIG geometries, NPU models.
 
-Its key ``device-config.yaml`` has a part ``nvidia`` and a part ``vnpus``. What is not there, or cannot be used, is as
-if no ConfigMap were there, and the complaints say where.
+Its key ``device-config.yaml`` has the sections ``nvidia`` and ``vnpus``. Defaults replace fields that are absent or
+invalid; each invalid field is reported with its path.
 """
 
 from collections.abc import Mapping
@@ -17,35 +17,35 @@ from scheduler.api.names import (
     VGPU_NUMBER,
 )
 from scheduler.framework.documents import DocumentError, read_yaml
-from scheduler.plugins.deviceshare.partitions import Group, Instances, Layouts
+from scheduler.plugins.deviceshare.mig import Group, Instances, Layouts
 
 KEY: Final = "device-config.yaml"
-LARGEST: Final = 2**31 - 1
-LONGEST: Final = 64
-"""Entries of a list that are looked at: lists within lists may be aliases of each other."""
+MAX_NUMBER: Final = 2**31 - 1
+MAX_ENTRIES: Final = 64
+"""Most entries of a list that are read: nested lists may be YAML aliases of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class VgpuConfig:
-    """Resources by which vGPUs are asked for, and how models are cut."""
+    """The names of vGPU resources, and the MIG geometries of GPU models."""
 
     number: str = VGPU_NUMBER
     memory: str = VGPU_MEMORY
     percentage: str = VGPU_MEMORY_PERCENTAGE
     cores: str = VGPU_CORES
     memory_factor: int = 1
-    """How many MiB one of memory stands for."""
+    """MiB per unit of the memory resource."""
     models: tuple[tuple[tuple[str, ...], Layouts], ...] = ()
-    """(parts of names of models, how these may be cut)."""
+    """(substrings of model names, geometries of these models)."""
 
     def layouts(self, model: str) -> Layouts | None:
-        """How a model may be cut; None: no way is known."""
+        """Returns the geometries of a model; None if they are unknown."""
         return next((layouts for names, layouts in self.models if any(name in model for name in names)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A size in which an NPU can be cut."""
+    """A size of virtual NPU."""
 
     name: str
     memory: int
@@ -53,14 +53,14 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class NpuModel:
-    """A model of NPU as HAMi's device plugin knows it."""
+    """An NPU model in the configuration of HAMi's device plugin."""
 
-    word: str
-    """Its name in annotations."""
+    name: str
+    """Its name in annotations (``commonWord``)."""
     resource: str
     memory_resource: str
     capacity: int
-    """Memory of the chip; ``allocatable``: of it, what a Pod can have."""
+    """Memory of the chip; ``allocatable``: the part of it that Pods can use."""
     allocatable: int
     templates: tuple[Template, ...]
     """Smallest first."""
@@ -70,7 +70,8 @@ class NpuModel:
         return f"{self.resource}-core"
 
     def trimmed(self, memory: int) -> tuple[int, str] | None:
-        """(memory, template) of the smallest size for so much; the template of the whole chip is ""; None: too much."""
+        """Returns (memory, template) of the smallest template with at least ``memory``; the template of the whole chip
+        is "". None if the chip has less."""
         for template in self.templates:
             if memory <= template.memory:
                 return template.memory, template.name
@@ -82,7 +83,7 @@ class DeviceConfig:
     vgpu: VgpuConfig = field(default_factory=VgpuConfig)
     npus: tuple[NpuModel, ...] = (
         NpuModel(
-            word="Ascend310P",
+            name="Ascend310P",
             resource=ASCEND_310P,
             memory_resource=f"{ASCEND_310P}-memory",
             capacity=24576,
@@ -91,16 +92,16 @@ class DeviceConfig:
         ),
     )
     soft_npus: bool = False
-    """Nodes can share NPUs without cutting them unless they say that they cannot."""
+    """Default of nodes: whether NPUs are shared without partitioning (``hamiVnpuCore``)."""
 
 
 DEFAULT: Final = DeviceConfig()
-"""What holds without a ConfigMap."""
+"""The configuration without a ConfigMap."""
 
 
 @lru_cache(maxsize=8)
 def parse_device_config(text: str) -> tuple[DeviceConfig, tuple[str, ...]]:
-    """The configuration in the text, and what of it cannot be used. The same text gives the same objects."""
+    """Returns the configuration in the text and the problems found. The same text returns the same objects."""
     try:
         document = read_yaml(text)
     except DocumentError as error:
@@ -146,7 +147,7 @@ def _group(reader: "_Reader", value: object, where: str) -> Group:
 
 
 def _npus(reader: "_Reader", config: DeviceConfig, value: object) -> DeviceConfig:
-    """``vnpus``: a mapping with ``configs``, or the list alone."""
+    """Reads ``vnpus``: a mapping with ``configs``, or the list itself."""
     listed, soft = value, False
     if isinstance(value, dict):
         listed, soft = value.get("configs"), value.get("hamiVnpuCore") is True
@@ -154,16 +155,16 @@ def _npus(reader: "_Reader", config: DeviceConfig, value: object) -> DeviceConfi
     for i, entry in enumerate(reader.entries(listed, "vnpus")):
         fields = reader.mapping(entry, f"vnpus[{i}]")
         model = NpuModel(
-            word=reader.text(fields, "commonWord", ""),
+            name=reader.text(fields, "commonWord", ""),
             resource=reader.text(fields, "resourceName", ""),
             memory_resource=reader.text(fields, "resourceMemoryName", ""),
             capacity=reader.number(fields, "memoryCapacity", 0),
             allocatable=reader.number(fields, "memoryAllocatable", 0),
             templates=_templates(reader, fields.get("templates"), f"vnpus[{i}].templates"),
         )
-        if not model.word or not model.resource:
+        if not model.name or not model.resource:
             reader.problems.append(f"vnpus[{i}]: commonWord and resourceName are needed")
-        elif model.word not in (known.word for known in models):
+        elif model.name not in (known.name for known in models):
             models.append(model)
     return replace(config, npus=tuple(models), soft_npus=soft)
 
@@ -177,7 +178,7 @@ def _templates(reader: "_Reader", value: object, where: str) -> tuple[Template, 
 
 
 class _Reader:
-    """Takes fields out of a document and collects complaints."""
+    """Reads fields of a document and collects problems."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -190,9 +191,9 @@ class _Reader:
 
     def entries(self, value: object, where: str) -> list[Any]:
         if value is None or isinstance(value, list):
-            if len(value or ()) > LONGEST:
-                self.problems.append(f"{where}: only the first {LONGEST} entries are used")
-            return (value or [])[:LONGEST]
+            if len(value or ()) > MAX_ENTRIES:
+                self.problems.append(f"{where}: only the first {MAX_ENTRIES} entries are used")
+            return (value or [])[:MAX_ENTRIES]
         self.problems.append(f"{where}: a list is wanted, not {type(value).__name__}")
         return []
 
@@ -209,7 +210,7 @@ class _Reader:
         value = values.get(key)
         if value is None:
             return default
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER:
             return value
-        self.problems.append(f"{key}: a whole number from 0 to {LARGEST} is wanted, not {str(value)[:64]!r}")
+        self.problems.append(f"{key}: a whole number from 0 to {MAX_NUMBER} is wanted, not {str(value)[:64]!r}")
         return default

@@ -1,7 +1,7 @@
-"""What a family of devices has to tell: who asks, what a node has, where a Pod would go, what its device plugin reads.
+"""The interface of a family of devices: requests of Pods, cards of nodes, placement, and annotations.
 
-Everything else (books, columns, undoing, evictions) is the same for all families. A family is made anew for each
-session; its answers depend on nothing but what they are given and how it was made.
+Everything else (ledger, columns, undo, evictions) is common to all families. Each session creates its families. The
+results of their methods depend only on the arguments and on the parameters of the constructor.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,15 +12,15 @@ from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
-from scheduler.plugins.deviceshare.cards import Asked, Card, Cards, Grant, Placement
+from scheduler.plugins.deviceshare.cards import Card, CardRequests, Cards, Grant, Placement
 
 
 class Claim(Hashable, Protocol):
-    """What the tasks of a class ask of a family. Equal claims get equal places. Each family has its own."""
+    """The request of a class of tasks to a family. Equal claims get equal placements. Each family has its own type."""
 
     @property
-    def words(self) -> str:
-        """What is asked for, after ``node(s) had no``: ``2 GPUs with 4000 MiB free``."""
+    def description(self) -> str:
+        """The request, for messages after ``node(s) had no``: ``2 GPUs with 4000 MiB free``."""
 
 
 C = TypeVar("C", bound=Claim)
@@ -28,82 +28,82 @@ C = TypeVar("C", bound=Claim)
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The cards of one node, and what Pods there have of them."""
+    """The cards of one node, and what its Pods hold of them."""
 
     cards: Cards
-    """As if no Pod were there."""
+    """The cards without any usage."""
     names: tuple[str, ...]
-    """Of the cards, as annotations name them."""
+    """The ids of the cards in annotations."""
     grants: Mapping[str, Grant] = field(default_factory=dict)
-    """uid -> what a Pod on the node has."""
+    """uid -> what a Pod on the node holds."""
     problems: tuple[Malformed, ...] = ()
     models: tuple[str, ...] = ()
-    """Of the cards, where Pods can choose by it."""
+    """The models of the cards, for families in which Pods can select by model."""
     mode: str = ""
-    """How cards are shared there, where Pods can choose by it."""
+    """How the node shares its cards, for families in which Pods can select by it."""
 
 
 class Family(Protocol[C]):
     """One kind of device."""
 
     name: str
-    """As Volcano calls the device."""
+    """Volcano's name of the device."""
     title: str
     """Plural, for messages: ``vGPUs``."""
     lock: str
-    """The annotation by which its device plugin has a node locked; "" if it does not."""
+    """The annotation with which a node is locked for its device plugin; "" if there is no lock."""
 
     @property
     def key(self) -> Hashable:
-        """Two families of one key read nodes alike."""
+        """Families with equal keys read the same from a node."""
 
     def claim(self, cls: TaskClass) -> C | None:
-        """What tasks of the class ask for; None: nothing of this family."""
+        """The request of a class; None if it requests no device of this family."""
 
     def has(self, node: Node) -> bool:
         """Whether a node has devices of this family."""
 
     def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> ConfigMap | None:
-        """The ConfigMap that tells of a node's devices, if there is one."""
+        """The ConfigMap that describes a node's devices, if there is one."""
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
-        """The cards of a node that has some, and what ``tasks``, which are there, have of them."""
+        """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them."""
 
-    def most(self, claim: C, card: Card) -> Asked:
-        """What each container of a task with the claim may have of a card, and of how many cards."""
+    def upper_bounds(self, claim: C, card: Card) -> CardRequests:
+        """The most that each container of a task with the claim may use of ``card``, and the number of cards."""
 
     def eligible(self, claim: C, inventory: Inventory) -> int:
-        """The mask of the cards of a node that the claim is content with, apart from what is free; 0: it is no node for
-        it."""
+        """The mask of the cards of a node that the claim accepts, whether free or not; 0 if there is none."""
 
     def place(self, cards: Cards, claim: C, eligible: int) -> Placement | None:
-        """Where one task would go among the cards of a mask; None: nowhere."""
+        """The placement of one task on the cards of a mask; None if it does not fit."""
 
-    def room(self, cards: Cards, claim: C, eligible: int, apart: bool) -> int:
-        """How many tasks ``place`` would place one after the other, up to LONGEST. ``apart``: no two share a card."""
+    def room(self, cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
+        """The number of tasks that ``place`` places one after the other, up to LONGEST. ``exclusive``: no two tasks
+        share a card."""
 
     def annotations(self, task: Task, claim: C, node: Node, inventory: Inventory, grant: Grant) -> dict[str, str]:
-        """What the device plugin is told on the Pod."""
+        """The annotations of the Pod for the device plugin."""
 
 
-def asked(container: Container, name: str) -> int | None:
-    """What a container's limits say of a resource, in whole units, fractions counting as one; None: nothing."""
+def limit_of(container: Container, name: str) -> int | None:
+    """Returns a container's limit of a resource in whole units, rounded up; None if there is none."""
     limits = (container.resources.limits if container.resources else None) or {}
     return parse_quantity(limits[name]) if name and name in limits else None
 
 
-def asked_or_requested(container: Container, name: str) -> int | None:
-    """As ``asked``; the requests hold where the limits say nothing."""
-    amount = asked(container, name)
+def limit_or_request(container: Container, name: str) -> int | None:
+    """Returns the limit (``limit_of``), or the request if there is no limit."""
+    amount = limit_of(container, name)
     requests = (container.resources.requests if container.resources else None) or {}
     return parse_quantity(requests[name]) if amount is None and name and name in requests else amount
 
 
-def reports(node: Node, name: str) -> bool:
-    """Whether a node has any of a resource to give."""
+def has_allocatable(node: Node, name: str) -> bool:
+    """Whether a node has a positive allocatable amount of a resource."""
     try:
         return parse_quantity((node.status.allocatable or {}).get(name, 0)) > 0
-    except QuantityError:  # told of where amounts are read
+    except QuantityError:  # reported where the amounts are read
         return False
 
 

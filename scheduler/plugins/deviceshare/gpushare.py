@@ -1,7 +1,8 @@
-"""GPUs shared by memory (``volcano.sh/gpu-memory``), or given whole (``volcano.sh/gpu-number``).
+"""GPUs shared by memory (``volcano.sh/gpu-memory``), or allocated whole (``volcano.sh/gpu-number``).
 
-Volcano's oldest way: a node counts its GPUs and the sum of their memory in its capacity, a Pod is told the indexes of
-its GPUs. What containers ask for adds up; init containers run before them, so the greatest counts.
+This is Volcano's oldest GPU sharing: a node reports the number of its GPUs and the sum of their memory in its capacity,
+and an annotation lists the indexes of a Pod's GPUs. The requests of containers are added up; of init containers, which
+run before them, the largest counts.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,39 +21,39 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
-    EVERY_CARD,
-    MOST_CARDS,
+    ALL_CARDS,
+    MAX_CARDS,
     UNLIMITED,
-    Asked,
     Card,
+    CardRequest,
+    CardRequests,
     Cards,
     Grant,
     Placement,
-    Share,
     Use,
     fits,
 )
-from scheduler.plugins.deviceshare.family import Inventory, asked, node_problem, pod_problem
-from scheduler.plugins.deviceshare.rooms import pod_room
+from scheduler.plugins.deviceshare.family import Inventory, limit_of, node_problem, pod_problem
+from scheduler.plugins.deviceshare.room import pod_room
 from scheduler.plugins.support.predicate_times import PredicateTimes
 
 
 @dataclass(frozen=True, slots=True)
 class GpuClaim:
-    """So much memory of one GPU, or a number of whole ones."""
+    """An amount of memory on one GPU, or a number of whole GPUs."""
 
     memory: int = 0
     number: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.memory:
             return f"GPU with {self.memory} {GPU_MEMORY} free"
         return "idle GPU" if self.number == 1 else f"{self.number} idle GPUs"
 
 
 class GpuShare:
-    """By memory, or (``whole``) by number."""
+    """The family of GPUs shared by memory, or allocated by number (``whole``)."""
 
     name = "GpuShare"
     title = "GPUs"
@@ -68,9 +69,9 @@ class GpuShare:
 
     def claim(self, cls: TaskClass) -> GpuClaim | None:
         if self.whole:
-            number = _most(cls.spec, GPU_NUMBER)
+            number = _peak_request(cls.spec, GPU_NUMBER)
             return GpuClaim(number=number) if number else None
-        memory = _most(cls.spec, GPU_MEMORY)
+        memory = _peak_request(cls.spec, GPU_MEMORY)
         return GpuClaim(memory=memory) if memory else None
 
     def has(self, node: Node) -> bool:
@@ -82,13 +83,13 @@ class GpuShare:
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> Inventory:
         problems: list[Malformed] = []
         number, memory = _capacity(node, GPU_NUMBER) or 0, _capacity(node, GPU_MEMORY) or 0
-        if number > MOST_CARDS:
+        if number > MAX_CARDS:
             problems.append(
                 Malformed(
-                    "Node", "", node.metadata.name, f"status.capacity[{GPU_NUMBER}]", f"more than {MOST_CARDS} GPUs"
+                    "Node", "", node.metadata.name, f"status.capacity[{GPU_NUMBER}]", f"more than {MAX_CARDS} GPUs"
                 )
             )
-            number = MOST_CARDS
+            number = MAX_CARDS
         card = Card(1, 0, 0) if self.whole else Card(UNLIMITED, memory // max(number, 1), 0)
         broken = set(_unhealthy(node, problems))
         cards = tuple(card._replace(slots=0) if i in broken else card for i in range(number))
@@ -100,8 +101,8 @@ class GpuShare:
         text = task.annotations.get(GPU_INDEX)
         if text is None:
             return ()
-        memory = _most(task.cls.spec, GPU_MEMORY)
-        if not memory and not _most(task.cls.spec, GPU_NUMBER):
+        memory = _peak_request(task.cls.spec, GPU_MEMORY)
+        if not memory and not _peak_request(task.cls.spec, GPU_NUMBER):
             return ()
         indexes = _indexes(text)
         if indexes is None:
@@ -109,20 +110,20 @@ class GpuShare:
             return ()
         return (tuple(Use(i, 0 if self.whole else memory) for i in indexes if i < number),)
 
-    def most(self, claim: GpuClaim, card: Card) -> Asked:
-        return (Share(claim.number or 1, claim.memory),)
+    def upper_bounds(self, claim: GpuClaim, card: Card) -> CardRequests:
+        return (CardRequest(claim.number or 1, claim.memory),)
 
     def eligible(self, claim: GpuClaim, inventory: Inventory) -> int:
-        return EVERY_CARD
+        return ALL_CARDS
 
     def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> Placement | None:
         wanted = claim.number or 1
         uses = [Use(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
         return Placement((tuple(uses),)) if len(uses) == wanted else None
 
-    def room(self, cards: Cards, claim: GpuClaim, eligible: int, apart: bool) -> int:
-        share = Share(claim.number or 1, claim.memory)
-        return pod_room(cards, share, range(len(cards)), apart=apart)
+    def room(self, cards: Cards, claim: GpuClaim, eligible: int, exclusive: bool) -> int:
+        request = CardRequest(claim.number or 1, claim.memory)
+        return pod_room(cards, request, range(len(cards)), exclusive=exclusive)
 
     def annotations(
         self, task: Task, claim: GpuClaim, node: Node, inventory: Inventory, grant: Grant
@@ -133,17 +134,17 @@ class GpuShare:
         }
 
 
-def _most(spec: PodSpec, name: str) -> int:
-    """What a Pod takes at most at one time."""
-    running = sum(asked(container, name) or 0 for container in spec.containers)
-    return max(running, *(asked(container, name) or 0 for container in spec.init_containers or ()), 0)
+def _peak_request(spec: PodSpec, name: str) -> int:
+    """Returns the largest amount that a Pod uses at one time."""
+    running = sum(limit_of(container, name) or 0 for container in spec.containers)
+    return max(running, *(limit_of(container, name) or 0 for container in spec.init_containers or ()), 0)
 
 
 def _capacity(node: Node, name: str) -> int | None:
     quantity = (node.status.capacity or {}).get(name)
     try:
         return None if quantity is None else max(parse_quantity(quantity), 0)
-    except QuantityError:  # told of where amounts are read
+    except QuantityError:  # reported where the amounts are read
         return None
 
 
@@ -160,7 +161,7 @@ def _unhealthy(node: Node, problems: list[Malformed]) -> list[int]:
 
 def _indexes(text: str) -> list[int] | None:
     parts = text.split(",")
-    return [int(part) for part in parts] if all(map(_is_index, parts)) and len(parts) <= MOST_CARDS else None
+    return [int(part) for part in parts] if all(map(_is_index, parts)) and len(parts) <= MAX_CARDS else None
 
 
 def _is_index(text: str) -> bool:

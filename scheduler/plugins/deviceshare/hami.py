@@ -1,7 +1,7 @@
-"""NPUs shared through HAMi's device plugin: cut by template, or shared without cutting (``hami-core``).
+"""NPUs shared through HAMi's device plugin: partitioned by template, or shared by software (``hami-core``).
 
-Each model of NPU is a family of its own, with its own resources and annotations. A node registers its NPUs as JSON.
-Cut by template, what is asked for is rounded up to the next size; several NPUs are had whole or not at all.
+Each NPU model is a family with its own resources and annotations. A node registers its NPUs as JSON. A request for a
+partition is rounded up to the next template; a request for several NPUs gets whole ones only.
 """
 
 import json
@@ -31,73 +31,73 @@ from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
+    ALL_CARDS,
     ALL_CORES,
-    EVERY_CARD,
     WHOLE_PERCENT,
-    Asked,
     Card,
+    CardRequest,
+    CardRequests,
     Cards,
     Grant,
     Placement,
-    Share,
     Use,
     fits,
 )
 from scheduler.plugins.deviceshare.device_config import NpuModel
 from scheduler.plugins.deviceshare.family import (
     Inventory,
-    asked,
-    asked_or_requested,
+    has_allocatable,
+    limit_of,
+    limit_or_request,
     node_problem,
     pod_problem,
-    reports,
 )
 from scheduler.plugins.deviceshare.hami_register import parse_npus
 from scheduler.plugins.deviceshare.policy import SPREAD, card_score
-from scheduler.plugins.deviceshare.rooms import pod_room, try_room
+from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
 from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
 
 LINKED_PREFIX: Final = "Ascend910"
-"""Models that may be joined by networks."""
+"""Prefix of the models whose NPUs may be connected by networks."""
 LINKED_WEIGHT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class NpuClaim:
-    """What the containers ask for. ``memory`` is that of the template, where it is cut."""
+    """The requests of the containers. If NPUs are partitioned, ``memory`` is that of the template."""
 
-    containers: Asked
+    containers: CardRequests
     soft: bool
-    """To be shared without cutting."""
+    """Shared by software, not partitioned."""
     title: str
-    """Of one card, for messages."""
+    """Name of one card, for messages."""
     problem: str = ""
-    """Why no node can serve it."""
+    """Why no node can satisfy the request, or ""."""
 
     @property
-    def words(self) -> str:
-        return self.problem or " and ".join(self._words(share) for share in self.containers)
+    def description(self) -> str:
+        return self.problem or " and ".join(self._description(request) for request in self.containers)
 
-    def _words(self, share: Share) -> str:
-        number, owner = (self.title, "its") if share.number == 1 else (f"{share.number} {self.title}s", "their")
-        memory = "all" if share.percent >= 0 else share.memory
-        cores = f" and {share.cores} of {owner} cores" if share.cores else ""
+    def _description(self, request: CardRequest) -> str:
+        number, owner = (self.title, "its") if request.number == 1 else (f"{request.number} {self.title}s", "their")
+        memory = "all" if request.percent >= 0 else request.memory
+        cores = f" and {request.cores} of {owner} cores" if request.cores else ""
         return f"{number} with {memory} of {owner} memory{cores} free"
 
 
 class HamiNpu:
-    """One model."""
+    """The family of one NPU model."""
 
     def __init__(self, model: NpuModel, policy: str, now: float, *, soft: bool, locks: bool) -> None:
-        self.name = model.word
-        self.title = f"{model.word} NPUs"
+        self.name = model.name
+        self.title = f"{model.name} NPUs"
         self.lock = HAMI_NODE_LOCK if locks else ""
         self._model = model
         self._policy = policy
         self._soft = soft
         self._now = str(int(now))
-        self._held_key = f"{HAMI_PREFIX}{model.word}{HAMI_ALLOCATED_SUFFIX}"
-        self._register_key = f"{HAMI_REGISTER_PREFIX}{model.word}"
+        self._held_key = f"{HAMI_PREFIX}{model.name}{HAMI_ALLOCATED_SUFFIX}"
+        self._register_key = f"{HAMI_REGISTER_PREFIX}{model.name}"
 
     @property
     def key(self) -> Hashable:
@@ -106,32 +106,34 @@ class HamiNpu:
     # --- Pods ---
     def claim(self, cls: TaskClass) -> NpuClaim | None:
         soft = cls.annotations.get(VNPU_MODE) == HAMI_CORE
-        shares = [share for c in cls.spec.containers if (share := self._share(c)) is not None]
-        if not shares:
+        requests = [request for c in cls.spec.containers if (request := self._card_request(c)) is not None]
+        if not requests:
             return None
         problem = ""
         containers = []
-        for share in shares:
-            if soft or share.percent >= 0:
-                containers.append(share)
+        for request in requests:
+            if soft or request.percent >= 0:
+                containers.append(request)
                 continue
-            trimmed = self._model.trimmed(share.memory)
+            trimmed = self._model.trimmed(request.memory)
             if trimmed is None:
-                problem = f"{self.name} with {share.memory} of memory: a chip has {self._model.capacity}"
-            elif share.number > 1 and trimmed[0] != self._model.allocatable:
-                problem = f"{share.number} {self.title} with {share.memory} of memory each: several are had whole only"
+                problem = f"{self.name} with {request.memory} of memory: a chip has {self._model.capacity}"
+            elif request.number > 1 and trimmed[0] != self._model.allocatable:
+                problem = (
+                    f"{request.number} {self.title} with {request.memory} of memory each: several are had whole only"
+                )
             else:
-                containers.append(share._replace(memory=trimmed[0]))
+                containers.append(request._replace(memory=trimmed[0]))
         return NpuClaim(tuple(containers), soft, f"{self.name} NPU", problem)
 
-    def _share(self, container: Container) -> Share | None:
+    def _card_request(self, container: Container) -> CardRequest | None:
         model = self._model
-        number = asked(container, model.resource)
-        if number == 0 or (number is None and asked(container, model.memory_resource) is None):
+        number = limit_of(container, model.resource)
+        if number == 0 or (number is None and limit_of(container, model.memory_resource) is None):
             return None
-        memory = asked_or_requested(container, model.memory_resource) or 0
-        cores = asked_or_requested(container, model.core_resource) or 0
-        return Share(1 if number is None else number, memory, cores, -1 if memory else WHOLE_PERCENT)
+        memory = limit_or_request(container, model.memory_resource) or 0
+        cores = limit_or_request(container, model.core_resource) or 0
+        return CardRequest(1 if number is None else number, memory, cores, -1 if memory else WHOLE_PERCENT)
 
     def annotations(
         self, task: Task, claim: NpuClaim, node: Node, inventory: Inventory, grant: Grant
@@ -150,7 +152,7 @@ class HamiNpu:
         }
 
     def _runtime(self, claim: NpuClaim, name: str, use: Use) -> dict[str, Any]:
-        """What the container runtime is told of one NPU; what is zero or empty is left out."""
+        """The entry of one NPU for the container runtime, without zero and empty values."""
         if claim.soft:
             rest: dict[str, Any] = {"memory": use.memory, "core": use.cores}
         else:
@@ -160,7 +162,7 @@ class HamiNpu:
 
     # --- nodes ---
     def has(self, node: Node) -> bool:
-        return self._register_key in (node.metadata.annotations or {}) and reports(node, self._model.resource)
+        return self._register_key in (node.metadata.annotations or {}) and has_allocatable(node, self._model.resource)
 
     def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
         return None
@@ -190,64 +192,64 @@ class HamiNpu:
         soft = annotations[HAMI_CORE_NODE] == "true" if HAMI_CORE_NODE in annotations else self._soft
         return Inventory(cards, names, grants, tuple(problems), mode=HAMI_CORE if soft else "")
 
-    def most(self, claim: NpuClaim, card: Card) -> Asked:
-        return tuple(share._replace(memory=share.memory_of(card)) for share in claim.containers)
+    def upper_bounds(self, claim: NpuClaim, card: Card) -> CardRequests:
+        return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
 
     def eligible(self, claim: NpuClaim, inventory: Inventory) -> int:
-        return 0 if claim.soft and inventory.mode != HAMI_CORE else EVERY_CARD
+        return 0 if claim.soft and inventory.mode != HAMI_CORE else ALL_CARDS
 
     def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> Placement | None:
         return None if claim.problem or not eligible else place(cards, claim, self._policy, self._model.allocatable)
 
-    def room(self, cards: Cards, claim: NpuClaim, eligible: int, apart: bool) -> int:
+    def room(self, cards: Cards, claim: NpuClaim, eligible: int, exclusive: bool) -> int:
         if claim.problem or not eligible:
             return 0
-        (share, *more) = claim.containers
-        if more or claim.soft or (share.number > 1 and self._policy == SPREAD) or any(c.link >= 0 for c in cards):
-            return try_room(self, cards, claim, eligible, apart)
-        if share.percent >= 0:
-            share = share._replace(memory=self._model.allocatable, percent=-1)
-        return pod_room(cards, share, tried(cards, self._policy), apart=apart)
+        (request, *more) = claim.containers
+        if more or claim.soft or (request.number > 1 and self._policy == SPREAD) or any(c.link >= 0 for c in cards):
+            return room_by_placement(self, cards, claim, eligible, exclusive)
+        if request.percent >= 0:
+            request = request._replace(memory=self._model.allocatable, percent=-1)
+        return pod_room(cards, request, card_order(cards, self._policy), exclusive=exclusive)
 
 
 @lru_cache(maxsize=16384)
 def place(cards: Cards, claim: NpuClaim, policy: str, allocatable: int) -> Placement | None:
-    """One container after the other, each on NPUs of its own, best first by the policy, ties to the first. NPUs joined
-    by networks are taken from that with most fitting ones."""
-    order = tried(cards, policy)
+    """Places one container after the other, each on separate NPUs, in the order of the policy. If all NPUs are
+    connected by networks, those of the network with the most fitting NPUs come first."""
+    order = card_order(cards, policy)
     linked = all(card.link >= 0 for card in cards)
     taken: set[int] = set()
     grant: list[tuple[Use, ...]] = []
     score = 0.0
-    for share in claim.containers:
+    for request in claim.containers:
         fitting = []
         for i in order:
             card = cards[i]._replace(cores=ALL_CORES) if claim.soft else cards[i]
-            memory = share.memory if share.percent < 0 else (card.memory if claim.soft else allocatable)
-            if i not in taken and fits(card, memory, share.cores):
-                fitting.append(Use(i, memory, share.cores))
+            memory = request.memory if request.percent < 0 else (card.memory if claim.soft else allocatable)
+            if i not in taken and fits(card, memory, request.cores):
+                fitting.append(Use(i, memory, request.cores))
         if linked:
-            sizes = _sizes(cards, fitting)
+            sizes = _network_sizes(cards, fitting)
             fitting.sort(key=lambda use: (-sizes[cards[use.card].link], cards[use.card].link))
-        uses = tuple(fitting[: share.number])
-        if len(uses) < share.number:
+        uses = tuple(fitting[: request.number])
+        if len(uses) < request.number:
             return None
         taken.update(use.card for use in uses)
         score += card_score(policy, cards[uses[0].card], 0)
         grant.append(uses)
     if linked:
-        sizes = _sizes(cards, [uses[0] for uses in grant])
+        sizes = _network_sizes(cards, [uses[0] for uses in grant])
         score += max(sizes.values()) / len(grant) * LINKED_WEIGHT
     return Placement(tuple(grant), score)
 
 
-def tried(cards: Cards, policy: str) -> list[int]:
-    """The cards in the order in which they are tried."""
+def card_order(cards: Cards, policy: str) -> list[int]:
+    """Returns the cards in the order of the policy, in which they are tried."""
     return sorted(range(len(cards)), key=lambda i: -card_score(policy, cards[i], 0))
 
 
-def _sizes(cards: Cards, uses: Sequence[Use]) -> dict[int, int]:
-    """Network -> number of cards of it."""
+def _network_sizes(cards: Cards, uses: Sequence[Use]) -> dict[int, int]:
+    """Returns network -> number of its cards in ``uses``."""
     sizes: dict[int, int] = {}
     for use in uses:
         link = cards[use.card].link

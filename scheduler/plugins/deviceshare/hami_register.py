@@ -1,16 +1,16 @@
-"""The NPUs of a node as HAMi's device plugin registers them: a JSON list of objects."""
+"""Parses the NPUs that HAMi's device plugin registers on a node: a JSON list of objects."""
 
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from scheduler.plugins.deviceshare.cards import MOST_CARDS, Card, Cards
-from scheduler.plugins.deviceshare.wire import LONGEST, WireError
+from scheduler.plugins.deviceshare.cards import MAX_CARDS, Card, Cards
+from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError
 
 
 class _Npu(msgspec.Struct):
-    """One entry of a register. What says nothing of its health is in order."""
+    """One entry of a register. An NPU without the field ``health`` is healthy."""
 
     id: str
     index: int = 0
@@ -28,16 +28,17 @@ class _Npu(msgspec.Struct):
 
 @lru_cache(maxsize=8192)
 def parse_npus(text: str, linked: bool) -> tuple[Cards, tuple[str, ...]]:
-    """The NPUs of a register, by index, and their names; networks are looked at where ``linked``. Raises WireError."""
-    if len(text) > LONGEST:
-        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    """Returns the NPUs of a register, sorted by index, and their ids. Networks are read if ``linked``. Raises
+    WireError."""
+    if len(text) > MAX_LENGTH:
+        raise WireError(f"{len(text)} characters, at most {MAX_LENGTH} are looked at")
     try:
         npus = msgspec.json.decode(text, type=list[_Npu])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise WireError(str(error)) from None
     npus.sort(key=lambda npu: npu.index)
-    if not npus or len(npus) > MOST_CARDS:
-        raise WireError(f"lists {len(npus)} NPUs, 1 to {MOST_CARDS} are looked at")
+    if not npus or len(npus) > MAX_CARDS:
+        raise WireError(f"lists {len(npus)} NPUs, 1 to {MAX_CARDS} are looked at")
     if len({npu.id for npu in npus}) < len(npus):
         raise WireError("an NPU is listed twice")
     if any(not 0 <= amount < 2**31 for npu in npus for amount in (npu.count, npu.devmem, npu.devcore)):

@@ -1,7 +1,7 @@
-"""What is free on the nodes of one family in one session, and who has what.
+"""The cards of one family of devices in one session: what is free, and what each Pod holds.
 
-Each node has two states: its cards now, and as they will be once terminating Pods are gone and all promises are kept.
-Evicting a Pod frees nothing now; it makes what the Pod has promisable.
+Each node has two states: its cards now, and its cards later, after terminating Pods are deleted and pipelined tasks are
+placed. Evicting a Pod changes the later state only: what it holds becomes available to pipelined tasks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,34 +16,34 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, fuller, mask_of
+from scheduler.plugins.deviceshare.cards import Cards, Grant, charge, mask_of, max_usage
+from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.inventory import Holders, read_nodes
-from scheduler.plugins.deviceshare.separation import Separation, Shuns
 
 NO_EXTERNAL_CALLS: Final[Holders] = {}
 
 
 class CardLedger(Ledger[Grant]):
-    """The books of one family."""
+    """The allocations of one family."""
 
-    def __init__(self, session: Session, family: Family[Any], separation: Separation | None = None) -> None:
+    def __init__(self, session: Session, family: Family[Any], exclusion_rules: ExclusionRules | None = None) -> None:
         super().__init__()
         self.family = family
-        self._separation = separation
+        self._exclusion_rules = exclusion_rules
         self._names = session.nodes.names
-        self.readings = read_nodes(session.snapshot, family)
-        """Row -> the node as the session found it."""
+        self.node_states = read_nodes(session.snapshot, family)
+        """Row -> the state of the node at the start of the session."""
         self.has_devices: NDArray[np.bool_] = np.zeros(len(session.nodes), dtype=bool)
-        self.has_devices[list(self.readings)] = True
-        self._now = {row: reading.now for row, reading in self.readings.items()}
-        self._later = {row: reading.later for row, reading in self.readings.items()}
-        self._holders = {row: reading.holders for row, reading in self.readings.items()}
+        self.has_devices[list(self.node_states)] = True
+        self._now = {row: node_state.now for row, node_state in self.node_states.items()}
+        self._later = {row: node_state.later for row, node_state in self.node_states.items()}
+        self._holders = {row: node_state.holders for row, node_state in self.node_states.items()}
         self._taken: dict[str, Grant] = {}
-        self._promises: dict[str, tuple[Task, Grant, int]] = {}
-        """uid -> of tasks placed and pipelined in this session."""
+        self._pipelined: dict[str, tuple[Task, Grant, int]] = {}
+        """uid -> what this session allocated (``_taken``) or pipelined to a task."""
         self.log: list[int] = []
-        """Rows in the order in which their state changed."""
+        """Rows whose state changed, in order of change."""
         self._claims: dict[int, Any] = {}
 
     # --- reading ---
@@ -51,50 +51,51 @@ class CardLedger(Ledger[Grant]):
         return self._names[row]
 
     def claim(self, cls: TaskClass) -> Any:
-        """What tasks of the class ask for; None: nothing of this family."""
+        """The request of a class; None if it requests no device of this family."""
         if cls.id not in self._claims:
             self._claims[cls.id] = self.family.claim(cls)
         return self._claims[cls.id]
 
-    def shuns(self, cls: TaskClass, job_key: str) -> Shuns | None:
-        """With whom tasks of a class share no card; None: with anybody."""
-        return None if self._separation is None else self._separation.shuns(cls, job_key)
+    def exclusion(self, cls: TaskClass, job_key: str) -> ExclusionRule | None:
+        """The Pods with which tasks of a class must not share a card; None if there is no restriction."""
+        return None if self._exclusion_rules is None else self._exclusion_rules.exclusion(cls, job_key)
 
     def cards(self, row: int, *, later: bool) -> Cards:
         return (self._later if later else self._now)[row]
 
     def usable(self, row: int, *, later: bool) -> Cards:
-        """The cards of which something may be taken, or promised: what was promised is taken from nobody."""
+        """The cards with the usage to place against. What is pipelined counts as used, so that no other task takes
+        it."""
         cards = self.cards(row, later=later)
-        promised = not later and self._promises and self._promised(row)
-        return fuller(cards, self._later[row]) if promised else cards
+        has_pipelined = not later and self._pipelined and self._pipelined_on(row)
+        return max_usage(cards, self._later[row]) if has_pipelined else cards
 
     def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
-        """Who has something of the node's cards, or will."""
+        """The Pods that hold a part of the node's cards now or later, with what they hold."""
         for uid, (task, grant) in self._holders[row].items():
             if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
                 yield task, grant
         if later:
-            yield from self._promised(row)
+            yield from self._pipelined_on(row)
 
     def grants(self) -> Iterator[tuple[Task, Grant]]:
-        """Who has something of the cards of any node."""
+        """All Pods that hold a part of a card, with what they hold."""
         for holders in self._holders.values():
             yield from holders.values()
 
-    def _promised(self, row: int) -> list[tuple[Task, Grant]]:
-        return [(task, grant) for task, grant, at in self._promises.values() if at == row]
+    def _pipelined_on(self, row: int) -> list[tuple[Task, Grant]]:
+        return [(task, grant) for task, grant, at in self._pipelined.values() if at == row]
 
     def taken(self, task: Task) -> Grant | None:
-        """What was chosen for a task in this session."""
+        """What this session allocated to a task."""
         return self._taken.get(task.uid)
 
-    def barred(self, row: int, shuns: Shuns, *, later: bool) -> int:
-        """The mask of the cards of a node that somebody has who is shunned, or was promised."""
+    def excluded_cards(self, row: int, exclusion: ExclusionRule, *, later: bool) -> int:
+        """The mask of the cards of a node that excluded Pods hold or are pipelined to."""
         mask = 0
-        inventory = self.readings[row].inventory
-        for task, grant in chain(self.holders(row, later=later), () if later else self._promised(row)):
-            if shuns.task(task, inventory):
+        inventory = self.node_states[row].inventory
+        for task, grant in chain(self.holders(row, later=later), () if later else self._pipelined_on(row)):
+            if exclusion.excludes(task, inventory):
                 mask |= mask_of(grant)
         return mask
 
@@ -105,17 +106,17 @@ class CardLedger(Ledger[Grant]):
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
         claim = self.claim(task.cls)
         grant = None
-        if row in self.readings:
-            eligible = self.family.eligible(claim, self.readings[row].inventory)
-            shuns = self.shuns(task.cls, job.key)
-            if shuns is not None:
-                eligible &= ~self.barred(row, shuns, later=pipelined)
+        if row in self.node_states:
+            eligible = self.family.eligible(claim, self.node_states[row].inventory)
+            exclusion = self.exclusion(task.cls, job.key)
+            if exclusion is not None:
+                eligible &= ~self.excluded_cards(row, exclusion, later=pipelined)
             placement = self.family.place(self.usable(row, later=pipelined), claim, eligible)
             grant = None if placement is None else placement.grant
         if grant is None:
-            raise AllocationError(f"node {self._names[row]} has no {claim.words} for Pod {task.key}")
+            raise AllocationError(f"node {self._names[row]} has no {claim.description} for Pod {task.key}")
         if pipelined:
-            self._promises[task.uid] = (task, grant, row)
+            self._pipelined[task.uid] = (task, grant, row)
         else:
             self._taken[task.uid] = grant
             self._holders[row] = {**self._holders[row], task.uid: (task, grant)}
@@ -123,8 +124,8 @@ class CardLedger(Ledger[Grant]):
         self._charge_later(row, grant, 1)
 
     def _give_back(self, task: Task, row: int) -> None:
-        if task.uid in self._promises:
-            self._charge_later(row, self._promises.pop(task.uid)[1], -1)
+        if task.uid in self._pipelined:
+            self._charge_later(row, self._pipelined.pop(task.uid)[1], -1)
             return
         grant = self._taken.pop(task.uid, None)
         if grant is not None:
@@ -133,7 +134,7 @@ class CardLedger(Ledger[Grant]):
             self._charge_later(row, grant, -1)
 
     def _evict(self, task: Task, row: int) -> Grant:
-        """A Pod of which nothing is known has nothing."""
+        """A Pod without a known allocation holds nothing."""
         _, grant = self._holders.get(row, NO_EXTERNAL_CALLS).get(task.uid, (task, ()))
         if grant:
             self._charge_later(row, grant, -1)

@@ -1,8 +1,8 @@
-"""Virtual NPUs that MindCluster's device plugin cuts out of Ascend 310P chips when a Pod comes.
+"""Virtual NPUs that MindCluster's device plugin creates on Ascend 310P chips on demand.
 
-A Pod asks for AI cores (``huawei.com/npu-core``). A multiple of a chip's cores means whole chips; fewer mean a template
-that is chosen by the number of cores and the Pod's labels (``npu_templates``). What was cut is told in the Pod's
-annotation ``huawei.com/AscendReal``.
+A Pod requests AI cores (``huawei.com/npu-core``). A multiple of a chip's cores means whole chips. Fewer cores mean a
+template, which the number of cores and the Pod's labels determine (``npu_templates``). The device plugin reports the
+virtual NPU in the Pod's annotation ``huawei.com/AscendReal``.
 """
 
 import re
@@ -29,19 +29,19 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
-    EVERY_CARD,
-    MOST_CARDS,
+    ALL_CARDS,
+    MAX_CARDS,
     UNLIMITED,
-    Asked,
     Card,
+    CardRequest,
+    CardRequests,
     Cards,
     Grant,
     Part,
     Placement,
-    Share,
     Use,
 )
-from scheduler.plugins.deviceshare.family import Inventory, asked, pod_problem
+from scheduler.plugins.deviceshare.family import Inventory, limit_of, pod_problem
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
     CUTTING,
@@ -54,7 +54,7 @@ from scheduler.plugins.deviceshare.npu_templates import (
     place,
     template_for,
 )
-from scheduler.plugins.deviceshare.rooms import try_room
+from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 from scheduler.plugins.support.predicate_times import PredicateTimes
 
@@ -66,22 +66,22 @@ _VGROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class CoreClaim:
-    """So many AI cores."""
+    """A request for AI cores."""
 
     cores: int
     template: str
-    """For fewer cores than a chip has; "": none has so many."""
+    """The template for fewer cores than a chip has; "" if no template has this number of cores."""
     problem: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return self.problem or f"{KIND} chips with {self.cores} AI cores free" + (
             f" for template {self.template}" if self.template else ""
         )
 
 
 class MindClusterNpu:
-    """The family."""
+    """The family of virtual NPUs on Ascend 310P chips."""
 
     name = "ascend310p-vNPU"
     title = f"{KIND} chips"
@@ -98,7 +98,7 @@ class MindClusterNpu:
     def claim(self, cls: TaskClass) -> CoreClaim | None:
         if cls.labels.get(NPU_JOB_KIND) != JOB_KIND:
             return None
-        amounts = [asked(container, NPU_CORE) for container in cls.spec.containers]
+        amounts = [limit_of(container, NPU_CORE) for container in cls.spec.containers]
         cores = next((amount for amount in amounts if amount), 0)
         if not cores:
             return None
@@ -130,7 +130,7 @@ class MindClusterNpu:
         listed, broken = _lists(node, source, problems)
         chip = Card(UNLIMITED, CPUS, cores)
         held = {task.uid: _held(task, chip, problems) for task in tasks if NPU_CORE in task.annotations}
-        there = sorted({*listed, *(use.card for uses in held.values() for use in uses)})[:MOST_CARDS]
+        there = sorted({*listed, *(use.card for uses in held.values() for use in uses)})[:MAX_CARDS]
         places = {number: i for i, number in enumerate(there)}
         return Inventory(
             tuple(chip._replace(slots=0) if number in broken else chip for number in there),
@@ -142,31 +142,33 @@ class MindClusterNpu:
             tuple(problems),
         )
 
-    def most(self, claim: CoreClaim, card: Card) -> Asked:
+    def upper_bounds(self, claim: CoreClaim, card: Card) -> CardRequests:
         template = TEMPLATES.get(claim.template)
         if template is not None and claim.cores < card.cores:
-            return (Share(1, template.cpus, template.cores),)
-        return (Share(max(claim.cores // card.cores, 1), card.memory, card.cores),)
+            return (CardRequest(1, template.cpus, template.cores),)
+        return (CardRequest(max(claim.cores // card.cores, 1), card.memory, card.cores),)
 
     def eligible(self, claim: CoreClaim, inventory: Inventory) -> int:
-        return EVERY_CARD
+        return ALL_CARDS
 
     def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> Placement | None:
         return None if claim.problem else place(cards, claim.cores, claim.template)
 
-    def room(self, cards: Cards, claim: CoreClaim, eligible: int, apart: bool) -> int:
-        return try_room(self, cards, claim, eligible, apart)
+    def room(self, cards: Cards, claim: CoreClaim, eligible: int, exclusive: bool) -> int:
+        return room_by_placement(self, cards, claim, eligible, exclusive)
 
 
 def _cores_per_chip(labels: Mapping[str, str]) -> int:
-    """From ``Ascend310P-8``, or ``Ascend310P-10-dual``; 0 if the label does not say so."""
+    """Returns the cores per chip from a label such as ``Ascend310P-8`` or ``Ascend310P-10-dual``; 0 if there are
+    none."""
     fields = labels.get(SERVER_TYPE, "").split("-")
     text = fields[1] if len(fields) > 1 else ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else 0
 
 
 def _lists(node: Node, source: ConfigMap | None, problems: list[Malformed]) -> tuple[list[int], set[int]]:
-    """The chips listed and the broken ones, from the device plugin's ConfigMap, else from the Node's annotations."""
+    """Returns the listed and the unhealthy chips, from the device plugin's ConfigMap, or from the Node's
+    annotations."""
     lists: Mapping[str, Any] = node.metadata.annotations or {}
     where = ("Node", "", node.metadata.name, "metadata.annotations")
     if source is not None:
@@ -195,7 +197,7 @@ def _chips(text: object, where: tuple[str, str, str, str], problems: list[Malfor
 
 
 def _held(task: Task, chip: Card, problems: list[Malformed]) -> tuple[Use, ...]:
-    """What a Pod has, by number of the chip."""
+    """Returns what a Pod holds. ``Use.card`` is the number of the chip."""
     text = task.annotations[NPU_CORE]
     real = task.annotations.get(ASCEND_REAL, "")
     chips, _, name = text.partition("-")

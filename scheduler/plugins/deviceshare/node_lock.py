@@ -1,8 +1,8 @@
-"""One Pod at a time is given its devices on a node: a lock, taken right before the Pod is bound.
+"""The node lock: device plugins allocate devices to one Pod of a node at a time.
 
-The lock is an annotation of the Node whose value is the time when it was taken. The device plugin takes it away when
-the Pod has its devices. A lock that nobody took away in five minutes is taken over, as in Volcano. Whose a lock is can
-be told by the fraction of its second.
+The scheduler acquires the lock right before it binds the Pod. The lock is an annotation of the Node; its value is the
+time of acquisition. The device plugin removes it after it has allocated the Pod's devices. A lock older than five
+minutes has expired, as in Volcano. The fraction of the second identifies the Pod that owns the lock.
 """
 
 import zlib
@@ -21,34 +21,34 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 
 EXPIRY: Final = 300.0
-"""Seconds after which a lock is nobody's."""
+"""Seconds after which a lock expires."""
 _FRACTIONS: Final = 999_999_999
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLock(Preparation):
-    """The lock of a node, taken for one Pod."""
+    """Acquires the lock of a node for one Pod."""
 
     at_binding: ClassVar[bool] = True
     annotation: str
-    mark: str
-    """The end of the times that this Pod writes."""
+    suffix: str
+    """The fraction of the second in the times that are written for this Pod."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if found is None:
             return Fails(f"node {self.name} is gone")
-        since = self._since(found)
-        if since is None or (not since.endswith(self.mark) and not locked(since, now)):
-            return self._write(f"{format_moment(now).removesuffix('Z')}{self.mark}")
-        if since.endswith(self.mark):
+        since = self._value(found)
+        if since is None or (not since.endswith(self.suffix) and not locked(since, now)):
+            return self._write(f"{format_moment(now).removesuffix('Z')}{self.suffix}")
+        if since.endswith(self.suffix):
             return None
         return Waits(f"lock {self.annotation} of node {self.name}, taken at {since[:64]}, to be released")
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
-        since = self._since(found)
-        return self._write(None) if since is not None and since.endswith(self.mark) else None
+        since = self._value(found)
+        return self._write(None) if since is not None and since.endswith(self.suffix) else None
 
-    def _since(self, found: KubeObject) -> str | None:
+    def _value(self, found: KubeObject) -> str | None:
         return (found.metadata.annotations or {}).get(self.annotation)
 
     def _write(self, value: str | None) -> Patch:
@@ -56,27 +56,27 @@ class NodeLock(Preparation):
 
 
 def lock_for(node: str, annotation: str, uid: str) -> NodeLock:
-    """The lock of a node for a Pod."""
-    mark = f".{zlib.crc32(uid.encode()) % _FRACTIONS + 1:09d}Z"
-    return NodeLock(kind=NODE, namespace="", name=node, timeout=EXPIRY, annotation=annotation, mark=mark)
+    """Returns the preparation that locks a node for a Pod."""
+    suffix = f".{zlib.crc32(uid.encode()) % _FRACTIONS + 1:09d}Z"
+    return NodeLock(kind=NODE, namespace="", name=node, timeout=EXPIRY, annotation=annotation, suffix=suffix)
 
 
 def locked(value: str, now: float) -> bool:
-    """Whether a lock still holds. Some write whose it is behind the time; one whose time cannot be read is nobody's."""
+    """Whether a lock is still held. Other writers append the owner after a comma. A lock without a valid time is not
+    held."""
     since = parse_moment(value.partition(",")[0])
     return since is not None and now - since <= EXPIRY
 
 
 class LockFilter:
-    """Nodes on which no Pod is being given its devices. Which of a session's own Pods goes first is settled when they
-    are bound."""
+    """Passes nodes that are not locked. Pods of one session wait for each other's lock when they are bound."""
 
     scope = Scope.NODE
-    """Their state does not change in a session, but it will."""
+    """Locks do not change during a session, but they are temporary."""
     unresolvable = False
 
     def __init__(self, snapshot: Snapshot, rows: Iterable[int], annotation: str) -> None:
-        """``rows``: of nodes that can be locked."""
+        """``rows``: the rows of nodes that can be locked."""
         nodes = snapshot.nodes
         self._annotation = annotation
         self._locked = np.zeros(len(nodes), dtype=bool)
@@ -92,7 +92,7 @@ class LockFilter:
         return np.where(self._locked[rows], 0, UNBOUNDED)
 
     def future_room(self, rows: Rows) -> Counts:
-        """Locks do not last."""
+        """Locks expire, so they do not limit the future room."""
         return np.full(len(rows), UNBOUNDED, dtype=np.int64)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:

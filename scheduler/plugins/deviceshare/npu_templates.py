@@ -1,7 +1,7 @@
-"""Templates by which Ascend 310P chips are cut into virtual NPUs, and the chip that one is cut from.
+"""Templates of virtual NPUs on Ascend 310P chips, and the choice of the chip.
 
-On one node templates of one kind are cut at a time: until the device plugin has told what it cut, no other template is
-given there, and no more of the chip that is being cut.
+A node creates virtual NPUs of one template at a time: until the device plugin reports a virtual NPU, the node takes no
+other template, and the chip takes no further virtual NPU.
 """
 
 from collections.abc import Mapping
@@ -12,34 +12,34 @@ from typing import Final
 from scheduler.plugins.deviceshare.cards import Card, Cards, Part, Placement, Use
 
 CPUS: Final = 7
-"""AI cpus of a chip, with eight cores or ten."""
+"""AI CPUs of a chip, with eight cores or with ten."""
 YES, NO, NULL = "yes", "no", "null"
 HIGH: Final = "high"
 WHOLE: Final = ""
 """The name of the part that is a whole chip."""
 CUTTING: Final = "cutting"
-"""The device plugin has yet to tell what it cut."""
+"""The device plugin has not reported the virtual NPU yet."""
 CHOSEN: Final = "chosen"
-"""Given in this session."""
+"""Allocated in this session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a virtual NPU is cut."""
+    """The size of a virtual NPU."""
 
     cores: int
     cpus: int
     dvpp: str = NULL
-    """Whether it has the image processor: yes, no, or null (it does not matter)."""
-    lesser: str = ""
-    """The template that does in its place where cpus are short."""
+    """Whether it includes the image processor (DVPP): yes, no, or null (either)."""
+    fallback: str = ""
+    """The template to use instead if there are too few AI CPUs."""
 
 
 TEMPLATES: Final[Mapping[str, Template]] = {
     "vir01": Template(1, 1),
-    "vir02": Template(2, 2, lesser="vir02_1c"),
+    "vir02": Template(2, 2, fallback="vir02_1c"),
     "vir02_1c": Template(2, 1),
-    "vir04": Template(4, 4, lesser="vir04_3c"),
+    "vir04": Template(4, 4, fallback="vir04_3c"),
     "vir04_3c": Template(4, 3),
     "vir04_3c_ndvpp": Template(4, 3, NO),
     "vir04_4c_dvpp": Template(4, 4, YES),
@@ -48,8 +48,8 @@ TEMPLATES: Final[Mapping[str, Template]] = {
 
 @lru_cache(maxsize=16384)
 def place(cards: Cards, cores: int, template: str) -> Placement | None:
-    """Whole chips, the first; or a template on the chip with least free that takes it, a lesser one where none does.
-    The score is 1, or 0 for a lesser template."""
+    """Places a request on the first idle chips (whole chips), or its template on the fitting chip with the least free
+    cores. If no chip fits, the fallback template is tried. The score is 1, or 0 for a fallback template."""
     chip = cards[0] if cards else None
     if chip is None:
         return None
@@ -66,12 +66,12 @@ def place(cards: Cards, cores: int, template: str) -> Placement | None:
         cut = TEMPLATES[name]
         if i is not None:
             return Placement(((Use(i, cut.cpus, cut.cores, Part(name, state=CHOSEN)),),), score)
-        name, score = cut.lesser, 0.0
+        name, score = cut.fallback, 0.0
     return None
 
 
 def _chip_for(cards: Cards, name: str) -> int | None:
-    """The chip that a template is cut from."""
+    """Returns the chip on which a virtual NPU of a template is created."""
     if any(part.state and part.name != name for card in cards for part in card.parts):
         return None
     template = TEMPLATES[name]
@@ -94,7 +94,7 @@ def _takes(card: Card, template: Template) -> bool:
 
 
 def template_for(cores: int, high: bool, dvpp: str) -> str:
-    """The template for fewer cores than a chip has, "" if there is none."""
+    """Returns the template for fewer cores than a chip has; "" if there is none."""
     match cores:
         case 1:
             return "vir01"

@@ -1,7 +1,7 @@
-"""deviceshare: cards of which several Pods have something, and which card each Pod gets.
+"""The plugin deviceshare: assigns each Pod its cards, where several Pods can share a card.
 
-Each family of devices (``gpushare``, ``vgpu``, ``hami``, ``mindcluster``) tells what is asked for, what nodes have and
-what its device plugin reads; ``ledger`` keeps the books, ``columns`` answers about nodes.
+Each family of devices (``gpushare``, ``vgpu``, ``hami``, ``mindcluster``) reads requests and the cards of nodes, and
+builds the annotations for its device plugin. ``ledger`` keeps the allocations, ``columns`` filters and scores nodes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,13 +19,13 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
 from scheduler.plugins.deviceshare.device_config import DEFAULT, KEY, DeviceConfig, parse_device_config
+from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
 from scheduler.plugins.deviceshare.family import Family
 from scheduler.plugins.deviceshare.gpushare import GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu
 from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.mindcluster import MindClusterNpu
 from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
-from scheduler.plugins.deviceshare.separation import Separation, Shuns
 from scheduler.plugins.deviceshare.settings import Settings
 from scheduler.plugins.deviceshare.usage import DEVICE_USAGE, DeviceUsage
 from scheduler.plugins.deviceshare.vgpu import Vgpu
@@ -33,7 +33,7 @@ from scheduler.plugins.deviceshare.vgpu import Vgpu
 
 @register_plugin
 class DeviceShare:
-    """Its arguments are told in ``settings``."""
+    """For the arguments see ``settings.Settings``."""
 
     name: ClassVar[str] = "deviceshare"
 
@@ -46,7 +46,8 @@ class DeviceShare:
 
     @classmethod
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
-        """Memory and cores of NPUs that HAMi shares, and shares in per cent, are no amounts that nodes count."""
+        """Declares the resources that nodes do not report as allocatable: memory and cores of HAMi's NPUs, and
+        percentages of GPU memory."""
         settings = Settings.read(arguments)
         if not settings.vgpu and not settings.hami:
             return CacheRequirements()
@@ -62,25 +63,25 @@ class DeviceShare:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._separation = Separation(self._settings.rules)
-        self._columns: dict[tuple[str, Any, Shuns | None], ClaimColumns] = {}
+        self._exclusion_rules = ExclusionRules(self._settings.rules)
+        self._columns: dict[tuple[str, Any, ExclusionRule | None], ClaimColumns] = {}
         self.ledgers = [
-            CardLedger(session, family, self._separation if isinstance(family, Vgpu) else None)
+            CardLedger(session, family, self._exclusion_rules if isinstance(family, Vgpu) else None)
             for family in self._families()
         ]
         self._locked = {
-            ledger.family.name: LockFilter(session.snapshot, ledger.readings, ledger.family.lock)
+            ledger.family.name: LockFilter(session.snapshot, ledger.node_states, ledger.family.lock)
             for ledger in self.ledgers
             if ledger.family.lock
         }
         for ledger in self.ledgers:
-            for reading in ledger.readings.values():
-                for problem in reading.inventory.problems:
+            for node_state in ledger.node_states.values():
+                for problem in node_state.inventory.problems:
                     session.malformed_field(problem)
             session.add_handlers(ledger.allocate, ledger.deallocate)
         if self._settings.vgpu:
-            session.add_filter(self._filters, per_job=self._separation.job_apart)
-            session.add_score(self._scores, per_job=self._separation.job_apart)
+            session.add_filter(self._filters, per_job=self._exclusion_rules.exclusive_job)
+            session.add_score(self._scores, per_job=self._exclusion_rules.exclusive_job)
         else:
             session.add_filter(lambda cls: self._filters(cls, ""))
             session.add_score(lambda cls: self._scores(cls, ""))
@@ -111,28 +112,29 @@ class DeviceShare:
         return families
 
     # --- answers ---
-    def _filters(self, cls: TaskClass, job_apart: str) -> list[Filter]:
+    def _filters(self, cls: TaskClass, exclusive_job: str) -> list[Filter]:
         return [
             f
             for ledger in self.ledgers
             if ledger.claim(cls) is not None
-            for f in self._filters_of(ledger, cls, job_apart)
+            for f in self._filters_of(ledger, cls, exclusive_job)
         ]
 
-    def _filters_of(self, ledger: CardLedger, cls: TaskClass, job_apart: str) -> list[Filter]:
-        family, columns = ledger.family, self._column(ledger, cls, job_apart)
+    def _filters_of(self, ledger: CardLedger, cls: TaskClass, exclusive_job: str) -> list[Filter]:
+        family, columns = ledger.family, self._column(ledger, cls, exclusive_job)
         filters: list[Filter] = [
             MaskFilter(ledger.has_devices, f"node(s) had no {family.title}"),
             MaskFilter(
-                columns.suits | ~ledger.has_devices, f"node(s) had no {family.title} of the kind that the Pod asks for"
+                columns.eligible_nodes | ~ledger.has_devices,
+                f"node(s) had no {family.title} of the kind that the Pod asks for",
             ),
-            CardFilter(columns, ledger.claim(cls).words),
+            CardFilter(columns, ledger.claim(cls).description),
         ]
         if family.lock:
             filters.append(self._locked[family.name])
         return filters
 
-    def _scores(self, cls: TaskClass, job_apart: str) -> list[Score]:
+    def _scores(self, cls: TaskClass, exclusive_job: str) -> list[Score]:
         weight = self._settings.weight
         if not weight:
             return []
@@ -140,7 +142,7 @@ class DeviceShare:
         for ledger in self.ledgers:
             if ledger.claim(cls) is None:
                 continue
-            columns = self._column(ledger, cls, job_apart)
+            columns = self._column(ledger, cls, exclusive_job)
             if isinstance(ledger.family, MindClusterNpu):
                 position = self._session.dimensions.find(NPU_CORE)
                 if position is not None:
@@ -149,12 +151,12 @@ class DeviceShare:
                 scores.append(CardScore(columns, weight))
         return scores
 
-    def _column(self, ledger: CardLedger, cls: TaskClass, job_apart: str) -> ClaimColumns:
-        claim, shuns = ledger.claim(cls), ledger.shuns(cls, job_apart)
-        key = (ledger.family.name, claim, shuns)
+    def _column(self, ledger: CardLedger, cls: TaskClass, exclusive_job: str) -> ClaimColumns:
+        claim, exclusion = ledger.claim(cls), ledger.exclusion(cls, exclusive_job)
+        key = (ledger.family.name, claim, exclusion)
         columns = self._columns.get(key)
         if columns is None:
-            columns = self._columns[key] = ClaimColumns(ledger, claim, shuns)
+            columns = self._columns[key] = ClaimColumns(ledger, claim, exclusion)
         return columns
 
     def _annotations(self, task: Task, row: int) -> dict[str, str]:
@@ -163,7 +165,7 @@ class DeviceShare:
             grant = ledger.taken(task)
             if grant is not None:
                 node = self._session.nodes.facts.objects[row]
-                inventory = ledger.readings[row].inventory
+                inventory = ledger.node_states[row].inventory
                 claim = ledger.claim(task.cls)
                 annotations.update(ledger.family.annotations(task, claim, node, inventory, grant))
         return annotations
@@ -182,7 +184,7 @@ class DeviceShare:
 
 
 def _read_config(settings: Settings, config_maps: Mapping[str, ConfigMap]) -> tuple[DeviceConfig, tuple[str, ...]]:
-    """What holds of the ConfigMap, and what of it cannot be used."""
+    """Returns the configuration from the ConfigMap, and the problems found in it."""
     if not settings.vgpu and not settings.hami:
         return DEFAULT, ()
     namespace, name = settings.config_map

@@ -1,4 +1,4 @@
-"""Which cards a Pod is better placed on: full ones (binpack) or idle ones (spread), or it does not matter ("")."""
+"""The policies by which cards are preferred: used cards (binpack), idle cards (spread), or no preference ("")."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ FULL: Final = 100.0
 
 
 def card_score(policy: str, card: Card, memory: int) -> float:
-    """How good it is to take so much memory of a card, up to 100."""
+    """Returns the score of allocating ``memory`` on a card, 0 to 100."""
     if policy == BINPACK:
         return FULL * (card.used_memory + memory) / card.memory if card.memory else 0.0
     if policy == SPREAD:

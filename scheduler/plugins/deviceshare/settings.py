@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from scheduler.api.names import VGPU_CONFIGMAP, VGPU_CONFIGMAP_NAMESPACE
 from scheduler.framework.arguments import Arguments
+from scheduler.plugins.deviceshare.exclusion import Rule
 from scheduler.plugins.deviceshare.policy import BINPACK, SPREAD
-from scheduler.plugins.deviceshare.separation import Rule
 
 PREFIX: Final = "deviceshare."
 RULES: Final = f"{PREFIX}GPUExclusiveRules"
@@ -15,7 +15,7 @@ RULES: Final = f"{PREFIX}GPUExclusiveRules"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Families that are switched on, and how they choose."""
+    """The enabled families and their options."""
 
     gpu_sharing: bool
     gpu_number: bool
@@ -52,7 +52,7 @@ class Settings:
 
     @property
     def conflict(self) -> str:
-        """Why no scheduler can run with these, or ""."""
+        """Why the scheduler refuses this configuration, or ""."""
         if self.gpu_sharing and self.gpu_number:
             return "can not define true in both gpu sharing and gpu number"
         if (self.gpu_sharing or self.gpu_number) and self.vgpu:
@@ -61,7 +61,7 @@ class Settings:
 
 
 def _rules(arguments: Arguments) -> tuple[Rule, ...]:
-    """Labels of Pods; entries that are not labels are told of and left out."""
+    """Reads the label rules; entries that are not labels are reported and ignored."""
     value: Any = arguments.get(RULES)
     if value is None:
         return ()

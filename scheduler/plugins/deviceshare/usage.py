@@ -1,4 +1,4 @@
-"""What is in use of the GPUs of a session's nodes, for metrics; worked out when somebody asks."""
+"""The usage of the GPUs in a session, for metrics. It is computed when metrics are scraped."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,33 +17,33 @@ class CardUsage:
     uuid: str
     node: str
     memory: int
-    """All of it."""
+    """Total memory."""
     used_memory: int
     used_cores: int
-    sharers: int
-    """How many Pods have something of it."""
+    pod_count: int
+    """Number of Pods that use the GPU."""
     pods: dict[str, tuple[int, int]]
-    """Name of a Pod -> memory and cores it has; Pods of one name in several namespaces are as one."""
+    """Name of a Pod -> (memory, cores). Pods with the same name in several namespaces are added up."""
 
 
 class DeviceUsage:
-    """The GPUs of one session as it left them."""
+    """The GPUs of one session after it has closed."""
 
     def __init__(self, ledger: CardLedger) -> None:
         self._ledger = ledger
 
     def cards(self) -> Iterator[CardUsage]:
         ledger = self._ledger
-        for row, reading in ledger.readings.items():
-            names = reading.inventory.names
+        for row, node_state in ledger.node_states.items():
+            names = node_state.inventory.names
             pods: list[dict[str, tuple[int, int]]] = [{} for _ in names]
-            sharers: list[set[str]] = [set() for _ in names]
+            pod_uids: list[set[str]] = [set() for _ in names]
             for task, grant in ledger.holders(row, later=False):
                 for use in (use for uses in grant for use in uses):
                     memory, cores = pods[use.card].get(task.name, (0, 0))
                     pods[use.card][task.name] = (memory + use.memory, cores + use.cores)
-                    sharers[use.card].add(task.uid)
+                    pod_uids[use.card].add(task.uid)
             node, cards = ledger.node_name(row), ledger.cards(row, later=False)
             for i, card in enumerate(cards):
                 used = (card.memory, card.used_memory, card.used_cores)
-                yield CardUsage(names[i], node, *used, len(sharers[i]), pods[i])
+                yield CardUsage(names[i], node, *used, len(pod_uids[i]), pods[i])

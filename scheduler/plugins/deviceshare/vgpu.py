@@ -1,7 +1,8 @@
-"""vGPUs: slices of GPUs by memory and by cores, under HAMi-core or as MIG instances (Volcano's device ``hamivgpu``).
+"""vGPUs: slices of GPUs by memory and cores, with HAMi-core or as MIG instances (Volcano's device ``hamivgpu``).
 
-The device plugin registers the GPUs of a node in an annotation. A Pod is told what it has in annotations, and the
-device plugin reads them when the kubelet asks for the Pod's devices. Only containers count; init containers get none.
+The device plugin registers the GPUs of a node in an annotation. The scheduler writes the allocated slices into
+annotations of the Pod, which the device plugin reads when the kubelet allocates the Pod's devices. Init containers get
+no vGPU.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -30,38 +31,38 @@ from scheduler.api.objects import ConfigMap, Container, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
-    EVERY_CARD,
+    ALL_CARDS,
     WHOLE_PERCENT,
-    Asked,
     Card,
+    CardRequest,
+    CardRequests,
     Cards,
     Grant,
     Part,
     Placement,
-    Share,
     Use,
 )
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import (
     Inventory,
-    asked,
-    asked_or_requested,
+    has_allocatable,
+    limit_of,
+    limit_or_request,
     node_problem,
     pod_problem,
-    reports,
 )
 from scheduler.plugins.deviceshare.policy import SPREAD
-from scheduler.plugins.deviceshare.rooms import pod_room, try_room
-from scheduler.plugins.deviceshare.vgpu_choice import ordered, place
+from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
+from scheduler.plugins.deviceshare.vgpu_placement import card_order, place
 from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register
 from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
 
 
 @dataclass(frozen=True, slots=True)
 class VgpuClaim:
-    """What the containers ask for, and which GPUs they are content with."""
+    """The requests of the containers, and the GPUs that they accept."""
 
-    containers: Asked
+    containers: CardRequests
     mode: str = ""
     """``hami-core`` or ``mig``; "": any."""
     use_types: str | None = None
@@ -70,12 +71,12 @@ class VgpuClaim:
     no_uuids: str = ""
 
     @property
-    def words(self) -> str:
-        return " and ".join(_words(share) for share in self.containers)
+    def description(self) -> str:
+        return " and ".join(_description(request) for request in self.containers)
 
 
 class Vgpu:
-    """The family, with the names of resources that are configured."""
+    """The family of vGPUs, with the configured names of resources."""
 
     name = "hamivgpu"
     title = "vGPUs"
@@ -92,7 +93,7 @@ class Vgpu:
 
     # --- Pods ---
     def claim(self, cls: TaskClass) -> VgpuClaim | None:
-        containers = tuple(filter(None, (self._share(container) for container in cls.spec.containers)))
+        containers = tuple(filter(None, (self._card_request(container) for container in cls.spec.containers)))
         if not containers:
             return None
         given = cls.annotations
@@ -105,18 +106,20 @@ class Vgpu:
             no_uuids=given.get(VGPU_NO_USE_UUID, ""),
         )
 
-    def _share(self, container: Container) -> Share | None:
+    def _card_request(self, container: Container) -> CardRequest | None:
         config = self._config
-        number = asked(container, config.number)
-        memory = asked_or_requested(container, config.memory) or 0
-        if number is None and asked(container, config.memory) is None:
+        number = limit_of(container, config.number)
+        memory = limit_or_request(container, config.memory) or 0
+        if number is None and limit_of(container, config.memory) is None:
             return None
         if number == 0:
             return None
-        percent = asked_or_requested(container, config.percentage)
+        percent = limit_or_request(container, config.percentage)
         if percent is None:
             percent = -1 if memory else WHOLE_PERCENT
-        return Share(1 if number is None else number, memory, asked_or_requested(container, config.cores) or 0, percent)
+        return CardRequest(
+            1 if number is None else number, memory, limit_or_request(container, config.cores) or 0, percent
+        )
 
     def annotations(
         self, task: Task, claim: VgpuClaim, node: Node, inventory: Inventory, grant: Grant
@@ -132,17 +135,17 @@ class Vgpu:
         }
 
     def amounts(self, grant: Grant) -> dict[str, int]:
-        """What a Pod has of memory and cores, of all GPUs together; what it asks for is of each."""
+        """Returns the memory and cores that a Pod holds, summed over its GPUs. (Requests are per GPU.)"""
         uses = [use for uses in grant for use in uses]
         if not uses:
             return {}
-        memory, cores = sum(use.told_memory for use in uses), sum(use.cores for use in uses)
+        memory, cores = sum(use.reported_memory for use in uses), sum(use.cores for use in uses)
         return {self._config.memory: memory, self._config.cores: cores}
 
     # --- nodes ---
     def has(self, node: Node) -> bool:
         registered = VGPU_REGISTER in (node.metadata.annotations or {})
-        return registered and all(reports(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
+        return registered and all(has_allocatable(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
     def source(self, node: str, config_maps: Mapping[str, ConfigMap]) -> None:
         return None
@@ -165,7 +168,7 @@ class Vgpu:
         return Inventory(register.cards, register.names, grants, tuple(problems), register.models, register.mode)
 
     def _held(self, text: str, register: Inventory) -> Grant:
-        """What an annotation says, of the cards that are there. Raises WireError."""
+        """Parses an annotation; GPUs that the node does not have are ignored. Raises WireError."""
         places = {name: i for i, name in enumerate(register.names)}
         grant = []
         for uses in parse_uses(text):
@@ -188,14 +191,14 @@ class Vgpu:
         held = memory if real is None else real // self._config.memory_factor
         return Use(place, held, cores, Part(group, int(position)), memory)
 
-    def most(self, claim: VgpuClaim, card: Card) -> Asked:
-        return tuple(share._replace(memory=share.memory_of(card)) for share in claim.containers)
+    def upper_bounds(self, claim: VgpuClaim, card: Card) -> CardRequests:
+        return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
 
     def eligible(self, claim: VgpuClaim, inventory: Inventory) -> int:
         if claim.mode and claim.mode != inventory.mode:
             return 0
         if claim.use_types is None and claim.no_types is None and not claim.use_uuids and not claim.no_uuids:
-            return EVERY_CARD
+            return ALL_CARDS
         wanted, unwanted = _listed(claim.use_uuids), _listed(claim.no_uuids)
         mask = 0
         for i, (uuid, model) in enumerate(zip(inventory.names, inventory.models, strict=True)):
@@ -206,19 +209,19 @@ class Vgpu:
     def place(self, cards: Cards, claim: VgpuClaim, eligible: int) -> Placement | None:
         return place(cards, claim.containers, eligible, self._policy, self._config.memory_factor)
 
-    def room(self, cards: Cards, claim: VgpuClaim, eligible: int, apart: bool) -> int:
-        (share, *more) = claim.containers
-        changing = share.number > 1 and self._policy == SPREAD
+    def room(self, cards: Cards, claim: VgpuClaim, eligible: int, exclusive: bool) -> int:
+        (request, *more) = claim.containers
+        changing = request.number > 1 and self._policy == SPREAD
         cut = self._config.models and any(card.layouts is not None for card in cards)
         if more or changing or cut:
-            return try_room(self, cards, claim, eligible, apart)
-        return pod_room(cards, share, ordered(cards, eligible, self._policy), apart=apart)
+            return room_by_placement(self, cards, claim, eligible, exclusive)
+        return pod_room(cards, request, card_order(cards, eligible, self._policy), exclusive=exclusive)
 
 
-def _words(share: Share) -> str:
-    number, owner = ("GPU", "its") if share.number == 1 else (f"{share.number} GPUs", "their")
-    memory = f"{share.memory} of" if share.percent < 0 else f"{share.percent}% of"
-    return f"{number} with {memory} {owner} memory and {share.cores}% of the cores free"
+def _description(request: CardRequest) -> str:
+    number, owner = ("GPU", "its") if request.number == 1 else (f"{request.number} GPUs", "their")
+    memory = f"{request.memory} of" if request.percent < 0 else f"{request.percent}% of"
+    return f"{number} with {memory} {owner} memory and {request.cores}% of the cores free"
 
 
 def _listed(text: str) -> frozenset[str]:
@@ -226,7 +229,7 @@ def _listed(text: str) -> frozenset[str]:
 
 
 def _of_type(claim: VgpuClaim, model: str) -> bool:
-    """The types that are wanted have a say alone."""
+    """Whether the claim accepts a GPU model. If it lists wanted types, unwanted types are ignored."""
     model = model.upper()
     if claim.use_types is not None:
         return any(part.upper() in model for part in claim.use_types.split(","))

@@ -1,13 +1,14 @@
-"""The GPUs of a node as the vGPU device plugin registers them: ``uuid,count,memory,model,healthy,mode:`` for each."""
+"""Parses the GPUs that the vGPU device plugin registers on a node: ``uuid,count,memory,model,healthy,mode:`` for
+each."""
 
 from functools import lru_cache
 from typing import Final
 
 from scheduler.api.names import HAMI_CORE
-from scheduler.plugins.deviceshare.cards import ALL_CORES, MOST_CARDS, Card
+from scheduler.plugins.deviceshare.cards import ALL_CORES, MAX_CARDS, Card
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import Inventory
-from scheduler.plugins.deviceshare.wire import LONGEST, WireError, number
+from scheduler.plugins.deviceshare.wire import MAX_LENGTH, WireError, number
 
 MIG: Final = "mig"
 VENDOR: Final = "NVIDIA"
@@ -17,13 +18,13 @@ _HEALTHY: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 @lru_cache(maxsize=8192)
 def parse_register(text: str, config: VgpuConfig) -> Inventory:
-    """The GPUs, nobody using them. Raises WireError.
+    """Returns the GPUs without any usage. Raises WireError.
 
-    How a node shares its GPUs is said by the last of them. GPUs of a model of which no way of cutting is known are
-    shared under HAMi-core. A GPU that is broken, or not of NVIDIA, keeps its place and takes nobody.
+    The last GPU determines how the node shares its GPUs. GPUs of a model without known geometries are shared with
+    HAMi-core. A GPU that is unhealthy, or not by NVIDIA, keeps its index and takes no Pod.
     """
-    if len(text) > LONGEST:
-        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    if len(text) > MAX_LENGTH:
+        raise WireError(f"{len(text)} characters, at most {MAX_LENGTH} are looked at")
     cards: list[Card] = []
     names: list[str] = []
     models: list[str] = []
@@ -43,8 +44,8 @@ def parse_register(text: str, config: VgpuConfig) -> Inventory:
         layouts.append(known)
     if not cards:
         raise WireError(f"{text[:64]!r} lists no GPU")
-    if len(cards) > MOST_CARDS:
-        raise WireError(f"{len(cards)} GPUs, at most {MOST_CARDS} are looked at")
+    if len(cards) > MAX_CARDS:
+        raise WireError(f"{len(cards)} GPUs, at most {MAX_CARDS} are looked at")
     if len(set(names)) < len(names):
         raise WireError("a GPU is listed twice")
     if mode == MIG:

@@ -1,6 +1,6 @@
-"""Lists of cards, as device plugins read and write them on Pods.
+"""Parses and formats the card lists in annotations of Pods.
 
-A list has ``uuid,type,memory,cores:`` for each card of a container; containers are set apart by semicolons.
+A list has ``uuid,type,memory,cores:`` for each card of a container. Semicolons separate containers.
 """
 
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ from typing import Final
 
 from scheduler.plugins.deviceshare.cards import Use
 
-LONGEST: Final = 65536
-"""Characters of an annotation that are looked at."""
+MAX_LENGTH: Final = 65536
+"""Longest annotation that is parsed, in characters."""
 _FIELDS: Final = 4
 
 
 class WireError(ValueError):
-    """The text is not what it ought to be; the message says why."""
+    """The text is not a valid card list. The message gives the reason."""
 
 
 def format_uses(uses: Sequence[Use], names: Sequence[str], kind: str) -> str:
-    """The cards of one container."""
-    return "".join(f"{_name(use, names)},{kind},{use.told_memory},{use.cores}:" for use in uses)
+    """Formats the cards of one container."""
+    return "".join(f"{_name(use, names)},{kind},{use.reported_memory},{use.cores}:" for use in uses)
 
 
 def _name(use: Use, names: Sequence[str]) -> str:
@@ -28,9 +28,9 @@ def _name(use: Use, names: Sequence[str]) -> str:
 
 
 def parse_uses(text: str) -> list[list[tuple[str, int, int]]]:
-    """(name, memory, cores) of each card of each container. Raises WireError."""
-    if len(text) > LONGEST:
-        raise WireError(f"{len(text)} characters, at most {LONGEST} are looked at")
+    """Returns (name, memory, cores) for each card of each container. Raises WireError."""
+    if len(text) > MAX_LENGTH:
+        raise WireError(f"{len(text)} characters, at most {MAX_LENGTH} are looked at")
     return [[_use(entry) for entry in container.split(":") if entry] for container in text.split(";") if container]
 
 
@@ -42,7 +42,7 @@ def _use(entry: str) -> tuple[str, int, int]:
 
 
 def number(text: str) -> int:
-    """A whole number that fits into 31 bits. Raises WireError."""
+    """Parses a non-negative integer that fits into 31 bits. Raises WireError."""
     if not (text.isascii() and text.isdecimal() and len(text) < 11 and int(text) < 2**31):
         raise WireError(f"{text[:64]!r} is not a whole number")
     return int(text)

@@ -17,7 +17,7 @@ from scheduler.plugins.ascend.columns import RingFilter, RingScore
 from scheduler.plugins.ascend.families import MODULE_910_X8, MODULE_910_X8_GROUPS
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import best_place, ids_of
+from scheduler.plugins.ascend.rings import best_placement, ids_of
 from tests.builders import World, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, mask, npu_node, state
 
@@ -154,7 +154,7 @@ def test_two_chips_of_two_rings_with_three_free_are_the_last_choice() -> None:
 
 
 def best_place_of(request_size: int, left: int, right: int) -> int | None:
-    place = best_place(MODULE_910_X8_GROUPS[request_size], request_size, left, right)
+    place = best_placement(MODULE_910_X8_GROUPS[request_size], request_size, left, right)
     return None if place is None else place.rank
 
 

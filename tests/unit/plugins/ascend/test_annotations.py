@@ -36,7 +36,7 @@ def bind(*objects: Raw | list[Raw]) -> tuple[World, list[dict[str, str]]]:
     return world, [b.annotations for b in world.decisions.binds]
 
 
-def test_a_pod_is_told_its_chips_in_ascending_order() -> None:
+def test_the_annotation_of_a_pod_lists_its_chips_in_ascending_order() -> None:
     _, (annotations,) = bind(node_with(), job("j", 4))
     assert annotations == {
         ASCEND_910: "Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3",
@@ -45,7 +45,7 @@ def test_a_pod_is_told_its_chips_in_ascending_order() -> None:
     }
 
 
-def test_the_pods_of_a_job_of_several_are_told_so() -> None:
+def test_the_pods_of_a_distributed_job_are_annotated_as_distributed() -> None:
     _, bound = bind(node_with(), node_with(name="m"), job("j", 8, 2))
     assert [a[DISTRIBUTED_JOB] for a in bound] == ["true", "true"]
 
@@ -84,7 +84,7 @@ def test_a_pod_of_an_acjob_gets_the_device_configuration() -> None:
     )
 
 
-def test_so_does_a_pod_that_takes_a_whole_node() -> None:
+def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
     _, (annotations,) = bind(node_with(), job("j", 8))
     configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
     assert annotations[ASCEND_REAL] == names(range(8))
@@ -93,14 +93,14 @@ def test_so_does_a_pod_that_takes_a_whole_node() -> None:
 
 
 @pytest.mark.parametrize("addresses", [None, "{}", json.dumps({"Ascend910-0": {"IP": "10.0.0.1"}})])
-def test_without_the_addresses_of_all_chips_the_device_plugin_is_left_to_write_it(addresses: str | None) -> None:
+def test_without_the_addresses_of_all_chips_the_device_configuration_is_not_written(addresses: str | None) -> None:
     for labels in ({}, OPERATOR):
         world, (annotations,) = bind(node_with(addresses), job("j", 8, labels=labels))
         assert set(annotations) == {ASCEND_910, PREDICATE_TIME, DISTRIBUTED_JOB}
         assert world.malformed == []
 
 
-def test_malformed_device_addresses_are_told_of() -> None:
+def test_malformed_device_addresses_are_reported() -> None:
     world, (annotations,) = bind(node_with("{"), job("j", 8))
     assert ASCEND_910_CONFIGURATION not in annotations
     assert world.malformed[0].startswith("Node n metadata.annotations[baseDeviceInfos]: not JSON")
@@ -113,7 +113,7 @@ def test_no_device_entry_breaks_the_binding(device: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "9" * 50, "١", "--1", "1.5"])
-def test_a_malformed_super_pod_counts_as_none(text: str) -> None:
+def test_a_malformed_super_pod_id_is_ignored(text: str) -> None:
     _, (annotations,) = bind(node_with(superPodID=text, rackID=text), job("j", 1, labels=OPERATOR))
     configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
     assert (configuration["super_pod_id"], configuration["rack_id"]) == (-2, 0)

@@ -16,11 +16,11 @@ PREFIX = "Ascend910-"
 
 
 @given(st.integers(0, 255))
-def test_a_list_is_read_back_as_it_was_written(mask: int) -> None:
+def test_parsing_a_formatted_list_returns_the_same_mask(mask: int) -> None:
     assert parse_chips(format_chips(mask, PREFIX), PREFIX) == mask
 
 
-def test_lists_are_written_ascending() -> None:
+def test_lists_are_formatted_in_ascending_order() -> None:
     assert format_chips(0b10010010, PREFIX) == "Ascend910-1,Ascend910-4,Ascend910-7"
 
 
@@ -47,7 +47,7 @@ def test_a_malformed_list_is_refused(text: str, problem: str) -> None:
     assert problem in str(error.value)
 
 
-def test_virtual_devices_count_for_the_chip_they_were_cut_from() -> None:
+def test_virtual_devices_count_for_their_chip() -> None:
     assert parse_mounted("Ascend910-2c-100-3", PREFIX) == 0b1000
     assert parse_mounted("Ascend910-12c.3cpu.32g-100-0_2", PREFIX) == 1
     assert parse_mounted("Ascend910-0,Ascend910-5", PREFIX) == 0b100001
@@ -65,7 +65,7 @@ def test_malformed_device_information_is_refused(text: str) -> None:
 
 
 @given(st.text())
-def test_no_text_breaks_the_readers(text: str) -> None:
+def test_parsing_arbitrary_text_raises_no_unexpected_error(text: str) -> None:
     for read in (json_object, device_info, lambda t: parse_chips(t, PREFIX), lambda t: parse_mounted(t, PREFIX)):
         try:
             read(text)
@@ -74,7 +74,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
 
 
 @given(st.text(alphabet="Ascend910-,.c_ 7", max_size=60))
-def test_no_list_breaks_the_readers(text: str) -> None:
+def test_parsing_an_arbitrary_list_raises_no_unexpected_error(text: str) -> None:
     for read in (parse_chips, parse_mounted):
         try:
             assert 0 <= read(text, PREFIX) <= 255

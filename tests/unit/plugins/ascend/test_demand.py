@@ -21,7 +21,7 @@ def message(*objects: Raw | list[Raw]) -> str:
 
 
 @pytest.mark.parametrize(("chips", "number"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 17), (0, 3)])
-def test_requests_that_the_rings_can_serve(chips: int, number: int) -> None:
+def test_requests_that_fit_the_rings_are_accepted(chips: int, number: int) -> None:
     assert refusal(job("j", chips, number)) is None
 
 
@@ -33,14 +33,14 @@ def test_other_requests_of_a_pod_are_refused_with_the_number(chips: int | str) -
 
 
 @pytest.mark.parametrize(("chips", "number", "total"), [(1, 2, 2), (2, 2, 4), (4, 2, 8), (1, 8, 8), (1, 3, 3)])
-def test_up_to_eight_chips_are_for_one_pod(chips: int, number: int, total: int) -> None:
+def test_up_to_eight_chips_must_be_requested_by_one_pod(chips: int, number: int, total: int) -> None:
     assert message(job("j", chips, number)) == (
         f"InvalidResourceRequest: {number} Pods ask for {total} huawei.com/Ascend910 together; "
         "up to 8 must be asked for by one Pod"
     )
 
 
-def test_above_eight_every_pod_asks_for_eight() -> None:
+def test_above_eight_chips_every_pod_must_request_eight() -> None:
     assert message(job("j", 4, 4)) == (
         "InvalidResourceRequest: the job asks for 16 huawei.com/Ascend910 in 4 Pods, of which Pod default/j-0 asks "
         "for 4; above 8 every Pod must ask for 8"
@@ -61,13 +61,13 @@ def test_running_pods_count_terminating_and_finished_ones_do_not() -> None:
     assert refusal(job("j", 4), npu_pod("failed", 4, "j", on="n", phase="Failed")) is None
 
 
-def test_a_job_whose_chips_are_all_given_is_not_judged() -> None:
+def test_a_job_without_pending_requests_for_chips_is_not_checked() -> None:
     assert refusal(group("j", minimum=1), npu_pod("odd", 3, "j", on="n"), pod("more", "1c+1Gi", "j")) is None
 
 
 # --- virtual devices ---
 @pytest.mark.parametrize("template", ["2c", "16c", "12c.3cpu.32g"])
-def test_one_virtual_device_per_pod(template: str) -> None:
+def test_a_pod_may_request_one_virtual_device(template: str) -> None:
     name = f"{ASCEND_910}-{template}"
     assert refusal(group("j", minimum=2), pod("a", f"{name}=1", "j"), pod("b", f"{name}=1", "j")) is None
     assert message(group("j", minimum=1), pod("a", f"{name}=2", "j")) == (
@@ -75,12 +75,12 @@ def test_one_virtual_device_per_pod(template: str) -> None:
     )
 
 
-def test_virtual_devices_of_two_kinds_are_too_many() -> None:
+def test_virtual_devices_of_two_kinds_are_refused() -> None:
     both = f"{ASCEND_910}-2c=1+{ASCEND_910}-4c=1"
     assert "may ask for exactly 1 virtual device" in message(group("j", minimum=1), pod("a", both, "j"))
 
 
-def test_a_virtual_device_gets_no_chips_from_us() -> None:
+def test_the_scheduler_assigns_no_chips_to_a_virtual_device() -> None:
     node = npu_node("n")
     node["status"]["allocatable"][f"{ASCEND_910}-2c"] = "4"
     world = World(node, group("j", minimum=1), pod("a", f"1c+1Gi+{ASCEND_910}-2c=1", "j")).run(CONFIGURATION)
@@ -96,7 +96,7 @@ def test_a_job_for_another_family_is_refused(kind: str) -> None:
     )
 
 
-def test_the_module_may_be_named() -> None:
+def test_a_job_that_selects_the_module_is_accepted() -> None:
     assert refusal(job("j", 4, selector={"accelerator-type": "module"})) is None
 
 
@@ -109,6 +109,6 @@ def test_a_policy_of_another_family_is_refused(key: str, value: str) -> None:
     assert message(whole, pods) == expected
 
 
-def test_a_pod_that_skips_the_plugin_gets_a_node_but_no_chips() -> None:
+def test_a_pod_that_skips_the_plugin_is_bound_without_chips() -> None:
     world = World(npu_node("n"), job("j", 3, annotations={SKIP_ASCEND_PLUGIN: "enabled"})).run(CONFIGURATION)
     assert chips_of(world) == {"j-0": ("n", [])}

@@ -75,20 +75,20 @@ def published(free: list[int], at: int) -> Raw:
 
 # --- never more than asked for ---
 @pytest.mark.parametrize("key", [ASCEND_910, ASCEND_REAL])
-def test_a_pod_that_asks_for_no_chips_has_none_whatever_it_is_annotated_with(key: str) -> None:
+def test_annotations_of_a_pod_that_requests_no_chips_are_ignored(key: str) -> None:
     node = Node(bound("thief", 0, annotations=annotated(ALL, key)))
     assert node.free == ALL
     assert "asked for 0 huawei.com/Ascend910; names 8 chips" in node.warned["thief"]
 
 
-def test_a_pod_that_names_more_chips_than_it_asks_for_is_one_that_names_none() -> None:
+def test_a_list_of_more_chips_than_the_request_is_ignored() -> None:
     node = Node(bound("p", 2, at=BEFORE, annotations=annotated([0, 1, 2, 3])))
     assert node.free == [0, 1, 2, 3, 4, 5]
     assert "asked for 2 huawei.com/Ascend910; names 4 chips" in node.warned["p"]
 
 
 # --- what the scheduler bound ---
-def test_a_pod_has_the_chips_of_its_record_though_the_annotation_was_removed() -> None:
+def test_a_pod_holds_the_chips_of_its_record_after_its_annotation_is_removed() -> None:
     node = Node(bound("p", 4, recorded=[0, 1, 2, 3]))
     assert node.free == [4, 5, 6, 7]
     assert (
@@ -97,7 +97,7 @@ def test_a_pod_has_the_chips_of_its_record_though_the_annotation_was_removed() -
     )
 
 
-def test_where_the_annotation_was_rewritten_no_pod_is_given_either_set() -> None:
+def test_after_a_rewritten_annotation_neither_set_of_chips_is_assigned() -> None:
     node = Node(bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5])))
     assert node.free == [2, 3, 6, 7]
     warning = node.warned["p"]
@@ -108,27 +108,27 @@ def test_where_the_annotation_was_rewritten_no_pod_is_given_either_set() -> None
     )
 
 
-def test_a_list_of_another_length_which_no_device_plugin_follows_takes_nothing_more() -> None:
+def test_a_rewritten_list_of_another_length_reserves_no_further_chips() -> None:
     node = Node(bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5, 6, 7])))
     assert node.free == [2, 3, 4, 5, 6, 7]
     assert "p" in node.warned
 
 
-def test_what_is_mounted_otherwise_than_decided_is_taken_as_well() -> None:
+def test_chips_mounted_other_than_recorded_are_not_free() -> None:
     words = annotated([0, 1]) | annotated([2, 3], ASCEND_REAL)
     node = Node(bound("p", 2, recorded=[0, 1], annotations=words))
     assert node.free == [4, 5, 6, 7]
     assert "AscendReal" in node.warned["p"]
 
 
-def test_a_record_that_is_confirmed_by_all_words_is_nothing_to_warn_of() -> None:
+def test_a_record_that_matches_the_annotations_causes_no_warning() -> None:
     words = annotated([0, 1]) | annotated([0, 1], ASCEND_REAL)
     node = Node(bound("p", 2, recorded=[0, 1], annotations=words))
     assert node.free == [2, 3, 4, 5, 6, 7]
     assert node.warned == {}
 
 
-def test_what_the_device_plugin_lists_as_free_after_the_pod_began_is_no_longer_in_doubt() -> None:
+def test_chips_listed_as_free_after_the_pod_started_are_free() -> None:
     rewritten = bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5]), started="2020-01-02T00:00:10Z")
     started = 1577923210
     assert Node(rewritten, published(ALL, started + 5)).free == [2, 3, 6, 7]
@@ -137,7 +137,7 @@ def test_what_the_device_plugin_lists_as_free_after_the_pod_began_is_no_longer_i
 
 
 # --- bound after records were begun, and without one ---
-def test_of_a_pod_whose_record_is_gone_it_is_not_known_which_chips_it_has_so_none_is_free() -> None:
+def test_while_a_pod_without_its_record_exists_no_chip_of_its_node_is_free() -> None:
     node = Node(
         bound("p", 2, annotations=annotated([0, 1])), bound("q", 2, recorded=[4, 5], annotations=annotated([4, 5]))
     )
@@ -146,7 +146,7 @@ def test_of_a_pod_whose_record_is_gone_it_is_not_known_which_chips_it_has_so_non
     assert "q" not in node.warned
 
 
-def test_a_list_of_free_chips_that_knows_of_it_says_what_is_left() -> None:
+def test_a_list_published_after_the_pod_started_tells_which_chips_are_free() -> None:
     unproven = bound("p", 2, annotations=annotated([0, 1]), started="2020-01-02T00:00:10Z")
     assert Node(unproven, published([0, 1, 4, 5, 6, 7], 1577923240)).free == [0, 1, 4, 5, 6, 7]
     assert Node(unproven, published(ALL, 1577923215)).free == []
@@ -157,20 +157,20 @@ def test_a_list_of_free_chips_that_knows_of_it_says_what_is_left() -> None:
     [{"at": BEFORE}, {"scheduler": "volcano"}],
     ids=["bound before there were records", "bound by another scheduler"],
 )
-def test_others_are_believed_as_annotated(honest: Raw) -> None:
+def test_annotations_of_pods_of_other_schedulers_are_trusted(honest: Raw) -> None:
     node = Node(bound("p", 2, annotations=annotated([2, 3]), **honest))
     assert node.free == [0, 1, 4, 5, 6, 7]
     assert node.warned == {}
 
 
-def test_without_a_key_everything_is_believed_as_annotated() -> None:
+def test_without_a_signing_key_all_annotations_are_trusted() -> None:
     node = Node(bound("p", 2, annotations=annotated([2, 3])), key=None)
     assert node.free == [0, 1, 4, 5, 6, 7]
     assert node.warned == {}
 
 
 # --- two that claim one chip ---
-def test_of_two_pods_that_claim_one_chip_neither_frees_it_and_both_are_warned() -> None:
+def test_two_pods_that_list_the_same_chip_both_hold_it_and_get_a_warning() -> None:
     owner = bound("owner", 2, recorded=[0, 1], annotations=annotated([0, 1]))
     thief = bound("thief", 2, annotations=annotated([1, 2]), scheduler="other")
     node = Node(owner, thief)
@@ -179,7 +179,7 @@ def test_of_two_pods_that_claim_one_chip_neither_frees_it_and_both_are_warned() 
     assert "Ascend910-1 of node n" in node.warned["thief"] and "default/owner" in node.warned["thief"]
 
 
-def test_virtual_devices_of_one_chip_are_no_quarrel() -> None:
+def test_virtual_devices_of_one_chip_do_not_conflict() -> None:
     virtual = [
         pod(f"v{i}", f"{ASCEND_910}-2c=1", on="n", annotations={ASCEND_REAL: f"Ascend910-2c-10{i}-3"}) for i in range(2)
     ]
@@ -212,36 +212,36 @@ def rewritten(world: World, **annotations: str | None) -> World:
     return world
 
 
-def test_a_preset_annotation_does_not_hide_the_chips_that_are_given() -> None:
+def test_a_preset_annotation_does_not_hide_the_assigned_chips() -> None:
     world = story({ASCEND_REAL: names([4, 5, 6, 7])})
     assert chips_of(world)["a-0"] == ("n", [0, 1, 2, 3])
     assert next_tenant(world) == []
 
 
-def test_after_a_rewritten_annotation_the_next_tenant_is_given_neither_set() -> None:
+def test_after_a_rewritten_annotation_the_next_pod_gets_neither_set() -> None:
     world = rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])})
     assert next_tenant(world) == []
 
 
-def test_after_a_removed_annotation_the_next_tenant_is_given_other_chips() -> None:
+def test_after_a_removed_annotation_the_next_pod_gets_other_chips() -> None:
     world = rewritten(story(), **{ASCEND_910: None})
     assert next_tenant(world) == [4, 5, 6, 7]
 
 
-def test_a_list_rewritten_and_written_back_leaves_both_sets_taken() -> None:
+def test_a_list_rewritten_and_restored_leaves_both_sets_reserved() -> None:
     world = rewritten(rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])}), **{ASCEND_910: names([0, 1, 2, 3])})
     assert next_tenant(world) == []
     assert "was annotated with Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7 there before" in "".join(world.malformed)
 
 
-def test_a_pod_of_another_scheduler_frees_nothing_by_a_change_either() -> None:
+def test_a_changed_annotation_of_another_schedulers_pod_frees_no_chips() -> None:
     node = Node(bound("p", 2, annotations=annotated([0, 1]), scheduler="other"))
     feed(node.world.cluster.cache, bound("p", 2, annotations=annotated([4, 5]), scheduler="other"))
     assert node.free == [2, 3, 6, 7]
 
 
 @pytest.mark.parametrize("whose", [{"scheduler": "other"}, {"recorded": [0, 1]}], ids=["another's", "ours"])
-def test_after_too_many_changes_nothing_is_believed(whose: dict[str, Any]) -> None:
+def test_after_too_many_changes_the_annotations_are_not_trusted(whose: dict[str, Any]) -> None:
     node = Node(bound("p", 2, **whose))
     for chip in range(6):
         for other in range(3):
@@ -252,6 +252,6 @@ def test_after_too_many_changes_nothing_is_believed(whose: dict[str, Any]) -> No
     assert "changed on node n 16 times or more" in node.warned["p"]
 
 
-def test_device_lists_without_a_date_settle_nothing() -> None:
+def test_device_lists_without_a_time_do_not_resolve_conflicts() -> None:
     rewritten_pod = bound("p", 2, recorded=[0, 1], annotations=annotated([4, 5]), started=AFTER)
     assert Node(rewritten_pod, device_info("n", ALL)).free == [2, 3, 6, 7]

@@ -36,7 +36,7 @@ def free_on(world: World) -> list[int]:
 
 
 # --- sources ---
-def test_the_config_map_comes_first() -> None:
+def test_the_config_map_is_read_first() -> None:
     world = World(npu_node("n", annotations={ASCEND_910: names([0])}), device_info("n", [1, 2, 5]))
     assert free_on(world) == [1, 2, 5]
 
@@ -45,29 +45,29 @@ def test_an_aggregated_config_map_is_read_as_well() -> None:
     assert free_on(World(npu_node("n"), device_info("n", [3], wrapped=False))) == [3]
 
 
-def test_then_the_annotation_of_the_node() -> None:
+def test_without_a_config_map_the_annotation_of_the_node_is_read() -> None:
     assert free_on(World(npu_node("n", annotations={ASCEND_910: names([0, 7])}))) == [0, 7]
 
 
-def test_then_the_number_of_allocatable_chips() -> None:
+def test_without_lists_the_allocatable_number_counts() -> None:
     assert free_on(World(npu_node("n"))) == ALL
     world = World(npu_node("n", 6), holder("held", 2, [6, 7]))
     assert free_on(world) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("chips", [0, 9, 16, 2**60])
-def test_a_node_without_chips_or_with_more_than_eight_has_none_of_this_family(chips: int) -> None:
+def test_a_node_without_chips_or_with_more_than_eight_is_not_of_the_family(chips: int) -> None:
     assert free_on(World(npu_node("n", chips), device_info("n", ALL))) == []
 
 
-def test_a_node_labelled_as_another_family_has_none() -> None:
+def test_a_node_labelled_as_another_family_is_not_of_the_family() -> None:
     labels = {"accelerator-type": "module-910b-8"}
     assert free_on(World(npu_node("n", labels=labels), device_info("n", ALL))) == []
     assert free_on(World(npu_node("n", labels={"accelerator-type": "module"}), device_info("n", ALL))) == ALL
 
 
 # --- what is taken off ---
-def test_broken_and_recovering_chips_are_not_free_and_lessen_the_capacity() -> None:
+def test_unhealthy_and_recovering_chips_are_not_free_and_reduce_the_capacity() -> None:
     world = World(npu_node("n"), device_info("n", ALL, Unhealthy=[1], Recovering=[6]))
     assert read(world) == ([0, 2, 3, 4, 5, 7], [], 6)
 
@@ -90,7 +90,7 @@ def test_chips_of_a_finished_pod_are_free() -> None:
     assert free_on(World(npu_node("n"), device_info("n", ALL), gone)) == ALL
 
 
-def test_of_what_is_mounted_and_what_was_assigned_both_are_taken() -> None:
+def test_mounted_and_assigned_chips_are_both_not_free() -> None:
     both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: names([4, 5])})
     assert free_on(World(npu_node("n"), device_info("n", ALL), both)) == [2, 3, 6, 7]
 
@@ -100,26 +100,26 @@ def test_a_virtual_device_holds_its_chip() -> None:
     assert free_on(World(npu_node("n"), virtual)) == [0, 1, 2, 4, 5, 6, 7]
 
 
-def test_a_pod_of_another_family_is_passed_over() -> None:
+def test_a_pod_of_another_family_is_ignored() -> None:
     other = pod("o", "huawei.com/Ascend310P=1", on="n", annotations={ASCEND_REAL: "Ascend310P-3"})
     assert read(World(npu_node("n"), other)) == (ALL, [], 8)
 
 
 # --- Pods that do not say which chips they hold ---
-def test_chips_of_a_pod_that_names_none_are_taken_off_the_high_end() -> None:
+def test_unnamed_chips_are_assumed_to_be_the_highest_ids() -> None:
     assert free_on(World(npu_node("n"), device_info("n", ALL), npu_pod("p", 3, on="n"))) == [0, 1, 2, 3, 4]
 
 
-def test_once_kubelet_gave_it_chips_they_are_not_taken_off_again() -> None:
+def test_unnamed_chips_that_the_list_accounts_for_are_not_subtracted_again() -> None:
     assert free_on(World(npu_node("n"), device_info("n", [0, 1, 2, 6, 7]), npu_pod("p", 3, on="n"))) == [0, 1, 2, 6, 7]
 
 
-def test_a_broken_chip_is_not_mistaken_for_one_that_kubelet_gave() -> None:
+def test_an_unhealthy_chip_is_not_mistaken_for_an_assigned_one() -> None:
     world = World(npu_node("n", 7), device_info("n", [0, 1, 2, 3, 4, 5, 6]), npu_pod("p", 2, on="n"))
     assert free_on(world) == [0, 1, 2, 3, 4]
 
 
-def test_a_pod_that_names_fewer_than_it_asks_for_takes_the_rest_as_well() -> None:
+def test_a_pod_that_lists_fewer_chips_than_its_request_takes_unnamed_ones_too() -> None:
     assert free_on(World(npu_node("n"), holder("p", 4, [0, 1]))) == [2, 3, 4, 5]
 
 
@@ -137,7 +137,7 @@ def test_a_pod_that_names_fewer_than_it_asks_for_takes_the_rest_as_well() -> Non
         (device_info("n", "Ascend910-8"), "the chips are numbered 0 to 7"),
     ],
 )
-def test_a_malformed_config_map_is_set_aside_for_the_next_source(info: Raw, problem: str) -> None:
+def test_a_malformed_config_map_is_ignored_for_the_next_source(info: Raw, problem: str) -> None:
     world = World(npu_node("n", annotations={ASCEND_910: names([2])}), info)
     free, problems, _ = read(world)
     assert free == [2]
@@ -146,7 +146,7 @@ def test_a_malformed_config_map_is_set_aside_for_the_next_source(info: Raw, prob
     assert problem in problems[0]
 
 
-def test_a_config_map_without_the_key_is_set_aside() -> None:
+def test_a_config_map_without_the_key_is_ignored() -> None:
     info = config_map("n", "")
     del info["data"]
     free, problems, _ = read(World(npu_node("n"), info))
@@ -154,7 +154,7 @@ def test_a_config_map_without_the_key_is_set_aside() -> None:
     assert "data[DeviceInfoCfg]: is missing or empty" in problems[0]
 
 
-def test_a_malformed_annotation_of_a_node_is_set_aside_too() -> None:
+def test_a_malformed_annotation_of_a_node_is_ignored() -> None:
     free, problems, _ = read(World(npu_node("n", annotations={ASCEND_910: "all of them"})))
     assert free == ALL
     assert problems == [
@@ -162,7 +162,7 @@ def test_a_malformed_annotation_of_a_node_is_set_aside_too() -> None:
     ]
 
 
-def test_a_malformed_list_of_broken_chips_does_not_spoil_the_others() -> None:
+def test_a_malformed_list_of_unhealthy_chips_does_not_affect_the_other_lists() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1], Unhealthy="broken", NetworkUnhealthy=[1], Recovering=None))
     free, problems, _ = read(world)
     assert free == [0, 1]
@@ -173,38 +173,38 @@ def test_a_malformed_list_of_broken_chips_does_not_spoil_the_others() -> None:
 
 
 @pytest.mark.parametrize("text", ["Ascend910-9", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])
-def test_a_pod_with_a_malformed_list_counts_as_naming_none(text: str) -> None:
+def test_a_malformed_list_of_a_pod_counts_as_no_list(text: str) -> None:
     world = World(npu_node("n"), npu_pod("p", 2, on="n", annotations={ASCEND_910: text}))
     free, problems, _ = read(world)
     assert free == [0, 1, 2, 3, 4, 5]
     assert problems[0].startswith("Pod p metadata.annotations[huawei.com/Ascend910]: ")
 
 
-def test_a_malformed_list_of_what_is_mounted_leaves_what_was_assigned() -> None:
+def test_with_a_malformed_list_of_mounted_chips_the_assigned_ones_count() -> None:
     both = npu_pod("p", 2, on="n", annotations={ASCEND_910: names([0, 1]), ASCEND_REAL: "Ascend910-?"})
     free, problems, _ = read(World(npu_node("n"), both))
     assert free == [2, 3, 4, 5, 6, 7]
     assert problems[0].startswith("Pod p metadata.annotations[huawei.com/AscendReal]: ")
 
 
-def test_a_problem_is_told_once_while_nothing_changes() -> None:
+def test_a_problem_is_reported_once_while_nothing_changes() -> None:
     world = World(npu_node("n"), config_map("n", "{")).run(CONFIGURATION, 3)
     assert len(world.events("Malformed")) == 1
 
 
-def test_what_was_told_of_one_cluster_is_told_of_another() -> None:
+def test_a_problem_reported_in_one_cluster_is_reported_in_another() -> None:
     for _ in range(2):
         assert len(read(World(npu_node("n"), config_map("n", "{"))).problems) == 1
 
 
-def test_a_change_of_the_pods_on_a_node_is_seen() -> None:
+def test_a_change_of_the_pods_on_a_node_takes_effect() -> None:
     world = World(npu_node("n"), device_info("n", ALL))
     assert free_on(world) == ALL
     feed(world.cluster.cache, holder("p", 1, [0]))
     assert free_on(world) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_change_of_the_config_map_is_seen() -> None:
+def test_a_change_of_the_config_map_takes_effect() -> None:
     world = World(npu_node("n"), device_info("n", ALL))
     assert free_on(world) == ALL
     feed(world.cluster.cache, device_info("n", [3]))

@@ -33,12 +33,12 @@ class Setting(statements.Setting):
     def free(self, row: int = 0) -> list[int]:
         return ids_of(int(self.ledger.free[row]))
 
-    def promisable(self, row: int = 0) -> list[int]:
-        return ids_of(int(self.ledger.promisable(np.array([row]), False)[0]))
+    def future_usable(self, row: int = 0) -> list[int]:
+        return ids_of(int(self.ledger.future_usable(np.array([row]), False)[0]))
 
     def books(self) -> list[object]:
         ledger = self.ledger
-        columns = (ledger.free, ledger._releasing, ledger._promised, ledger._network)
+        columns = (ledger.free, ledger._releasing, ledger._pipelined_masks, ledger._network_faults)
         return [dict(ledger._taken), *(column.tobytes() for column in columns)]
 
 
@@ -63,7 +63,7 @@ def test_chips_are_chosen_when_a_task_is_allocated_and_given_back_when_it_is_und
     assert given.books() == before
 
 
-def test_where_the_rings_have_no_place_nothing_is_taken() -> None:
+def test_an_allocation_that_fits_no_ring_raises_and_takes_nothing() -> None:
     given = setting(job("a", 4), running("x", [0]), running("y", [4]))
     before = given.books()
     statement = given.session.statement()
@@ -73,7 +73,7 @@ def test_where_the_rings_have_no_place_nothing_is_taken() -> None:
     assert not statement
 
 
-def test_of_a_run_that_does_not_fit_whole_nothing_is_taken() -> None:
+def test_a_run_of_tasks_that_does_not_fit_completely_takes_nothing() -> None:
     given = setting(job("a", 8, 2))
     before = given.books()
     with pytest.raises(AllocationError):
@@ -81,21 +81,21 @@ def test_of_a_run_that_does_not_fit_whole_nothing_is_taken() -> None:
     assert given.books() == before
 
 
-def test_an_evicted_task_keeps_its_chips_but_they_can_be_promised() -> None:
+def test_chips_of_an_evicted_task_can_be_pipelined_but_not_allocated() -> None:
     given = setting(job("a", 8), running("x", [0, 1, 2, 3]))
     before = given.books()
     statement = given.session.statement()
     statement.evict(given.job("x"), given.task("x"), "preempted")
     assert given.free() == [4, 5, 6, 7]
-    assert given.promisable() == ALL
+    assert given.future_usable() == ALL
     statement.pipeline(given.job("a"), given.task("a"), 0)
     assert given.free() == [4, 5, 6, 7]
-    assert given.promisable() == []
+    assert given.future_usable() == []
     statement.discard()
     assert given.books() == before
 
 
-def test_chips_of_a_terminating_pod_can_be_promised_once() -> None:
+def test_chips_of_a_terminating_pod_can_be_pipelined_once() -> None:
     given = setting(job("a", 4), job("b", 4), running("x", [0, 1, 2, 3], deleting=True), running("y", [4]))
     statement = given.session.statement()
     statement.pipeline(given.job("a"), given.task("a"), 0)
@@ -104,7 +104,7 @@ def test_chips_of_a_terminating_pod_can_be_promised_once() -> None:
     assert given.free() == [5, 6, 7]
 
 
-def test_chips_of_an_evicted_task_placed_in_this_session_can_be_promised() -> None:
+def test_chips_of_a_task_placed_and_evicted_in_one_session_can_be_pipelined() -> None:
     given = setting(job("a", 4))
     statement = given.session.statement()
     statement.allocate(given.job("a"), [given.task("a")], [0])
@@ -112,20 +112,20 @@ def test_chips_of_an_evicted_task_placed_in_this_session_can_be_promised() -> No
     before = given.books()
     again = given.session.statement()
     again.evict(given.job("a"), given.task("a"), "shuffled")
-    assert (given.free(), given.promisable()) == ([4, 5, 6, 7], ALL)
+    assert (given.free(), given.future_usable()) == ([4, 5, 6, 7], ALL)
     again.discard()
     assert given.books() == before
-    assert given.promisable() == [4, 5, 6, 7]
+    assert given.future_usable() == [4, 5, 6, 7]
 
 
-def test_a_broken_chip_of_an_evicted_task_is_not_promised() -> None:
+def test_an_unhealthy_chip_of_an_evicted_task_cannot_be_pipelined() -> None:
     world = World(npu_node("n"), device_info("n", [2, 3], Unhealthy=[1]), running("x", [0, 1]))
     given = Setting(world.session(CONFIGURATION))
     given.session.statement().evict(given.job("x"), given.task("x"), "preempted")
-    assert given.promisable() == [0, 2, 3]
+    assert given.future_usable() == [0, 2, 3]
 
 
-def test_undoing_is_exact_even_where_two_pods_claim_one_chip() -> None:
+def test_undoing_an_eviction_is_exact_even_if_two_pods_list_one_chip() -> None:
     given = setting(running("x", [0]), running("y", [0]), running("z", [0]))
     statement, before = given.session.statement(), given.books()
     statement.evict(given.job("x"), given.task("x"), "preempted")
@@ -138,7 +138,7 @@ def test_undoing_is_exact_even_where_two_pods_claim_one_chip() -> None:
     assert given.books() == before
 
 
-def test_a_chip_that_was_promised_is_given_to_nobody_else_though_it_is_free() -> None:
+def test_a_pipelined_chip_is_not_allocated_even_if_it_is_free() -> None:
     """Four chips are promised, two of them free; those two are all that is free in a ring of a pair."""
     given = setting(job("a", 4), job("b", 2), running("x", [2, 3], deleting=True), running("y", [4, 5, 6]))
     statement = given.session.statement()

@@ -15,16 +15,16 @@ ALL = list(range(8))
 
 
 @pytest.mark.parametrize("name", ["ascend", "volcano-npu", "volcano-npu_v6.0.0_linux-aarch64"])
-def test_it_goes_by_the_names_of_other_builds(name: str) -> None:
+def test_the_plugin_accepts_the_names_of_other_builds(name: str) -> None:
     assert registry.resolve_plugin(name) == "ascend"
 
 
-def test_a_gang_of_whole_nodes_is_placed_whole() -> None:
+def test_a_gang_of_whole_nodes_is_bound_completely() -> None:
     world = World(*(npu_node(f"n{i}") for i in range(4)), job("train", 8, 4)).run(CONFIGURATION)
     assert chips_of(world) == {f"train-{i}": (f"n{i}", ALL) for i in range(4)}
 
 
-def test_a_gang_that_lacks_a_whole_node_waits_and_says_why() -> None:
+def test_a_gang_without_enough_whole_nodes_waits_with_the_reason() -> None:
     held = npu_pod("held", 1, on="n1", annotations={ASCEND_910: names([5])})
     world = World(npu_node("n0"), npu_node("n1"), node("cpu"), held, job("train", 8, 2)).run(CONFIGURATION)
     assert world.bound == {}
@@ -41,7 +41,7 @@ def test_small_jobs_of_one_session_share_a_node_without_sharing_a_chip() -> None
     }
 
 
-def test_the_next_session_knows_what_was_just_given_although_the_list_lags() -> None:
+def test_the_next_session_counts_assigned_chips_although_the_list_lags() -> None:
     world = World(npu_node("n"), device_info("n", ALL), job("a", 4)).run(CONFIGURATION)
     assert chips_of(world) == {"a-0": ("n", [0, 1, 2, 3])}
     feed(world.cluster.cache, *job("b", 4))
@@ -56,36 +56,36 @@ def test_a_job_waits_for_the_chips_of_a_terminating_pod() -> None:
     assert world.bound == {}
 
 
-def test_rings_without_room_are_told_with_the_number_asked_for() -> None:
+def test_the_fit_error_of_full_rings_names_the_requested_number() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1, 4, 5]), node("cpu"), job("train", 4)).run(CONFIGURATION)
     assert "1 node(s) had no HCCS ring with 4 free chips" in world.told("train-0")
     world = World(npu_node("n"), device_info("n", ALL[:6]), job("train", 8)).run(CONFIGURATION)
     assert "1 node(s) had 6 of 8 chips free, all 8 are needed" in world.told("train-0")
 
 
-def test_nodes_of_other_families_are_told_apart() -> None:
+def test_nodes_of_other_families_have_their_own_reason() -> None:
     labels = {"accelerator-type": "module-910b-8"}
     world = World(npu_node("b", labels=labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
     assert world.bound == {}
     assert "2 node(s) were not of the family Ascend910 module x8" in world.told("train-0")
 
 
-def test_an_invalid_request_is_told_on_the_pod() -> None:
+def test_an_invalid_request_is_an_event_on_the_pod() -> None:
     world = World(npu_node("n"), job("odd", 3)).run(CONFIGURATION)
     assert world.bound == {}
     assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in world.told("odd-0")
 
 
 # --- network faults ---
-def test_a_network_fault_closes_a_node_to_jobs_of_several_pods_only() -> None:
+def test_a_network_fault_excludes_a_node_for_distributed_jobs_only() -> None:
     nodes = [npu_node("a"), npu_node("b"), npu_node("c"), device_info("a", ALL, NetworkUnhealthy=[6])]
-    several = World(*nodes, job("train", 8, 2)).run(CONFIGURATION)
-    assert several.bound == {"train-0": "b", "train-1": "c"}
+    distributed = World(*nodes, job("train", 8, 2)).run(CONFIGURATION)
+    assert distributed.bound == {"train-0": "b", "train-1": "c"}
     single = World(*nodes, job("train", 8)).run(CONFIGURATION)
     assert chips_of(single) == {"train-0": ("a", ALL)}
 
 
-def test_jobs_of_one_and_of_several_pods_of_one_shape_are_told_apart() -> None:
+def test_single_and_distributed_jobs_with_equal_pods_are_filtered_separately() -> None:
     nodes = [npu_node("a"), npu_node("b"), npu_node("c"), device_info("a", ALL, NetworkUnhealthy=[6])]
     world = World(*nodes, job("several", 8, 2), job("single", 8)).run(CONFIGURATION)
     assert world.bound == {"several-0": "b", "several-1": "c", "single-0": "a"}
@@ -97,13 +97,13 @@ def test_a_small_job_ignores_network_faults() -> None:
 
 
 # --- beside it ---
-def test_pods_without_chips_are_none_of_its_business() -> None:
+def test_pods_without_chips_are_not_filtered() -> None:
     world = World(npu_node("n"), pod("plain", "1c+1Gi", "g"), *job("g", 0, 0)).run(CONFIGURATION)
     assert world.bound == {"plain": "n"}
     assert world.decisions.binds[0].annotations == {}
 
 
-def test_room_to_come_counts_terminating_pods() -> None:
+def test_future_room_counts_terminating_pods() -> None:
     leaving = npu_pod("old", 4, on="n", annotations={ASCEND_910: names([0, 1, 2, 3])}, deleting=True)
     world = World(npu_node("n"), device_info("n", ALL), leaving, job("new", 8))
     session: Session = world.session(CONFIGURATION)

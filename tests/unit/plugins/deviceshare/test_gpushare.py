@@ -25,12 +25,12 @@ def test_pods_share_the_first_gpu_that_has_the_memory() -> None:
     assert gpus(world) == {"p-0": "0", "p-1": "0", "p-2": "1", "p-3": "1"}
 
 
-def test_who_finds_no_gpu_with_the_memory_is_told_how_much_was_asked_for() -> None:
+def test_the_fit_error_without_enough_gpu_memory_names_the_request() -> None:
     world = World(gpu_node("n", 2, 8000), jobs(*slices(1, 9000))).run(GPU_SHARING)
     assert "1 node(s) had no GPU with 9000 volcano.sh/gpu-memory free" in world.told("p-0")
 
 
-def test_what_pods_on_the_node_hold_is_not_given_again() -> None:
+def test_gpu_memory_that_pods_hold_is_not_allocated_again() -> None:
     holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: "0"})
     world = World(gpu_node("n", 2, 8000), holder, jobs(*slices(2, 3000))).run(GPU_SHARING)
     assert gpus(world) == {"p-0": "1", "p-1": "1"}
@@ -42,7 +42,7 @@ def test_an_init_container_that_asks_for_more_counts() -> None:
     assert gpus(World(gpu_node("n", 2, 8000), holder, jobs(asker)).run(GPU_SHARING)) == {"p": "1"}
 
 
-def test_whole_gpus_are_those_that_nobody_uses_and_that_are_healthy() -> None:
+def test_only_idle_healthy_gpus_are_allocated_whole() -> None:
     holder = limited("old", {GPU_NUMBER: 1}, on="n", annotations={GPU_INDEX: "0"})
     nodes = gpu_node("n", 4, 8000, **{GPU_UNHEALTHY_IDS: "1"})
     world = World(nodes, holder, jobs(limited("p", {GPU_NUMBER: 2}), limited("q", {GPU_NUMBER: 1}))).run(GPU_WHOLE)
@@ -50,7 +50,7 @@ def test_whole_gpus_are_those_that_nobody_uses_and_that_are_healthy() -> None:
     assert "1 node(s) had no idle GPU" in world.told("q")
 
 
-def test_where_whole_gpus_are_given_memory_that_is_asked_for_besides_is_an_amount_of_the_node() -> None:
+def test_with_whole_gpus_requested_gpu_memory_is_an_ordinary_resource() -> None:
     world = World(gpu_node("n", 2, 8000), jobs(limited("p", {GPU_MEMORY: 9000, GPU_NUMBER: 1}))).run(GPU_WHOLE)
     assert gpus(world) == {"p": "0"}
 
@@ -66,7 +66,7 @@ def test_pods_that_ask_for_no_gpu_are_not_annotated() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "0,", "-1", "1" * 400, "0,1,a", "١"])
-def test_a_malformed_index_of_a_pod_is_told_of_and_nothing_else_stops(text: str) -> None:
+def test_a_malformed_index_of_a_pod_is_reported_and_ignored(text: str) -> None:
     holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: text})
     world = World(gpu_node("n", 1, 8000), holder, jobs(*slices(1, 2000))).run(GPU_SHARING)
     assert gpus(world) == {"p-0": "0"}
@@ -74,12 +74,12 @@ def test_a_malformed_index_of_a_pod_is_told_of_and_nothing_else_stops(text: str)
     assert problem.startswith(f"Pod old metadata.annotations[{GPU_INDEX}]: ")
 
 
-def test_a_malformed_list_of_unhealthy_gpus_is_told_of_and_what_can_be_read_holds() -> None:
+def test_a_malformed_list_of_unhealthy_gpus_is_reported_and_its_valid_entries_count() -> None:
     raw = annotated(gpu_node("n", 2, 8000), {GPU_UNHEALTHY_IDS: "0,one"})
     world = World(raw, jobs(*slices(1, 2000))).run(GPU_SHARING)
     assert gpus(world) == {"p-0": "1"} and len(world.malformed) == 1
 
 
-def test_indexes_of_gpus_that_are_not_there_count_for_nothing() -> None:
+def test_indexes_of_missing_gpus_are_ignored() -> None:
     holder = limited("old", {GPU_MEMORY: 6000}, on="n", annotations={GPU_INDEX: "999999999"})
     assert gpus(World(gpu_node("n", 1, 8000), holder, jobs(*slices(1, 8000 - 6000))).run(GPU_SHARING)) == {"p-0": "0"}

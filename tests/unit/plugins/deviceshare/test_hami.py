@@ -50,7 +50,7 @@ def test_memory_is_rounded_up_to_the_next_template() -> None:
     assert "1 node(s) had no Ascend310P NPU with 6144 of its memory free" in world.told("p-3")
 
 
-def test_a_pod_is_told_all_that_the_device_plugin_reads() -> None:
+def test_a_bound_pod_has_all_annotations_that_the_device_plugin_reads() -> None:
     world = World(npu_node("n", 1), jobs(*pods(1, 1, 4096)))
     now = str(int(world.cluster.now))
     (bind,) = world.run(HAMI).decisions.binds
@@ -66,7 +66,7 @@ def test_a_pod_is_told_all_that_the_device_plugin_reads() -> None:
     }
 
 
-def test_several_npus_are_had_whole() -> None:
+def test_several_npus_are_allocated_whole() -> None:
     world = World(npu_node("n", 3), jobs(*pods(1, 2))).run(HAMI)
     assert npus(world) == {"p-0": "n-0,Ascend310P,21527,0:n-1,Ascend310P,21527,0:;"}
     assert given(world, RUNTIME) == {"p-0": '[{"UUID":"n-0"},{"UUID":"n-1"}]'}
@@ -82,7 +82,7 @@ def test_more_memory_than_a_chip_has_is_refused_with_the_numbers() -> None:
     assert "Ascend310P with 30000 of memory: a chip has 24576" in world.told("p-0")
 
 
-def test_containers_get_npus_of_their_own() -> None:
+def test_each_container_gets_separate_npus() -> None:
     world = World(npu_node("n", 3), jobs(limited("p", asks(1, 3000), asks(1, 6000)))).run(HAMI)
     assert npus(world) == {"p": "n-0,Ascend310P,3072,0:;n-1,Ascend310P,6144,0:;"}
 
@@ -92,19 +92,19 @@ def test_all_containers_of_a_pod_on_the_node_count() -> None:
     assert npus(World(npu_node("n"), both, jobs(*pods(1, 1, 3000))).run(HAMI)) == {}
 
 
-def test_memory_and_cores_are_no_amounts_of_nodes_and_memory_alone_is_enough() -> None:
+def test_memory_and_cores_need_not_be_allocatable_and_memory_alone_is_enough() -> None:
     asker = limited("p", {f"{ASCEND}-memory": 3000})
     assert npus(World(npu_node("n"), node("plain"), jobs(asker)).run(HAMI)) == {"p": "n-0,Ascend310P,3072,0:;"}
 
 
-def test_soft_sharing_takes_exactly_what_is_asked_for_on_nodes_that_can() -> None:
+def test_soft_sharing_allocates_the_exact_request_on_nodes_that_support_it() -> None:
     nodes = [npu_node("a"), npu_node("b", annotations=NODE_SOFT)]
     world = World(nodes, jobs(*pods(3, 1, 5000, 60, annotations=SOFT))).run(HAMI)
     assert npus(world) == {"p-0": "b-0,Ascend310P,5000,60:;", "p-1": "b-1,Ascend310P,5000,60:;"}
     assert given(world, RUNTIME)["p-0"] == '[{"UUID":"b-0","memory":5000,"core":60}]'
 
 
-def test_a_broken_npu_is_given_to_nobody_and_one_that_says_nothing_is_in_order() -> None:
+def test_an_unhealthy_npu_is_not_allocated_and_one_without_health_is() -> None:
     assert npus(World(npu_node("n", 1, broken=[0]), jobs(*pods(1, 1, 3000))).run(HAMI)) == {}
     silent = annotated(
         npu_node("n"), {"hami.io/node-register-Ascend310P": '[{"id": "x", "count": 7, "devmem": 21527, "devcore": 8}]'}
@@ -120,7 +120,7 @@ def test_binpack_fills_the_npu_in_use_and_spread_leaves_it() -> None:
         assert npus(World(nodes, held, jobs(*pods(1, 1, 6144))).run(settings)) == {"p-0": f"{npu},Ascend310P,6144,0:;"}
 
 
-def test_npus_of_the_network_with_most_that_fit_are_taken_together() -> None:
+def test_npus_of_the_network_with_the_most_fitting_npus_are_allocated_together() -> None:
     text = """
 vnpus:
 - {chipName: 910B3, commonWord: Ascend910B3, resourceName: huawei.com/Ascend910B3,
@@ -139,7 +139,7 @@ vnpus:
     ["rubbish", "{}", "[]", '[{"id": 1}]', '[{"id": "a", "count": -1}]', '[{"id": "a"}, {"id": "a"}]', "[" * 60_000,
      json.dumps([{"id": str(i)} for i in range(200)]), '[{"id": "a", "devmem": 99999999999}]'],
 )  # fmt: skip
-def test_a_malformed_register_is_told_of_and_nothing_else_stops(register: str) -> None:
+def test_a_malformed_register_is_reported_and_ignored(register: str) -> None:
     bad = annotated(npu_node("bad"), {"hami.io/node-register-Ascend310P": register})
     world = World(bad, npu_node("good"), jobs(*pods(1, 1, 3000))).run(HAMI)
     assert world.bound == {"p-0": "good"}
@@ -147,7 +147,7 @@ def test_a_malformed_register_is_told_of_and_nothing_else_stops(register: str) -
     assert problem.startswith("Node bad metadata.annotations[hami.io/node-register-Ascend310P]: ")
 
 
-def test_malformed_holdings_are_told_of_and_nothing_else_stops() -> None:
+def test_malformed_device_annotations_are_reported_and_ignored() -> None:
     world = World(npu_node("n", 1), holder("n-0;", 100), jobs(*pods(1, 1, 3000))).run(HAMI)
     assert world.bound == {"p-0": "n"}
     (problem,) = world.malformed

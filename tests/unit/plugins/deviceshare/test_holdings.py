@@ -47,13 +47,13 @@ def used(world: World, plan: Configuration = VGPU) -> list[tuple[int, int]]:
     return [(card.used_memory, card.used_cores) for card in cards(world, plan)]
 
 
-def test_a_pod_that_asks_for_no_card_has_none_whatever_it_is_annotated_with() -> None:
+def test_annotations_of_a_pod_that_requests_no_card_are_ignored() -> None:
     world = World(vgpu_node("n"), limited("thief", {}, on="n", annotations={VGPU_IDS: BOTH}))
     assert used(world) == [(0, 0), (0, 0)]
     assert "asked for nothing of vGPUs; annotated with n-0 (memory 9000, cores 90)" in warned(world)[0]
 
 
-def test_no_more_cards_memory_and_cores_are_believed_than_were_asked_for() -> None:
+def test_a_pod_counts_with_no_more_than_its_request() -> None:
     world = World(vgpu_node("n"), limited("p", slice_of(1, 1000, 10), on="n", annotations={VGPU_IDS: BOTH}))
     assert used(world) == [(1000, 10), (0, 0)]
     assert len(warned(world)) == 1
@@ -74,7 +74,7 @@ def test_no_more_cards_memory_and_cores_are_believed_than_were_asked_for() -> No
     ],
     ids=["GPUs by memory", "NPUs of HAMi", "NPUs of MindCluster"],
 )
-def test_that_holds_for_all_families(
+def test_in_all_families_a_pod_counts_with_no_more_than_its_request(
     plan: Configuration, node: list[Raw], asks: Mapping[str, int], annotations: dict[str, str], held: Any
 ) -> None:
     labels = {"ring-controller.atlas": "ascend-310P"}
@@ -97,28 +97,28 @@ def rewritten(world: World, ids: str | None) -> World:
     return world
 
 
-def test_what_it_was_bound_with_counts_though_the_annotation_is_gone() -> None:
+def test_a_pod_counts_with_its_record_after_its_annotation_is_removed() -> None:
     world = rewritten(bound_pod(), None)
     assert used(world) == [(0, 0), (4000, 40)]
     (warning,) = warned(world)
     assert "bound to node n with n-1 (memory 4000, cores 40), annotated with none" in warning
 
 
-def test_where_the_annotation_was_rewritten_both_count() -> None:
+def test_after_a_rewritten_annotation_both_lists_count() -> None:
     assert used(rewritten(bound_pod(), "n-0,NVIDIA,10000,100:")) == [(4000, 40), (4000, 40)]
 
 
-def test_what_was_written_back_still_counts() -> None:
+def test_a_restored_annotation_still_counts_both_lists() -> None:
     ids = bound_pod().get("Pod", "p-0")["metadata"]["annotations"][VGPU_IDS]
     assert used(rewritten(rewritten(bound_pod(), "n-0,NVIDIA,10000,100:"), ids)) == [(4000, 40), (4000, 40)]
 
 
-def test_what_agrees_is_nothing_to_warn_of() -> None:
+def test_annotations_that_match_the_record_cause_no_warning() -> None:
     assert used(bound_pod()) == [(0, 0), (4000, 40)]
     assert warned(bound_pod()) == []
 
 
-def test_a_pod_without_the_record_that_it_should_have_counts_on_every_card() -> None:
+def test_a_pod_without_its_expected_record_counts_on_every_card() -> None:
     world = World(vgpu_node("n"))
     world.cluster.cache.set_signing_key(KEY)
     unproven = limited("p", slice_of(1, 4000, 40), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,4000,40:"})

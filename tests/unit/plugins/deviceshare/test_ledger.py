@@ -12,14 +12,14 @@ from hypothesis.stateful import initialize, invariant
 
 from scheduler.api.names import VGPU_IDS
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.deviceshare.cards import EVERY_CARD, Card, Cards, Share, charge, mask_of
+from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, CardRequest, Cards, charge, mask_of
 from scheduler.plugins.deviceshare.columns import Runs
 from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
 from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu, NpuClaim
 from scheduler.plugins.deviceshare.ledger import CardLedger
 from scheduler.plugins.deviceshare.plugin import DeviceShare
-from scheduler.plugins.deviceshare.rooms import try_room
+from scheduler.plugins.deviceshare.room import room_by_placement
 from scheduler.plugins.deviceshare.vgpu import Vgpu, VgpuClaim
 from tests.builders import Raw, World
 from tests.unit.plugins import statements
@@ -37,7 +37,7 @@ class Setting(statements.Setting):
 
     def books(self) -> list[object]:
         ledger = self.ledger
-        return [(ledger.cards(row, later=False), ledger.cards(row, later=True)) for row in ledger.readings]
+        return [(ledger.cards(row, later=False), ledger.cards(row, later=True)) for row in ledger.node_states]
 
     def free(self, row: int = 0, *, later: bool = False) -> list[int]:
         """Free memory per card."""
@@ -69,7 +69,7 @@ def test_cards_are_chosen_when_a_task_is_allocated_and_given_back_when_it_is_und
     assert given.books() == before
 
 
-def test_where_no_card_has_it_nothing_is_taken_and_the_numbers_are_told() -> None:
+def test_an_allocation_that_fits_no_card_raises_with_numbers_and_takes_nothing() -> None:
     given = setting(asking("a", 1, 9000, 10), running("x", "n-0,NVIDIA,2000,0:n-1,NVIDIA,2000,0:"))
     before = given.books()
     statement = given.session.statement()
@@ -78,7 +78,7 @@ def test_where_no_card_has_it_nothing_is_taken_and_the_numbers_are_told() -> Non
     assert given.books() == before and not statement
 
 
-def test_an_evicted_task_keeps_what_it_has_but_it_can_be_promised_once() -> None:
+def test_cards_of_an_evicted_task_can_be_pipelined_once() -> None:
     given = setting(
         asking("a", 1, 9000, 10),
         asking("b", 1, 9000, 10),
@@ -97,7 +97,7 @@ def test_an_evicted_task_keeps_what_it_has_but_it_can_be_promised_once() -> None
     assert given.books() == before
 
 
-def test_a_pod_of_which_no_cards_are_known_may_be_evicted_and_come_back() -> None:
+def test_evicting_a_pod_without_known_cards_can_be_undone() -> None:
     """It runs on a node without devices, or its annotation was lost: nothing is chosen for it anew."""
     lost = jobs(limited("x-0", slice_of(1, 9000, 10), on="n"), name="x", phase="Running")
     given = setting(lost, asking("a", 2, 9000, 10))
@@ -110,7 +110,7 @@ def test_a_pod_of_which_no_cards_are_known_may_be_evicted_and_come_back() -> Non
     assert given.free() == [1000, 1000]
 
 
-def test_what_was_promised_is_given_to_nobody_else_though_it_is_free() -> None:
+def test_pipelined_cards_are_not_allocated_even_if_they_are_free() -> None:
     """7000 of the second card are promised, 6000 of them free; of what is left there are 3000."""
     given = setting(
         asking("a", 1, 7000, 10),
@@ -127,7 +127,7 @@ def test_what_was_promised_is_given_to_nobody_else_though_it_is_free() -> None:
     assert given.free() == [0, 3000] and given.free(later=True) == [0, 0]
 
 
-def test_a_node_that_has_no_devices_takes_nobody() -> None:
+def test_a_node_without_devices_takes_no_task() -> None:
     world = World(vgpu_node("a"), {**vgpu_node("n"), "metadata": {"name": "n"}}, asking("a", 1, 100, 1))
     given = Setting(world.session(VGPU))
     with pytest.raises(AllocationError, match="node n has no GPU"):
@@ -151,8 +151,8 @@ class CardsAreConserved(statements.Statements):
     @invariant()
     def no_card_has_given_or_promised_more_than_it_has(self) -> None:
         ledger = self.given.ledger
-        for row, reading in ledger.readings.items():
-            expected = reading.inventory.cards
+        for row, node_state in ledger.node_states.items():
+            expected = node_state.inventory.cards
             for _, grant in ledger.holders(row, later=False):
                 expected = charge(expected, grant)
             assert ledger.cards(row, later=False) == expected
@@ -162,8 +162,8 @@ class CardsAreConserved(statements.Statements):
     @invariant()
     def what_is_to_come_is_what_is_less_who_leaves_and_with_who_was_promised(self) -> None:
         ledger = self.given.ledger
-        for row, reading in ledger.readings.items():
-            expected = reading.inventory.cards
+        for row, node_state in ledger.node_states.items():
+            expected = node_state.inventory.cards
             for _, grant in ledger.holders(row, later=True):
                 expected = charge(expected, grant)
             assert ledger.cards(row, later=True) == expected
@@ -190,7 +190,7 @@ CARDS = st.lists(
 ).map(tuple)
 SHARES = st.lists(
     st.builds(
-        Share,
+        CardRequest,
         number=st.integers(1, 3),
         memory=st.integers(0, 60),
         cores=st.sampled_from([0, 10, 50, 100]),
@@ -203,13 +203,13 @@ POLICIES = st.sampled_from(["", "binpack", "spread"])
 
 
 @settings(max_examples=300, deadline=None)
-@with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), apart=st.booleans())
-def test_a_run_holds_the_places_that_tasks_would_get_one_by_one(
-    cards: Cards, shares: tuple[Share, ...], policy: str, most: int, apart: bool
+@with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), exclusive=st.booleans())
+def test_a_run_equals_placing_tasks_one_by_one(
+    cards: Cards, shares: tuple[CardRequest, ...], policy: str, most: int, exclusive: bool
 ) -> None:
     family, claim = Vgpu(VgpuConfig(), policy, 0, locks=False), VgpuClaim(shares)
-    runs, eligible = Runs(family, claim), EVERY_CARD
-    codes = np.array([runs.code(cards, eligible, apart)])
+    runs, eligible = Runs(family, claim), ALL_CARDS
+    codes = np.array([runs.code(cards, eligible, exclusive)])
     room = int(runs.rooms(codes)[0])
     for ahead in range(most):
         placement = family.place(cards, claim, eligible)
@@ -221,19 +221,21 @@ def test_a_run_holds_the_places_that_tasks_would_get_one_by_one(
         assert charge(after, placement.grant, -1) == cards
         assert all(now.used_memory <= max(now.memory, was.used_memory) for was, now in zip(cards, after, strict=True))
         cards = after
-        if apart:
+        if exclusive:
             eligible &= ~mask_of(placement.grant)
 
 
 @settings(max_examples=300, deadline=None)
 @with_any(cards=CARDS, share=SHARES, policy=POLICIES, number=st.integers(1, 3), soft=st.booleans())
-def test_rooms_that_are_reckoned_are_those_that_trying_finds(
-    cards: Cards, share: tuple[Share, ...], policy: str, number: int, soft: bool
+def test_computed_room_equals_room_by_placement(
+    cards: Cards, share: tuple[CardRequest, ...], policy: str, number: int, soft: bool
 ) -> None:
     npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
     npu_claim = NpuClaim(share, soft, "NPU")
-    assert npus.room(cards, npu_claim, EVERY_CARD, False) == try_room(npus, cards, npu_claim, EVERY_CARD, False)
+    assert npus.room(cards, npu_claim, ALL_CARDS, False) == room_by_placement(npus, cards, npu_claim, ALL_CARDS, False)
     for whole in (False, True):
         gpus = GpuShare(0, whole=whole, locks=False)
         gpu_claim = GpuClaim(number=number) if whole else GpuClaim(memory=share[0].memory)
-        assert gpus.room(cards, gpu_claim, EVERY_CARD, False) == try_room(gpus, cards, gpu_claim, EVERY_CARD, False)
+        assert gpus.room(cards, gpu_claim, ALL_CARDS, False) == room_by_placement(
+            gpus, cards, gpu_claim, ALL_CARDS, False
+        )

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.api.names import VGPU_IDS, VGPU_MODE
-from scheduler.plugins.deviceshare.partitions import Group, Instances, Layouts
+from scheduler.plugins.deviceshare.mig import Group, Instances, Layouts
 from tests.builders import Raw, World, feed
 from tests.unit.plugins.deviceshare.devices import (
     VGPU,
@@ -60,14 +60,14 @@ def mig_node(name: str = "n", number: int = 1) -> Raw:
         (5, [("gone", 0)], None),
     ],
 )
-def test_the_smallest_instance_that_is_free_is_taken_of_the_group_in_use_or_of_the_first_that_has_one(
+def test_the_smallest_free_instance_of_the_group_in_use_or_of_the_first_fitting_group_is_chosen(
     memory: int, taken: list[tuple[str, int]], found: tuple[str, int, int] | None
 ) -> None:
     assert A30.instance(memory, taken) == found
 
 
 @pytest.mark.parametrize(("position", "memory"), [(0, 12), (1, 6), (2, 6), (3, None), (-1, None)])
-def test_instances_are_counted_through_in_the_order_in_which_they_are_listed(position: int, memory: int | None) -> None:
+def test_instances_are_numbered_in_the_listed_order(position: int, memory: int | None) -> None:
     assert A30.groups[1].memory_at(position) == memory
 
 
@@ -77,7 +77,7 @@ def test_pods_of_one_session_get_different_instances() -> None:
     assert list(vgpus(world).values()) == [f"n-0[group1-{i}],NVIDIA,5000,0:" for i in range(4)]
 
 
-def test_the_next_session_knows_which_instances_were_given() -> None:
+def test_the_next_session_counts_allocated_instances() -> None:
     world = World(geometries(), mig_node(), jobs(*vgpu_pods(1, 1, 8000, 0))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0[group2-0],NVIDIA,8000,0:"}
     feed(world.cluster.cache, *jobs(*vgpu_pods(3, 1, 5000, 0, name="q"), name="next"))
@@ -87,7 +87,7 @@ def test_the_next_session_knows_which_instances_were_given() -> None:
     }
 
 
-def test_a_card_that_nobody_uses_any_more_may_be_cut_anew() -> None:
+def test_an_unused_card_may_be_partitioned_again() -> None:
     leaving = limited("old", slice_of(), on="n", annotations={VGPU_IDS: "n-0[group1-0],NVIDIA,5000,0:"}, deleting=True)
     world = World(geometries(), mig_node(), leaving, jobs(*vgpu_pods(1, 1, 8000, 0))).run(VGPU)
     assert vgpus(world) == {} and "once resource is released" in world.told("p-0")
@@ -110,7 +110,7 @@ def test_the_mode_of_a_node_with_geometries_is_mig() -> None:
     assert list(vgpus(world)) == ["mig-0"]
 
 
-def test_a_memory_factor_is_reckoned_with() -> None:
+def test_memory_is_multiplied_by_the_memory_factor() -> None:
     text = GEOMETRIES.replace("nvidia:\n", "nvidia:\n  gpuMemoryFactor: 10\n")
     node = vgpu_node("n", 1, 2457, slots=7, model="NVIDIA-A30", mode="mig")
     world = World(geometries(text), node, jobs(*vgpu_pods(2, 1, 700, 0))).run(VGPU)
@@ -127,7 +127,7 @@ def test_a_config_map_that_changes_takes_effect_with_the_next_session() -> None:
 @pytest.mark.parametrize(
     "ids", ["n-0[group1-9],NVIDIA,5000,0:", "n-0[x],NVIDIA,5000,0:", "n-0[group9-0],NVIDIA,5000,0:"]
 )
-def test_instances_that_are_not_known_hold_what_their_pod_was_told(ids: str) -> None:
+def test_unknown_instances_count_with_the_memory_in_the_annotation(ids: str) -> None:
     held = limited("old", slice_of(), on="n", annotations={VGPU_IDS: ids})
     world = World(geometries(), mig_node(), held, jobs(*vgpu_pods(1, 1, 20_000, 0))).run(VGPU)
     assert vgpus(world) == {} and world.malformed == []

@@ -52,7 +52,7 @@ def test_cores_and_labels_choose_the_template(number: int, level: str, dvpp: str
     assert cores(world) == {"p": f"0-{template}"}
 
 
-def test_a_pod_gets_a_time_of_its_own_with_its_part() -> None:
+def test_each_pod_gets_a_unique_time_with_its_template() -> None:
     world = World(cluster(1), jobs(npu_pod("p", 1), npu_pod("q", 1))).run(MINDCLUSTER)
     first, second = world.decisions.binds
     assert set(first.annotations) == {NPU_CORE, "predicate-time"}
@@ -64,16 +64,16 @@ def test_a_multiple_of_a_chips_cores_means_whole_chips() -> None:
     assert cores(world) == {"p": "0,1", "q": "2"}
 
 
-def test_whole_chips_that_others_have_stand_in_nobodys_way() -> None:
+def test_whole_chips_of_other_pods_do_not_block_the_node() -> None:
     assert cores(World(cluster(), holder(8, "0", "Ascend310P-0"), jobs(npu_pod("p", 8))).run(MINDCLUSTER)) == {"p": "1"}
 
 
-def test_the_chip_with_least_free_is_cut() -> None:
+def test_the_template_goes_to_the_chip_with_the_least_free_cores() -> None:
     held = holder(2, "1-vir02_1c", "Ascend310P-2c.1cpu-100-1_0")
     assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "1-vir02_1c"}
 
 
-def test_a_chip_that_is_being_cut_is_left_alone_and_no_other_template_is_cut_on_the_node() -> None:
+def test_while_a_virtual_npu_is_created_its_chip_and_other_templates_are_not_used() -> None:
     held = holder(2, "1-vir02_1c")
     assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
     world = World(cluster(), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)
@@ -81,24 +81,24 @@ def test_a_chip_that_is_being_cut_is_left_alone_and_no_other_template_is_cut_on_
     assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in world.told("p")
 
 
-def test_once_a_part_is_cut_other_templates_may_be_cut() -> None:
+def test_after_a_virtual_npu_is_created_other_templates_may_be_used() -> None:
     held = holder(4, "0-vir04_3c", "Ascend310P-4c.3cpu-100-0_0")
     assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
 
 
-def test_where_cpus_are_short_a_lesser_template_does() -> None:
+def test_with_too_few_cpus_the_fallback_template_is_used() -> None:
     held = holder(4, "0-vir04", "Ascend310P-4c-100-0_0")
     assert cores(World(cluster(1), held, jobs(npu_pod("p", 4, "high"))).run(MINDCLUSTER)) == {"p": "0-vir04_3c"}
 
 
-def test_the_image_processor_of_a_chip_is_given_once() -> None:
+def test_the_image_processor_of_a_chip_is_allocated_once() -> None:
     held = holder(4, "0-vir04_4c_dvpp", "Ascend310P-4c.4cpu.dvpp-100-0_0")
     for dvpp, given in (("yes", {}), ("null", {}), ("no", {"p": "0-vir04_3c_ndvpp"})):
         world = World(cluster(1), held, jobs(npu_pod("p", 4, dvpp=dvpp))).run(MINDCLUSTER)
         assert cores(world) == given
 
 
-def test_a_chip_with_three_groups_in_use_is_cut_in_small_parts_only() -> None:
+def test_a_chip_with_three_groups_takes_small_templates_only() -> None:
     held = [holder(1, "0-vir01", f"Ascend310P-1c-10{i}-0_{i}", f"old-{i}") for i in range(3)]
     assert cores(World(cluster(1), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)) == {}
     assert cores(World(cluster(1), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
@@ -107,26 +107,26 @@ def test_a_chip_with_three_groups_in_use_is_cut_in_small_parts_only() -> None:
     assert cores(World(cluster(1), held, jobs(npu_pod("p", 1))).run(MINDCLUSTER)) == {"p": "0-vir01"}
 
 
-def test_only_chips_that_are_listed_and_healthy_are_given() -> None:
+def test_only_listed_healthy_chips_are_allocated() -> None:
     nodes = [chip_node("n", 3), chip_list("n", [1, 2], unhealthy=[2])]
     world = World(nodes, jobs(*(npu_pod(f"p-{i}", 8) for i in range(2)))).run(MINDCLUSTER)
     assert cores(world) == {"p-0": "1"}
 
 
-def test_a_list_in_the_annotations_of_the_node_does_where_there_is_no_config_map() -> None:
+def test_without_a_config_map_the_annotations_of_the_node_list_the_chips() -> None:
     raw = chip_node("n", 1)
     raw["metadata"]["annotations"] = {"huawei.com/Ascend310P": "Ascend310P-0"}
     assert cores(World(raw, jobs(npu_pod("p", 8))).run(MINDCLUSTER)) == {"p": "0"}
 
 
-def test_the_node_with_least_idle_is_the_best() -> None:
+def test_the_node_with_the_least_idle_cores_scores_best() -> None:
     held = holder(2, "1-vir02_1c", "Ascend310P-2c.1cpu-100-1_0")
     nodes = [chip_node("a"), chip_list("a", range(2)), *cluster()]
     world = World(nodes, held, jobs(npu_pod("p", 2))).run(sharing(AscendMindClusterVNPUEnable=True, ScheduleWeight=10))
     assert world.bound == {"p": "n"}
 
 
-def test_a_node_that_needs_no_lesser_template_is_better() -> None:
+def test_a_node_that_needs_no_fallback_template_scores_better() -> None:
     held = holder(4, "0-vir04", "Ascend310P-4c-100-0_0")
     nodes = [*cluster(1), chip_node("z", 1), chip_list("z", range(1))]
     settings = sharing(AscendMindClusterVNPUEnable=True, ScheduleWeight=10)
@@ -134,17 +134,17 @@ def test_a_node_that_needs_no_lesser_template_is_better() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"),
+    ("raw", "description"),
     [
         (npu_pod("p", 3), "1 node(s) had no Ascend310P chips with 3 AI cores free"),
         (npu_pod("p", 2, dvpp="maybe"), "a label vnpu-dvpp that is not yes, no or null: 'maybe'"),
     ],
 )
-def test_what_cannot_be_cut_is_refused_with_the_reason(raw: Raw, words: str) -> None:
-    assert words in World(cluster(), jobs(raw)).run(MINDCLUSTER).told("p")
+def test_a_request_without_a_template_is_refused_with_the_reason(raw: Raw, description: str) -> None:
+    assert description in World(cluster(), jobs(raw)).run(MINDCLUSTER).told("p")
 
 
-def test_pods_of_another_kind_are_counted_by_amounts_alone() -> None:
+def test_pods_without_the_npu_label_are_counted_by_amounts_only() -> None:
     world = World(cluster(), jobs(limited("p", {NPU_CORE: 2}))).run(MINDCLUSTER)
     assert world.bound == {"p": "n"} and cores(world) == {}
 
@@ -153,14 +153,14 @@ def test_pods_of_another_kind_are_counted_by_amounts_alone() -> None:
     "raw", [chip_list("n", "Ascend910-0"), chip_list("n", "Ascend310P-,x"), chip_list("n", 7),
             config_map("mindx-dl-deviceinfo-n", {"DeviceInfoCfg": "["}), config_map("mindx-dl-deviceinfo-n", {})],
 )  # fmt: skip
-def test_a_malformed_list_of_chips_is_told_of_and_nothing_else_stops(raw: Raw) -> None:
+def test_a_malformed_list_of_chips_is_reported_and_ignored(raw: Raw) -> None:
     good = [chip_node("z", 1), chip_list("z", range(1))]
     world = World(chip_node("n"), raw, good, jobs(npu_pod("p", 8))).run(MINDCLUSTER)
     assert world.bound == {"p": "z"} and len(world.malformed) == 1
 
 
 @pytest.mark.parametrize("given", ["x", "0-vir99", "-vir01", "0,x", "1" * 50])
-def test_malformed_holdings_are_told_of_and_nothing_else_stops(given: str) -> None:
+def test_malformed_device_annotations_are_reported_and_ignored(given: str) -> None:
     world = World(cluster(1), holder(2, given), jobs(npu_pod("p", 2))).run(MINDCLUSTER)
     assert cores(world) == {"p": "0-vir02_1c"}
     (problem,) = world.malformed

@@ -47,37 +47,37 @@ def lock() -> NodeLock:
 
 
 @pytest.mark.parametrize("held", [None, at(-301), "rubbish"])
-def test_a_lock_that_nobody_holds_is_taken_with_the_time(lock: NodeLock, held: str | None) -> None:
+def test_a_free_lock_is_acquired_with_the_time(lock: NodeLock, held: str | None) -> None:
     value = written(lock.step(node(held), NOW.timestamp()))
     assert value is not None and value.startswith("2026-01-01T00:00:00.") and value.endswith("Z")
     assert datetime.fromisoformat(value) - NOW < timedelta(seconds=1)
 
 
-def test_a_lock_that_is_ours_is_not_written_again(lock: NodeLock) -> None:
+def test_an_own_lock_is_not_written_again(lock: NodeLock) -> None:
     value = written(lock.step(node(None), NOW.timestamp()))
     assert lock.step(node(value), NOW.timestamp() + 1) is None
     assert lock.follow_up(node(value), NOW.timestamp() + 1) is None
 
 
 @pytest.mark.parametrize("held", [at(-1), at(-299), at(3600), f"{at(-1)},default,pod"])
-def test_a_lock_that_somebody_else_holds_is_waited_for(lock: NodeLock, held: str) -> None:
+def test_a_lock_of_another_owner_is_waited_for(lock: NodeLock, held: str) -> None:
     step = lock.step(node(held), NOW.timestamp())
     assert isinstance(step, Waits) and "lock hamivgpu of node n" in step.what
 
 
-def test_the_lock_of_another_pod_is_not_ours(lock: NodeLock) -> None:
+def test_the_lock_of_another_pod_is_not_an_own_lock(lock: NodeLock) -> None:
     value = written(lock_for("n", VGPU_NODE_LOCK, "uid-2").step(node(None), NOW.timestamp()))
     assert isinstance(lock.step(node(value), NOW.timestamp()), Waits)
     assert lock.undo(node(value), NOW.timestamp()) is None
 
 
-def test_a_lock_taken_for_nothing_is_taken_away_and_no_other(lock: NodeLock) -> None:
+def test_undo_removes_the_own_lock_and_no_other(lock: NodeLock) -> None:
     value = written(lock.step(node(None), NOW.timestamp()))
     assert written(lock.undo(node(value), NOW.timestamp())) is None
     assert lock.undo(node(None), NOW.timestamp()) is None
 
 
-def test_a_node_that_is_gone_cannot_be_locked(lock: NodeLock) -> None:
+def test_locking_a_deleted_node_fails(lock: NodeLock) -> None:
     assert isinstance(lock.step(None, NOW.timestamp()), Fails)
 
 
@@ -103,14 +103,14 @@ def test_two_pods_of_a_gang_on_one_node_are_bound_one_after_the_other() -> None:
     assert all(world.get("Pod", f"p-{i}")["spec"].get("nodeName") == "n" for i in range(2))
 
 
-def test_a_node_that_is_locked_is_passed_over_for_one_that_is_not() -> None:
+def test_an_unlocked_node_is_chosen_over_a_locked_one() -> None:
     world = World(vgpu_node("a"), vgpu_node("b"), jobs(*vgpu_pods(1, 1, 100, 1)))
     stamp = datetime.fromtimestamp(world.cluster.now - 10, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     feed(world.cluster.cache, annotated(vgpu_node("a"), {VGPU_NODE_LOCK: stamp}))
     assert world.run(LOCKED).bound == {"p-0": "b"}
 
 
-def test_where_all_nodes_are_locked_a_pod_is_told_what_it_waits_for() -> None:
+def test_if_all_nodes_are_locked_the_fit_error_names_the_lock() -> None:
     world = World(jobs(*vgpu_pods(1, 1, 100, 1)))
     stamp = datetime.fromtimestamp(world.cluster.now - 10, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     feed(world.cluster.cache, annotated(vgpu_node("n", 1), {VGPU_NODE_LOCK: stamp}))
@@ -125,7 +125,7 @@ def test_where_all_nodes_are_locked_a_pod_is_told_what_it_waits_for() -> None:
     assert "node(s) were locked by hamivgpu while a Pod is given its devices" in errors.reasons
 
 
-def test_a_node_whose_lock_is_still_to_be_written_is_passed_over_by_the_next_session() -> None:
+def test_the_next_session_skips_a_node_whose_lock_is_not_written_yet() -> None:
     world = World(vgpu_node("a"), vgpu_node("b"), jobs(*vgpu_pods(1, 1, 100, 1)))
     outcome = run_cycle(world.session(LOCKED).snapshot, LOCKED)
     world.cluster.cache.assume(outcome.decisions)

@@ -11,23 +11,23 @@ def allocated(world: World, name: str = "default") -> dict[str, str]:
     return {key.partition("/")[2]: amount for key, amount in found.items() if "vgpu" in key}
 
 
-def test_memory_and_cores_are_those_of_all_gpus_that_a_pod_has() -> None:
+def test_the_queue_status_sums_memory_and_cores_over_the_gpus_of_a_pod() -> None:
     world = World(vgpu_node("n", 4), jobs(*vgpu_pods(2, 3, 2000, 10))).run(VGPU)
     assert allocated(world) == {"vgpu-number": "6", "vgpu-memory": "12k", "vgpu-cores": "60"}
     assert allocated(world.run(VGPU, 2)) == {"vgpu-number": "6", "vgpu-memory": "12k", "vgpu-cores": "60"}
 
 
-def test_whole_gpus_count_with_the_memory_they_have() -> None:
+def test_whole_gpus_count_with_their_memory() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(1, 2))).run(VGPU)
     assert allocated(world) == {"vgpu-number": "2", "vgpu-memory": "20k"}
 
 
-def test_memory_that_is_asked_for_without_a_number_of_gpus_counts_as_it_is() -> None:
+def test_memory_requested_without_a_number_of_gpus_counts_once() -> None:
     world = World(vgpu_node("n"), jobs(limited("p", {VGPU_MEMORY: 3000, VGPU_CORES: 5}))).run(VGPU)
     assert allocated(world) == {"vgpu-memory": "3k", "vgpu-cores": "5"}
 
 
-def test_pods_that_run_count_as_their_annotation_says_in_their_queue_and_those_above() -> None:
+def test_running_pods_count_by_their_annotation_in_their_queue_and_its_ancestors() -> None:
     held = limited("old", slice_of(2, 800, 4), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,700,3:n-1,NVIDIA,800,4:"})
     world = World(
         vgpu_node("n"), queue("top", parent="root"), queue("leaf", parent="top"), jobs(held, queue="leaf")
@@ -37,25 +37,25 @@ def test_pods_that_run_count_as_their_annotation_says_in_their_queue_and_those_a
     assert allocated(world) == {}
 
 
-def test_a_pod_whose_gpus_are_not_known_counts_as_it_asks() -> None:
+def test_a_pod_whose_gpus_are_unknown_counts_with_its_request() -> None:
     held = limited("old", slice_of(2, 100, 1), on="n")
     gone = limited("other", slice_of(1, 10, 1), on="n", annotations={VGPU_IDS: "elsewhere,NVIDIA,700,3:"})
     world = World(vgpu_node("n"), jobs(held, gone)).run(VGPU)
     assert allocated(world) == {"vgpu-number": "3", "vgpu-memory": "110", "vgpu-cores": "2"}
 
 
-def test_a_pod_that_terminates_counts_no_more() -> None:
+def test_a_terminating_pod_does_not_count_in_the_queue_status() -> None:
     held = limited("old", slice_of(2, 100, 1), on="n", deleting=True, annotations={VGPU_IDS: "n-0,NVIDIA,700,3:"})
     assert allocated(World(vgpu_node("n"), jobs(held)).run(VGPU)) == {}
 
 
-def test_without_the_plugin_a_pod_counts_as_it_asks() -> None:
+def test_without_the_plugin_a_pod_counts_with_its_request() -> None:
     held = limited("old", slice_of(2, 100, 1), on="n", annotations={VGPU_IDS: "n-0,NVIDIA,700,3:n-1,NVIDIA,800,4:"})
     world = World(vgpu_node("n"), jobs(held)).run(configuration(["gang"]))
     assert allocated(world) == {"vgpu-number": "2", "vgpu-memory": "100", "vgpu-cores": "1"}
 
 
-def test_names_of_resources_are_those_of_the_config_map() -> None:
+def test_the_names_of_resources_come_from_the_config_map() -> None:
     text = "nvidia: {resourceCountName: example.com/vgpu, resourceMemoryName: example.com/vgpu-mem}"
     config = config_map("volcano-vgpu-device-config", {"device-config.yaml": text})
     asker = limited("p", {"example.com/vgpu": 2, "example.com/vgpu-mem": 500})

@@ -33,12 +33,12 @@ tiers:
         ),
     ],
 )
-def test_ways_of_sharing_that_exclude_each_other_refuse_the_file(arguments: str, why: str) -> None:
+def test_a_configuration_with_conflicting_sharing_modes_is_refused(arguments: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=f"conf.yaml: plugin deviceshare: {why}"):
         parse_configuration(CONFIGURATION.format(arguments), "conf.yaml")
 
 
-def test_an_unknown_policy_is_told_of_and_none_holds() -> None:
+def test_an_unknown_policy_is_reported_and_ignored() -> None:
     session = World(vgpu_node("n")).session(sharing(VGPUEnable=True, SchedulePolicy="tight", ScheduleWeight="x"))
     assert [problem.split(":")[1] for problem in session.problems] == [
         " argument deviceshare.SchedulePolicy",
@@ -72,17 +72,17 @@ def test_resources_can_have_other_names_and_the_map_another_place() -> None:
         ("a: &a [*a]\nvnpus: *a", "not YAML: line 1: 'a' is nested in itself"),
     ],
 )
-def test_what_of_the_config_map_cannot_be_used_is_told_with_its_place(text: str, where: str) -> None:
+def test_invalid_fields_of_the_config_map_are_reported_with_their_path(text: str, where: str) -> None:
     _, complaints = parse_device_config(text)
     assert any(complaint.startswith(where) for complaint in complaints)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nvidia: {}", "unknown: 1"])
-def test_what_the_config_map_does_not_say_is_as_without_it(text: str) -> None:
+def test_fields_missing_in_the_config_map_have_their_defaults(text: str) -> None:
     assert parse_device_config(text or "{}")[0] == DEFAULT
 
 
-def test_both_notations_of_npus_are_read_and_templates_are_sorted() -> None:
+def test_both_formats_of_npus_are_read_and_templates_are_sorted() -> None:
     entry = (
         "{commonWord: A, resourceName: h/A, memoryCapacity: 9, templates: [{name: b, memory: 6}, {name: a, memory: 3}]}"
     )
@@ -92,7 +92,7 @@ def test_both_notations_of_npus_are_read_and_templates_are_sorted() -> None:
     assert [template.name for template in bare.npus[0].templates] == ["a", "b"]
 
 
-def test_complaints_about_the_config_map_name_it() -> None:
+def test_problems_of_the_config_map_name_it() -> None:
     raw = config_map("volcano-vgpu-device-config", {"device-config.yaml": "nvidia: 3"})
     assert World(raw).run(sharing(VGPUEnable=True)).malformed == [
         "ConfigMap volcano-vgpu-device-config data[device-config.yaml]: nvidia: a mapping is wanted, not int"

@@ -26,7 +26,7 @@ def test_gpus_and_the_pods_on_them_are_measured_under_volcanos_names() -> None:
     assert value("core_allocation_for_a_certain_pod", devID="n-1", podName="old") == 5
 
 
-def test_without_the_plugin_there_is_nothing_to_tell() -> None:
+def test_without_the_plugin_there_are_no_gpu_metrics() -> None:
     world = World(vgpu_node("n")).run(configuration(["gang"]))
     assert world.outcome is not None and DEVICE_USAGE not in world.outcome.session.shared
     metrics = Metrics()

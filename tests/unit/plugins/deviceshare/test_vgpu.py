@@ -43,7 +43,7 @@ def test_slices_fill_the_last_gpu_first() -> None:
     }
 
 
-def test_a_pod_is_told_all_that_the_device_plugin_reads() -> None:
+def test_a_bound_pod_has_all_annotations_that_the_device_plugin_reads() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(1, 1, 3000, 20)))
     now = str(int(world.cluster.now))
     (bind,) = world.run(VGPU).decisions.binds
@@ -57,18 +57,18 @@ def test_a_pod_is_told_all_that_the_device_plugin_reads() -> None:
     }
 
 
-def test_several_gpus_are_different_ones() -> None:
+def test_a_request_for_several_gpus_gets_different_gpus() -> None:
     world = World(vgpu_node("n", 4), jobs(*vgpu_pods(1, 3, 2000, 10))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-3,NVIDIA,2000,10:n-2,NVIDIA,2000,10:n-1,NVIDIA,2000,10:"}
 
 
-def test_containers_are_told_apart_and_may_share_a_gpu() -> None:
+def test_containers_are_listed_separately_and_may_share_a_gpu() -> None:
     asker = limited("p", slice_of(1, 3000, 10), {}, slice_of(2, 2000, 20), init=[slice_of(1, 9000, 90)])
     world = World(vgpu_node("n"), jobs(asker)).run(VGPU)
     assert vgpus(world) == {"p": "n-1,NVIDIA,3000,10:;n-1,NVIDIA,2000,20:n-0,NVIDIA,2000,20:"}
 
 
-def test_without_a_word_on_memory_a_whole_gpu_is_had() -> None:
+def test_a_request_without_memory_gets_the_whole_gpu_memory() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(3, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-1,NVIDIA,10000,0:", "p-1": "n-0,NVIDIA,10000,0:"}
     assert "1 node(s) had no GPU with 100% of its memory and 0% of the cores free" in world.told("p-2")
@@ -80,17 +80,17 @@ def test_memory_alone_means_one_gpu() -> None:
     }
 
 
-def test_a_percentage_is_of_each_gpus_own_memory_and_no_amount_of_a_node() -> None:
+def test_a_percentage_applies_to_the_memory_of_each_gpu_and_need_not_be_allocatable() -> None:
     asker = limited("p", {VGPU_NUMBER: 1, VGPU_MEMORY_PERCENTAGE: 30})
     assert vgpus(World(vgpu_node("n"), jobs(asker)).run(VGPU)) == {"p": "n-1,NVIDIA,3000,0:"}
 
 
-def test_all_cores_mean_a_gpu_that_nobody_uses() -> None:
+def test_a_request_for_all_cores_gets_an_unused_gpu() -> None:
     world = World(vgpu_node("n"), holder("n-1,NVIDIA,1000,0:"), jobs(*vgpu_pods(2, 1, 1000, 100))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0,NVIDIA,1000,100:"}
 
 
-def test_who_asks_for_no_cores_gets_none_of_a_gpu_whose_cores_are_all_given() -> None:
+def test_a_request_without_cores_does_not_fit_a_gpu_without_free_cores() -> None:
     world = World(vgpu_node("n", 1), holder("n-0,NVIDIA,1000,100:"), jobs(*vgpu_pods(1, 1, 1000, 0))).run(VGPU)
     assert vgpus(world) == {}
 
@@ -100,12 +100,12 @@ def test_a_gpu_takes_as_many_containers_as_it_was_split_into() -> None:
     assert len(vgpus(world)) == 2
 
 
-def test_a_broken_gpu_is_given_to_nobody() -> None:
+def test_an_unhealthy_gpu_is_not_allocated() -> None:
     world = World(vgpu_node("n", 2, broken=[1]), jobs(*vgpu_pods(1, 1, 3000, 10))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0,NVIDIA,3000,10:"}
 
 
-def test_a_number_of_zero_asks_for_nothing() -> None:
+def test_a_number_of_zero_requests_nothing() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(1, 0))).run(VGPU)
     assert world.bound == {"p-0": "n"} and vgpus(world) == {}
 
@@ -160,7 +160,7 @@ def test_a_gang_is_placed_over_two_nodes_or_not_at_all() -> None:
 
 
 # --- from session to session ---
-def test_the_next_session_knows_what_was_just_given() -> None:
+def test_the_next_session_counts_allocated_slices() -> None:
     world = World(vgpu_node("n", 1), jobs(*vgpu_pods(1, 1, 6000, 10))).run(VGPU)
     feed(world.cluster.cache, *jobs(*vgpu_pods(1, 1, 5000, 10, name="q"), name="next"))
     assert vgpus(world.run(VGPU)) == {}
@@ -171,13 +171,13 @@ def test_two_containers_of_one_pod_on_a_gpu_both_count() -> None:
     assert vgpus(world.run(VGPU)) == {}
 
 
-def test_the_slices_of_a_terminating_pod_are_promised_and_not_given() -> None:
+def test_the_slices_of_a_terminating_pod_are_pipelined_not_allocated() -> None:
     leaving = holder("n-0,NVIDIA,9000,90:", deleting=True)
     world = World(vgpu_node("n", 1), leaving, jobs(*vgpu_pods(1, 1, 5000, 50))).run(VGPU)
     assert world.bound == {} and "can possibly be assigned to n, once resource is released" in world.told("p-0")
 
 
-def test_a_more_important_pod_evicts_no_more_than_makes_room_on_a_gpu() -> None:
+def test_preemption_evicts_only_as_many_pods_as_free_a_gpu() -> None:
     classes = [
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
         for n, v in (("high", 100), ("low", 1))
@@ -197,9 +197,7 @@ def test_a_more_important_pod_evicts_no_more_than_makes_room_on_a_gpu() -> None:
     assert len(world.run(settings).evicted) == 1
 
 
-def test_where_amounts_suffice_and_no_card_does_one_pod_makes_room_and_its_card_is_not_given_before_it_is_gone() -> (
-    None
-):
+def test_preemption_for_a_card_evicts_one_pod_and_waits_until_it_is_deleted() -> None:
     low = [holder(f"n-{i},NVIDIA,5000,40:", name=f"low-{i}", priority=1) for i in range(2)]
     classes = [
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
@@ -226,7 +224,7 @@ def test_where_amounts_suffice_and_no_card_does_one_pod_makes_room_and_its_card_
      "u,1,1,NVIDIA,true,hami-core:u,1,1,NVIDIA,true,hami-core:", "x" * 70_000,
      "".join(f"u{i},1,1,NVIDIA,true,m:" for i in range(200))],
 )  # fmt: skip
-def test_a_malformed_register_is_told_of_and_the_node_takes_no_vgpu_pod(register: str) -> None:
+def test_a_malformed_register_is_reported_and_the_node_takes_no_vgpu_pod(register: str) -> None:
     bad = annotated(vgpu_node("bad"), {VGPU_REGISTER: register})
     world = World(bad, vgpu_node("good"), jobs(*vgpu_pods(1, 1, 100, 1), limited("plain", {"cpu": 1}))).run(VGPU)
     assert world.bound["p-0"] == "good" and "plain" in world.bound
@@ -237,7 +235,7 @@ def test_a_malformed_register_is_told_of_and_the_node_takes_no_vgpu_pod(register
 @pytest.mark.parametrize(
     "ids", ["n-0", "n-0,NVIDIA,x,1:", "n-0,NVIDIA,-1,1:", "n-0,NVIDIA,99999999999,0:", "," * 70_000]
 )
-def test_malformed_slices_of_a_pod_are_told_of_and_nothing_else_stops(ids: str) -> None:
+def test_malformed_slices_of_a_pod_are_reported_and_ignored(ids: str) -> None:
     old = limited("old", slice_of(1, 1, 0), on="n", annotations={VGPU_IDS: ids})
     world = World(vgpu_node("n", 1), old, jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-0,NVIDIA,100,1:"}
@@ -245,22 +243,22 @@ def test_malformed_slices_of_a_pod_are_told_of_and_nothing_else_stops(ids: str) 
     assert problem.startswith(f"Pod old metadata.annotations[{VGPU_IDS}]: ")
 
 
-def test_what_was_told_of_once_is_not_told_of_again_while_nothing_changes() -> None:
+def test_a_problem_is_reported_once_while_nothing_changes() -> None:
     world = World(annotated(vgpu_node("n"), {VGPU_REGISTER: "rubbish"})).run(VGPU, 3)
     assert len(world.events("Malformed")) == 1
 
 
-def test_what_was_told_of_one_cluster_is_told_of_another() -> None:
+def test_a_problem_reported_in_one_cluster_is_reported_in_another() -> None:
     for _ in range(2):
         assert len(World(annotated(vgpu_node("n"), {VGPU_REGISTER: "rubbish"})).run(VGPU).malformed) == 1
 
 
-def test_slices_of_gpus_that_are_not_there_count_for_nothing() -> None:
+def test_slices_of_missing_gpus_are_ignored() -> None:
     world = World(vgpu_node("n", 1), holder("gone,NVIDIA,1,0:"), jobs(*vgpu_pods(1, 1, 9999, 100))).run(VGPU)
     assert len(vgpus(world)) == 1
 
 
-def test_a_node_that_registers_no_gpu_takes_no_vgpu_pod_whatever_it_counts() -> None:
+def test_a_node_without_registered_gpus_takes_no_vgpu_pod_despite_its_allocatable_amounts() -> None:
     raw = vgpu_node("n")
     del raw["metadata"]["annotations"][VGPU_REGISTER]
     world = World(raw, node("plain"), jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)

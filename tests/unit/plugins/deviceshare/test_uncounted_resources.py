@@ -7,7 +7,7 @@ MEMORY = f"{ASCEND}-memory"
 PLAIN = configuration(["priority", "gang"])
 
 
-def test_they_count_until_the_plugin_is_switched_on_and_again_when_it_is_switched_off() -> None:
+def test_uncounted_resources_count_only_while_the_plugin_is_disabled() -> None:
     asker = limited("p", {ASCEND: 1, MEMORY: 3000, "cpu": 1})
     world = World(npu_node("n"), jobs(asker, asks=f"1c+{MEMORY}=3000")).run(PLAIN)
     assert world.bound == {}
@@ -17,7 +17,7 @@ def test_they_count_until_the_plugin_is_switched_on_and_again_when_it_is_switche
     assert fresh.run(PLAIN).bound == {}
 
 
-def test_what_is_on_a_node_and_what_a_gang_asks_for_is_counted_anew() -> None:
+def test_node_usage_and_gang_requests_are_recounted_when_the_plugin_is_enabled() -> None:
     world = World(npu_node("n"), jobs(limited("p", {ASCEND: 1, MEMORY: 3000}, on="n"), asks=f"{MEMORY}=3000"))
     counted = world.session(PLAIN)
     position = counted.dimensions.find(MEMORY)
@@ -31,7 +31,7 @@ def test_what_is_on_a_node_and_what_a_gang_asks_for_is_counted_anew() -> None:
     assert job.min_resources is not None and job.min_resources[position] == 0 and job.allocated[position] == 0
 
 
-def test_names_come_from_the_config_map_and_follow_it() -> None:
+def test_uncounted_names_follow_the_config_map() -> None:
     text = "vnpus: [{commonWord: B, resourceName: huawei.com/B, resourceMemoryName: huawei.com/B-mem}]"
     world = World(config_map("volcano-vgpu-device-config", {"device-config.yaml": text}))
     assert world.session(HAMI).dimensions.uncounted == {
@@ -40,7 +40,7 @@ def test_names_come_from_the_config_map_and_follow_it() -> None:
     }
 
 
-def test_a_queue_with_such_a_resource_in_its_capability_is_not_held_up_by_it() -> None:
+def test_a_capability_of_an_uncounted_resource_does_not_limit_the_queue() -> None:
     settings = configuration(
         ["priority", "gang"],
         ["deviceshare", "capacity"],

@@ -1,7 +1,7 @@
-"""MIG: how a GPU may be cut into instances, and which instance suits a request.
+"""MIG geometries: how a GPU may be partitioned into instances, and the instance for a request.
 
-A model of GPU knows several groups of instances; a card is cut by one group at a time. An instance is named by its
-group and by its place in it: the instances of a group are counted through in the order in which they are listed.
+A GPU model has several groups of instances; a card is partitioned by one group at a time. An instance is identified by
+its group and its position: the instances of a group are numbered in the order in which the group lists them.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ class Instances:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One way of cutting."""
+    """One way to partition a card."""
 
     name: str
     instances: tuple[Instances, ...]
 
     def memory_at(self, position: int) -> int | None:
-        """The memory of the instance at a place, None if the group has no such place."""
+        """Returns the memory of the instance at a position; None if the group has no such position."""
         for instances in self.instances:
             if position < instances.count:
                 return instances.memory if position >= 0 else None
@@ -34,7 +34,8 @@ class Group:
         return None
 
     def smallest(self, memory: int, taken: frozenset[int]) -> tuple[int, int] | None:
-        """(place, memory) of the smallest instance not taken that has so much memory, the first of equal ones."""
+        """Returns (position, memory) of the smallest free instance with at least ``memory``; the first of equal
+        ones."""
         found: tuple[int, int] | None = None
         first = 0
         for instances in self.instances:
@@ -47,7 +48,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layouts:
-    """The groups of a model, in the order in which they are tried. Compared by identity: one object per model."""
+    """The groups of a model, in the order in which they are tried. Compared by identity: there is one object per
+    model."""
 
     groups: tuple[Group, ...]
 
@@ -55,8 +57,8 @@ class Layouts:
         return next((g for g in self.groups if g.name == group), None)
 
     def instance(self, memory: int, taken: Sequence[tuple[str, int]]) -> tuple[str, int, int] | None:
-        """(group, place, memory) of the instance for a request, None if there is none. ``taken``: (group, place) of
-        those in use; while there are any, the card stays cut as it is."""
+        """Returns (group, position, memory) of the instance for a request, None if there is none. ``taken``: (group,
+        position) of the instances in use; while there are any, the card keeps its group."""
         current = taken[0][0] if taken else None
         for group in self.groups:
             if current is not None and group.name != current:
