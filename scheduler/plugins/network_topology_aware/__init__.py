@@ -1,4 +1,4 @@
-"""network-topology-aware: gangs stay close together in the network, and leave whole HyperNodes free for others."""
+"""network-topology-aware: places gangs close together in the network, and keeps whole HyperNodes free."""
 
 from scheduler.plugins.network_topology_aware.plugin import NetworkTopologyAware
 

@@ -1,5 +1,5 @@
-"""The plugin: gangs that ask for a network topology are kept within HyperNodes of low tiers, and close together there;
-all others fill HyperNodes that are in use before they begin another (Volcano's network-topology-aware plugin)."""
+"""network-topology-aware: keeps jobs with a network topology within HyperNodes of low tiers, and close together there;
+packs all other tasks into HyperNodes that are in use (Volcano's network-topology-aware plugin)."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,12 +19,12 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.gradients import Gradients
 from scheduler.plugins.network_topology_aware.packing import Packing
+from scheduler.plugins.network_topology_aware.placements import SubJobPlacements
 from scheduler.plugins.network_topology_aware.scores import Closeness, ClosenessScore, PackingScore
-from scheduler.plugins.network_topology_aware.whereabouts import Whereabouts
 from scheduler.plugins.support.utilization import resource_weights
 
 FULL = 100.0
-MOST_FOR_EVICTION = 8
+MAX_FOR_EVICTION = 8
 FADING = 0.8
 
 
@@ -39,18 +39,18 @@ class NetworkTopologyAware:
     def __init__(self, arguments: Arguments) -> None:
         self._scale = FULL * arguments.integer("weight", 1, least=0)
         self._weights = resource_weights(arguments, "hypernode.binpack")
-        self._packs = arguments.boolean("hypernode.binpack.normal-pod.enable", True)
+        self._packing_enabled = arguments.boolean("hypernode.binpack.normal-pod.enable", True)
         self._fading = arguments.number("hypernode.binpack.normal-pod.fading", FADING, least=0)
-        self._most = arguments.integer("hypernode.gradient.evict.max-hypernodes", MOST_FOR_EVICTION, least=1)
+        self._max_for_eviction = arguments.integer("hypernode.gradient.evict.max-hypernodes", MAX_FOR_EVICTION, least=1)
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._whereabouts = Whereabouts(session)
+        self._placements = SubJobPlacements(session)
         self._closeness = Closeness(session.hyper_nodes)
         if any(job.confined for job in session.jobs.values()):
-            session.add_hyper_node_gradient(Gradients(session, self._whereabouts, self._most).of)
+            session.add_hyper_node_gradient(Gradients(session, self._placements, self._max_for_eviction).of)
         session.add_hyper_node_order(self._hyper_node_scores)
-        session.add_score(self._scores, per_job=_topologies_asked)
+        session.add_score(self._scores, per_job=_topology_requests)
 
     @cached_property
     def _packing(self) -> Packing:
@@ -61,46 +61,48 @@ class NetworkTopologyAware:
 
     # --- HyperNodes ---
     def _hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
-        """How full each would be with all tasks of the sub-job; of the fullest, how much of it is there already."""
+        """The utilization of each HyperNode with all tasks of the sub-job. Among equal ones, HyperNodes that already
+        have more of its tasks score higher."""
         request: Vector = self._session.dimensions.zeros()
         for task in sub_job.tasks.values():
             request += task.cls.request
         scores: Column = self._packing.scores(request)[[hn.index for hn in hyper_nodes]]
         best = np.flatnonzero(scores == scores.max(initial=-1.0)).tolist()
-        spread = self._whereabouts.of(sub_job)
-        if len(best) > 1 and spread.rows:
-            scores[best] += [spread.within(hyper_nodes[i]) / len(sub_job.tasks) for i in best]
+        placed = self._placements.of(sub_job)
+        if len(best) > 1 and placed.rows:
+            scores[best] += [placed.within(hyper_nodes[i]) / len(sub_job.tasks) for i in best]
         return scores * self._scale
 
     # --- nodes ---
-    def _scores(self, cls: TaskClass, asked: frozenset[bool]) -> list[Score]:
+    def _scores(self, cls: TaskClass, requests: frozenset[bool]) -> list[Score]:
         scores: list[Score] = []
-        if True in asked:
-            scores.append(ClosenessScore(self._session, self._whereabouts, self._closeness, self._scale))
-        if False in asked and self._packs and self._tiers:
+        if True in requests:
+            scores.append(ClosenessScore(self._session, self._placements, self._closeness, self._scale))
+        if False in requests and self._packing_enabled and self._tiers:
             scores.append(PackingScore(self._session, self._tiers, self._packing, cls, self._scale))
         return scores
 
     @cached_property
     def _tiers(self) -> dict[int, tuple[float, Codes]]:
-        """Tier -> (what it counts, the HyperNode that each node is in). The top, where all nodes are, is left out, and
-        so are numbers between the tiers that no HyperNode has: they make no difference between nodes."""
+        """Tier -> (its weight, the HyperNode of each node). The highest tier, which has all nodes, and tiers without
+        HyperNodes are left out, because they do not differ between nodes."""
         tree = self._session.hyper_nodes
         low, high = tree.tiers[0], tree.tiers[-1]
-        return {tier: (_share(self._fading, tier, low, high), tree.codes_of(tier)) for tier in tree.tiers[:-1]}
+        return {tier: (_tier_weight(self._fading, tier, low, high), tree.codes_of(tier)) for tier in tree.tiers[:-1]}
 
 
-def _topologies_asked(job: Job) -> frozenset[bool]:
-    """Whether its sub-jobs ask for a topology: all do, none does, or some do."""
+def _topology_requests(job: Job) -> frozenset[bool]:
+    """Whether the sub-jobs of a job have a network topology: {True} for all, {False} for none, both for some."""
     return frozenset(sub_job.topology is not None for sub_job in job.sub_jobs.values()) or frozenset({False})
 
 
-def _share(fading: float, tier: int, low: int, high: int) -> float:
-    """What a tier counts of all from ``low`` to ``high``, each counting ``fading`` times the one below."""
+def _tier_weight(fading: float, tier: int, low: int, high: int) -> float:
+    """The weight of a tier, if each tier from ``low`` to ``high`` weighs ``fading`` times as much as the one below and
+    all weights add up to 1."""
     if fading == 0:
         return float(tier == 1)
     factor, steps = (fading, tier - low) if fading <= 1 else (1 / fading, high - tier)
     number = high - low + 1
     total = number if factor == 1 else (1 - factor**number) / (1 - factor)
-    share: float = factor**steps / total
-    return share
+    weight: float = factor**steps / total
+    return weight

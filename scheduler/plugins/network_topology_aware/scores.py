@@ -1,8 +1,8 @@
-"""How good nodes are for a task, by the HyperNodes they are in.
+"""Scores nodes by their HyperNodes.
 
-A task of a job that asks for a network topology goes close to the tasks placed before it. Any other task fills
-HyperNodes that are in use already, and rather stays outside of HyperNodes altogether. Both know nodes apart by the
-HyperNodes they are in, so equal tasks are placed in one run.
+Tasks of a sub-job with a network topology prefer nodes close to its placed tasks. All other tasks prefer nodes outside
+of HyperNodes, and then HyperNodes that are in use. Both scores depend only on the HyperNodes of a node, so equal tasks
+are placed in one run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,43 +15,44 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.packing import Packing
-from scheduler.plugins.network_topology_aware.whereabouts import Spread, Whereabouts
+from scheduler.plugins.network_topology_aware.placements import SubJobPlacement, SubJobPlacements
 
 FULL = 1.0
 Tiers = Mapping[int, tuple[float, Codes]]
-"""Tier -> (what it counts, the HyperNode that each node is in, as by ``HyperNodes.codes_of``)."""
+"""Tier -> (its weight, the HyperNode of each node as returned by ``HyperNodes.codes_of``)."""
 
 
 class Closeness:
-    """What tiers say of two HyperNodes: 1 where they are one, less the higher the tier of what they have in common."""
+    """The closeness of two HyperNodes: 1 for the same HyperNode, and lower for a higher tier of their lowest common
+    ancestor."""
 
     def __init__(self, tree: HyperNodes) -> None:
         self._tree = tree
         self._columns: dict[int, Column] = {}
 
     def to(self, hyper_node: HyperNode) -> Column:
-        """How close each HyperNode, by index, is to one; the last entry, for nodes that are in none, is 0."""
+        """The closeness of each HyperNode, by index, to one. The last entry, for nodes in no HyperNode, is 0."""
         column = self._columns.get(hyper_node.index)
         if column is None:
             column = self._columns[hyper_node.index] = np.zeros(len(self._tree.ordered) + 1)
             low, high = self._tree.tiers[0], self._tree.tiers[-1]
-            for around in hyper_node.lineage[::-1]:  # the closest last: it has the word
-                closeness = (high - around.tier) / (high - low) if high > low else FULL
-                for hn in HyperNodes.below(around):
+            for ancestor in hyper_node.lineage[::-1]:  # the lowest ancestor comes last and wins
+                closeness = (high - ancestor.tier) / (high - low) if high > low else FULL
+                for hn in HyperNodes.below(ancestor):
                     column[hn.index] = closeness
             column[hyper_node.index] = FULL
         return column
 
 
 class ClosenessScore:
-    """For tasks of a sub-job that asks for a topology; 0 everywhere while it has nothing placed."""
+    """The score for tasks of a sub-job with a network topology; 0 on all nodes until the sub-job has a placed task."""
 
     scope = Scope.CLUSTER
     moves = False
 
-    def __init__(self, session: Session, whereabouts: Whereabouts, closeness: Closeness, scale: float) -> None:
+    def __init__(self, session: Session, placements: SubJobPlacements, closeness: Closeness, scale: float) -> None:
         self._session = session
-        self._whereabouts = whereabouts
+        self._placements = placements
         self._closeness = closeness
         self._scale = scale
         self._leaves = session.hyper_nodes.leaf_codes
@@ -63,32 +64,32 @@ class ClosenessScore:
         return [self._leaves[rows].astype(np.float64)]
 
     def place(self, row: int, number: int) -> None:
-        spread = self._spread()
-        if spread is not None:
-            spread.place(row, number)
+        placement = self._placement()
+        if placement is not None:
+            placement.place(row, number)
 
     def of_groups(self, rows: Rows, sizes: Counts) -> Column:
-        spread = self._spread()
-        around = spread.hyper_node if spread is not None else None
-        if spread is None or around is None:
+        placement = self._placement()
+        hyper_node = placement.hyper_node if placement is not None else None
+        if placement is None or hyper_node is None:
             return np.zeros(len(rows))
         leaves = self._leaves[rows]
-        scores = self._closeness.to(around)[leaves]
+        scores = self._closeness.to(hyper_node)[leaves]
         best = scores == scores.max()
         if sizes[best].sum() > 1 and self._session.placing is not None:
             share = 1.0 / len(self._session.placing.tasks)
-            scores[best] += [spread.leaves[leaf] * share if leaf >= 0 else 0.0 for leaf in leaves[best].tolist()]
+            scores[best] += [placement.leaves[leaf] * share if leaf >= 0 else 0.0 for leaf in leaves[best].tolist()]
         scores *= self._scale
         return scores
 
-    def _spread(self) -> Spread | None:
+    def _placement(self) -> SubJobPlacement | None:
         sub_job = self._session.placing
-        return None if sub_job is None or sub_job.topology is None else self._whereabouts.of(sub_job)
+        return None if sub_job is None or sub_job.topology is None else self._placements.of(sub_job)
 
 
 class PackingScore:
-    """For tasks of one class, unless their sub-job asks for a topology: per tier how full the HyperNode of the node
-    would be, the low tiers counting more."""
+    """The score for tasks of a class without a network topology: the weighted utilization of the node's HyperNodes,
+    with higher weights for lower tiers."""
 
     scope = Scope.CLUSTER
     moves = False
@@ -114,8 +115,8 @@ class PackingScore:
         sub_job = self._session.placing
         if sub_job is not None and sub_job.topology is not None:
             return total
-        fullness = np.append(self._packing.scores(self._request), FULL)
+        utilization = np.append(self._packing.scores(self._request), FULL)
         for weight, codes in self._tiers.values():
-            total += weight * fullness[codes[rows]]
+            total += weight * utilization[codes[rows]]
         total *= self._scale
         return total

@@ -1,4 +1,4 @@
-"""numa-aware: Pods with cpus of their own get them from as few NUMA nodes as the kubelet would insist on."""
+"""numa-aware: schedules Pods with exclusive cpus where the kubelet's topology manager admits them."""
 
 from scheduler.plugins.numa_aware import details
 from scheduler.plugins.numa_aware.plugin import NumaAware

@@ -1,4 +1,4 @@
-"""What Pods of one class would get on every node, as columns, and what follows: who admits them, who does best."""
+"""Columns of the cpus that Pods of one class would get on each node, and the filter and score that use them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,66 +16,68 @@ FULL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a Pod would get on one node."""
+    """The cpus that a Pod would get on one node."""
 
     cpus: Cpus
     numa_nodes: int
-    """Number of NUMA nodes these are on."""
-    refused: str = ""
-    """The container that the policy of the node would refuse, or ""."""
+    """The number of NUMA nodes of the cpus."""
+    rejected: str = ""
+    """The container that the policy of the node rejects, or ""."""
 
 
-NOTHING: Final = Placement(frozenset(), 0)
+NO_ASSIGNMENT: Final = Placement(frozenset(), 0)
 
 
 class PlacementColumns:
-    """What a task of one class would get on every node; worked out anew where something changed."""
+    """The placements of a task of one class on all nodes. Computed again for nodes that changed."""
 
     def __init__(self, number: int, rows: Iterable[int], placement: Callable[[int], Placement], log: list[int]) -> None:
-        """``rows``: of ``number`` nodes those with NUMA nodes that are known; ``log`` names those that changed."""
+        """``number``: of nodes. ``rows``: the nodes with a Numatopology. ``log``: the rows that changed, appended to by
+        the ledger."""
         self._placement = placement
         self._log = log
         self._seen = len(log)
         self._numa_nodes = np.zeros(number, dtype=np.int64)
-        self._refused: dict[int, str] = {}
+        self._rejected: dict[int, str] = {}
         self._admitted = np.ones(number, dtype=bool)
-        self._look(rows)
+        self._compute(rows)
 
     def admitted(self) -> NDArray[np.bool_]:
-        """Shape (nodes,)."""
+        """Whether each node admits the task, shape (nodes,)."""
         self._sync()
         return self._admitted
 
     def numa_nodes(self) -> NDArray[np.int64]:
-        """Shape (nodes,): on how many NUMA nodes the cpus would be."""
+        """The number of NUMA nodes of the task's cpus on each node, shape (nodes,)."""
         self._sync()
         return self._numa_nodes
 
-    def refused(self, row: int) -> str:
-        """The container that the node refuses."""
-        return self._refused[row]
+    def rejected(self, row: int) -> str:
+        """The container that the node rejects, or ""."""
+        return self._rejected[row]
 
     def _sync(self) -> None:
-        fresh = dict.fromkeys(self._log[self._seen :])
+        changed = dict.fromkeys(self._log[self._seen :])
         self._seen = len(self._log)
-        self._look(fresh)
+        self._compute(changed)
 
-    def _look(self, rows: Iterable[int]) -> None:
+    def _compute(self, rows: Iterable[int]) -> None:
         for row in rows:
             placement = self._placement(row)
             self._numa_nodes[row] = placement.numa_nodes
-            self._admitted[row] = not placement.refused
-            self._refused[row] = placement.refused
+            self._admitted[row] = not placement.rejected
+            self._rejected[row] = placement.rejected
 
 
 class AdmissionFilter:
-    """Nodes whose kubelet would admit a Pod. Which cpus one takes bears on the next, so they are placed one by one."""
+    """Rejects nodes whose kubelet would not admit the Pod. Tasks are placed one by one, because the cpus of one task
+    change the result for the next."""
 
     scope = Scope.CLUSTER
     unresolvable = True
 
     def __init__(self, excluded: NDArray[np.bool_], placements: PlacementColumns) -> None:
-        """``excluded``: nodes that are out of the question and not asked."""
+        """``excluded``: nodes that another filter rejects; this filter ignores them."""
         self._excluded = excluded
         self._placements = placements
 
@@ -84,12 +86,13 @@ class AdmissionFilter:
         return np.where(passes, UNBOUNDED, 0)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        names = [self._placements.refused(row) for row in rows.tolist()]
+        names = [self._placements.rejected(row) for row in rows.tolist()]
         return [(f"container {name} cannot be assigned by numa", names.count(name)) for name in dict.fromkeys(names)]
 
 
 class NumaScore:
-    """The fewer NUMA nodes, the better: 100 less the part that they are of the most any candidate needs."""
+    """Prefers nodes on which the cpus are on fewer NUMA nodes: 100 - 100 x NUMA nodes / the maximum among
+    candidates."""
 
     scope = Scope.CLUSTER
 
@@ -99,6 +102,6 @@ class NumaScore:
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
         numbers = self._placements.numa_nodes()[rows]
-        most = int(numbers.max(initial=0))
-        column: Column = (FULL - FULL * numbers // (most or 1)).astype(np.float64) * self._weight
+        maximum = int(numbers.max(initial=0))
+        column: Column = (FULL - FULL * numbers // (maximum or 1)).astype(np.float64) * self._weight
         return column

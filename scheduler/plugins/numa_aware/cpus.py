@@ -1,5 +1,5 @@
-"""The logical cpus of a node: which NUMA node, socket and core each is on, which are free, and which the kubelet's cpu
-manager would take.
+"""The logical cpus of a node: their NUMA nodes, sockets and cores, which are free, and which the kubelet's cpu manager
+would assign.
 """
 
 import math
@@ -14,37 +14,37 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.scheduling import CpuDetail, Numatopology
 
 Cpus = frozenset[int]
-_MOST: Final = 65_536
-"""Cpu ids beyond are taken for a slip."""
-_MOST_NUMA: Final = 16
-"""NUMA nodes of a machine; what is tried grows with 2 to the power of it."""
+_MAX_CPUS: Final = 65_536
+"""Cpu ids from this value on are invalid."""
+_MAX_NUMA_NODES: Final = 16
+"""Maximum number of NUMA nodes; the number of combinations is 2 to the power of it."""
 
 
 class TopologyError(ValueError):
-    """A Numatopology cannot be used; the message names the field."""
+    """A Numatopology is invalid; the message names the field."""
 
 
 def parse_cpus(text: str) -> Cpus:
-    """``0-3,8`` as a set of ids. Raises TopologyError."""
+    """Parses a list of cpus such as ``0-3,8``. Raises TopologyError."""
     result: set[int] = set()
     for part in filter(None, text.split(",")):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 10:
             raise TopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
         low, high = int(first), int(last or first)
-        if not low <= high < _MOST:
+        if not low <= high < _MAX_CPUS:
             raise TopologyError(f"spec.numares[cpu].allocatable: not a list of cpus: {text!r:.66}")
         result.update(range(low, high + 1))
     return frozenset(result)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NumaAssignment:
     """The NUMA nodes for one container."""
 
     nodes: tuple[int, ...]
     preferred: bool
-    """No fewer would do, even if they were idle."""
+    """Whether the number of NUMA nodes is the minimum on an idle machine."""
 
 
 class CpuTopology:
@@ -59,8 +59,8 @@ class CpuTopology:
                 raise TopologyError(f"spec.cpuDetail: not a cpu: {key!r:.66}")
             self._cpus[int(key)] = detail
         self.numa_nodes = sorted({detail.numa for detail in self._cpus.values()})
-        if len(self.numa_nodes) > _MOST_NUMA:
-            raise TopologyError(f"spec.cpuDetail: {len(self.numa_nodes)} NUMA nodes, more than {_MOST_NUMA}")
+        if len(self.numa_nodes) > _MAX_NUMA_NODES:
+            raise TopologyError(f"spec.cpuDetail: {len(self.numa_nodes)} NUMA nodes, more than {_MAX_NUMA_NODES}")
         self._capacity = self.per_numa(self._cpus)
         self._sockets, self._cores = self._groups(cores=False), self._groups(cores=True)
         policies = spec.policies or {}
@@ -73,37 +73,38 @@ class CpuTopology:
         except QuantityError as error:
             raise TopologyError(f"spec.resReserved[cpu]: {error}") from None
         self.free: Cpus = (listed & self._cpus.keys()) - self.take(frozenset(self._cpus), reserved)
-        """What the node reports as free, less what is reserved for the system."""
+        """The cpus that the node reports as free, less those reserved for the system."""
 
     def per_numa(self, cpus: Iterable[int]) -> Mapping[int, int]:
-        """NUMA node -> number of the cpus there."""
+        """NUMA node -> number of the cpus on it."""
         return Counter(self._cpus[cpu].numa for cpu in cpus)
 
-    def choose(self, free: Cpus, number: int) -> Choice:
-        """The fewest NUMA nodes that have so many free cpus, of equally many those with the lowest ids; all of them,
-        and not preferred, if there are not enough at all."""
+    def choose(self, free: Cpus, number: int) -> NumaAssignment:
+        """Chooses the smallest set of NUMA nodes with ``number`` free cpus; among equal sizes, the one with the lowest
+        ids. Without enough free cpus it chooses all NUMA nodes, not preferred."""
         available = self.per_numa(free)
-        enough = len(self.numa_nodes)  # how many NUMA nodes it takes on an idle machine
+        minimum = len(self.numa_nodes)  # the number of NUMA nodes needed on an idle machine
         for size in range(1, len(self.numa_nodes) + 1):
             masks = list(combinations(self.numa_nodes, size))
-            if size < enough and any(sum(self._capacity[n] for n in mask) >= number for mask in masks):
-                enough = size
+            if size < minimum and any(sum(self._capacity[n] for n in mask) >= number for mask in masks):
+                minimum = size
             fitting = [mask for mask in masks if sum(available.get(n, 0) for n in mask) >= number]
             if fitting:
-                return Choice(min(fitting, key=lambda mask: mask[::-1]), preferred=size == enough)
-        return Choice(tuple(self.numa_nodes), preferred=False)
+                return NumaAssignment(min(fitting, key=lambda mask: mask[::-1]), preferred=size == minimum)
+        return NumaAssignment(tuple(self.numa_nodes), preferred=False)
 
-    def assign(self, free: Cpus, choice: Choice, number: int) -> Cpus:
-        """So many cpus, of the NUMA nodes chosen as far as they go; none if there are not so many at all."""
+    def assign(self, free: Cpus, assignment: NumaAssignment, number: int) -> Cpus:
+        """Assigns ``number`` cpus, first from the chosen NUMA nodes and then from others; none without enough free
+        cpus."""
         if len(free) < number:
             return frozenset()
-        aligned = frozenset(cpu for cpu in free if self._cpus[cpu].numa in choice.nodes)
+        aligned = frozenset(cpu for cpu in free if self._cpus[cpu].numa in assignment.nodes)
         taken = self.take(aligned, min(number, len(aligned)))
         return taken | self.take(free - taken, number - len(taken))
 
     def take(self, free: Cpus, number: int) -> Cpus:
-        """Whole sockets first, then whole cores, then single cpus, close to what is taken already (as the kubelet's cpu
-        manager packs them). As many as there are if they are fewer."""
+        """Takes whole sockets first, then whole cores, then single cpus close to those taken (as the kubelet's cpu
+        manager packs them). Takes all cpus if there are fewer than ``number``."""
         left, taken = set(free), set[int]()
         for groups in (self._sockets, self._cores):
             whole = [members for members in groups if members <= left]
@@ -112,13 +113,13 @@ class CpuTopology:
                 if len(members) <= number - len(taken):
                     taken |= members
                     left -= members
-        near = Counter(self._cpus[cpu].socket for cpu in taken)
+        taken_per_socket = Counter(self._cpus[cpu].socket for cpu in taken)
         sockets = Counter(self._cpus[cpu].socket for cpu in left)
         cores = Counter(self._core(cpu) for cpu in left)
 
         def order(cpu: int) -> tuple[int, ...]:
             socket, core = self._core(cpu)
-            return (-near[socket], sockets[socket], cores[socket, core], socket, core, cpu)
+            return (-taken_per_socket[socket], sockets[socket], cores[socket, core], socket, core, cpu)
 
         taken.update(sorted(left, key=order)[: max(number - len(taken), 0)])
         return frozenset(taken)

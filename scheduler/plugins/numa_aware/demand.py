@@ -1,4 +1,4 @@
-"""What a Pod wants of NUMA nodes: cpus of its own, if it is guaranteed what it asks for, and a policy."""
+"""The NUMA requirements of a Pod: a policy, and exclusive cpus if the Pod is Guaranteed."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,16 +15,16 @@ SINGLE: Final = "single-numa-node"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand of one class of Pods."""
+    """The NUMA requirements of one class of Pods."""
 
     policy: str
-    """"": none."""
+    """The topology policy, or ""."""
     containers: tuple[tuple[str, int], ...]
-    """Name and number of whole cpus; 0: the container shares cpus with others."""
+    """Name and number of exclusive cpus of each container; 0 for a container that shares cpus."""
 
 
 def demand_of(cls: TaskClass) -> Demand | None:
-    """None for Pods that are not Guaranteed: their cpus are not their own."""
+    """The requirements of a class; None for Pods that are not Guaranteed, which have no exclusive cpus."""
     if qos_of(cls.spec) is not Qos.GUARANTEED:
         return None
     policy = cls.annotations.get(NUMA_TOPOLOGY_POLICY, "")

@@ -1,7 +1,9 @@
-"""The plugin: the kubelet's topology manager, asked before it can refuse (Volcano's numa-aware plugin).
+"""numa-aware: applies the policies of the kubelet's topology manager before a Pod is bound (Volcano's numa-aware
+plugin).
 
-Numatopologies say which cpus are free. Cpus of Pods that were bound since are taken off in the same way as the kubelet
-will do it. Only cpus are looked at; the kubelet may still refuse for the sake of memory or devices.
+Numatopologies list the free cpus of nodes. For Pods that were bound since a Numatopology was written, the plugin
+subtracts the cpus that the kubelet will assign. It considers only cpus; the kubelet may still reject a Pod because of
+memory or devices.
 """
 
 from typing import ClassVar, Final
@@ -27,7 +29,7 @@ NO_CPUS: Final = "cpu allocatable map is empty"
 @register_plugin
 class NumaAware:
     """Argument ``weight`` (default 1). The Pod's annotation ``volcano.sh/numa-topology-policy`` (``best-effort``,
-    ``restricted``, ``single-numa-node``) must be the policy of its node's kubelet."""
+    ``restricted``, ``single-numa-node``) must equal the policy of the node's kubelet."""
 
     name: ClassVar[str] = "numa-aware"
 
@@ -38,7 +40,7 @@ class NumaAware:
         self._session = session
         self._demands: dict[int, Demand | None] = {}
         self.topologies = self._read_topologies()
-        """Row -> its cpus."""
+        """Row -> the cpus of the node."""
         self.ledger = CpuLedger(self.topologies, self._demand)
         self._columns: dict[int, PlacementColumns] = {}
         self._take_unreported()
@@ -60,16 +62,16 @@ class NumaAware:
         return result
 
     def _take_unreported(self) -> None:
-        """Take off what Pods on the nodes have that the Numatopology does not list yet."""
+        """Takes the cpus of Pods on the nodes that the Numatopology does not list yet."""
         session = self._session
-        waiting: list[tuple[float, str, Task, int]] = []
+        unreported: list[tuple[float, str, Task, int]] = []
         for job in session.jobs.values() if self.topologies else ():
             for task in (task for status in ALLOCATED_STATUSES for task in job.of(status).values()):
                 row = session.nodes.index.get(task.node)
                 if row in self.topologies and self._demand(task.cls) and not self._reported(task):
-                    waiting.append((task.scheduled_at, task.key, task, row))
-        for _, _, task, row in sorted(waiting, key=lambda entry: entry[:2]):
-            self.ledger.hold(row, task.cls)
+                    unreported.append((task.scheduled_at, task.key, task, row))
+        for _, _, task, row in sorted(unreported, key=lambda entry: entry[:2]):
+            self.ledger.take(row, task.cls)
 
     def _reported(self, task: Task) -> bool:
         listed = self._session.snapshot.numa[task.node].spec.pod_allocations or ()
@@ -80,14 +82,14 @@ class NumaAware:
         demand = self._demand(cls)
         if demand is None or not (demand.policy or self.topologies):
             return []
-        reasons = [self._why_not(row, demand.policy) for row in range(len(self._session.nodes))]
+        reasons = [self._rejection(row, demand.policy) for row in range(len(self._session.nodes))]
         texts = list(dict.fromkeys(filter(None, reasons)))
         codes = np.array([texts.index(reason) if reason else -1 for reason in reasons], dtype=np.int32)
         filters: list[Filter] = [CodedFilter(codes, texts, unresolvable=False)] if texts else []
         return [*filters, AdmissionFilter(codes >= 0, self._placements(cls))]
 
-    def _why_not(self, row: int, policy: str) -> str:
-        """Why a node is not for Pods of a policy, or ""; those without one may have any."""
+    def _rejection(self, row: int, policy: str) -> str:
+        """Why a node rejects Pods with a policy, or "". Pods without a policy can use all nodes."""
         if not policy:
             return ""
         topology = self.topologies.get(row)

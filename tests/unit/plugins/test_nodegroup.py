@@ -133,7 +133,7 @@ def test_what_runs_there_counts() -> None:
     assert len(run(nodes("g1"), q, old, waiting("q", 3)).bound) == 1
 
 
-def test_what_a_discarded_gang_had_is_given_back() -> None:
+def test_the_cpus_of_a_discarded_gang_are_released() -> None:
     q = limited(queue("q", affinity=affinity(required=["g1"])), '{"g1": {"cpu": "2"}}')
     gang = [group("gang", "q", 3, phase="Inqueue"), *(pod(f"gang-{i}", "1c", "gang") for i in range(3))]
     assert len(run(nodes("g1"), q, gang, waiting("q", 2)).bound) == 2

@@ -1,4 +1,4 @@
-"""Which HyperNodes may take a job, and in which order they are tried."""
+"""The candidate HyperNodes of a job, and their order."""
 
 from typing import Any
 
@@ -40,18 +40,18 @@ def names(session: Session, target: Job | SubJob, within: str = CLUSTER_TOP, evi
     return [[hn.name for hn in gradient] for gradient in session.gradients(target, root, evict)]
 
 
-def test_low_tiers_come_first_and_equals_by_name() -> None:
+def test_candidates_are_grouped_by_tier_the_lowest_first_and_ordered_by_name() -> None:
     session = session_of(asked(3, 1))
     assert names(session, job_of(session)[1]) == [["a", "b", "c"], ["s"], [CLUSTER_TOP]]
 
 
-def test_nothing_above_the_limit_is_named() -> None:
+def test_hyper_nodes_above_the_highest_allowed_tier_are_no_candidates() -> None:
     session = session_of(asked(1, 1))
     assert names(session, job_of(session)[1]) == [["a", "b", "c"]]
     assert names(session, job_of(session)[1], within="s") == [["a", "b"]]
 
 
-def test_a_sub_job_needs_room_for_all_that_waits_and_a_job_for_what_it_announces() -> None:
+def test_a_candidate_fits_the_pending_tasks_of_a_sub_job_or_the_min_resources_of_a_job() -> None:
     session = session_of(asked(2, 6, asks="1c"))
     job, sub_job = job_of(session)
     assert names(session, sub_job) == [["a"], ["s"]]
@@ -61,13 +61,13 @@ def test_a_sub_job_needs_room_for_all_that_waits_and_a_job_for_what_it_announces
     assert names(session, job_of(session)[0]) == [["s"]]
 
 
-def test_room_that_terminating_pods_will_give_back_counts() -> None:
+def test_the_resources_of_terminating_pods_count_as_available() -> None:
     used = [pod("x", "4c", on="n2"), pod("y", "4c", on="n3", deleting=True)]
     session = session_of(asked(1, 3), used)
     assert names(session, job_of(session)[1]) == [["a", "c"]]
 
 
-def test_a_job_that_has_tasks_placed_goes_on_around_them_whatever_room_there_is() -> None:
+def test_the_candidates_of_a_job_with_placed_tasks_are_the_hyper_nodes_around_them() -> None:
     session = session_of(asked(2, 9), pod("j-9", "1c", "j", on="n1"))
     job, sub_job = job_of(session)
     assert names(session, job) == names(session, sub_job) == [["a"], ["s"]]
@@ -75,19 +75,19 @@ def test_a_job_that_has_tasks_placed_goes_on_around_them_whatever_room_there_is(
     assert names(session, job_of(session)[1]) == [["s"]]
 
 
-def test_a_job_placed_elsewhere_may_use_what_is_asked_about_as_far_as_its_limit_reaches() -> None:
+def test_a_job_placed_outside_a_hyper_node_may_use_it_if_a_common_ancestor_is_allowed() -> None:
     session = session_of(asked(2, 1), pod("j-9", "1c", "j", on="n1"))
     _, sub_job = job_of(session)
     assert names(session, sub_job, within="b") == [["b"]]
     assert names(session, sub_job, within="c") == []
 
 
-def test_a_job_that_is_spread_wider_than_its_limit_may_go_nowhere() -> None:
+def test_a_job_whose_placed_tasks_exceed_its_highest_tier_has_no_candidates() -> None:
     session = session_of(asked(1, 1), pod("j-8", "1c", "j", on="n0"), pod("j-9", "1c", "j", on="n3"))
     assert names(session, job_of(session)[1]) == []
 
 
-def test_where_others_may_be_evicted_the_wide_ones_come_first_and_few_are_named() -> None:
+def test_for_evictions_high_tiers_come_first_and_the_number_of_candidates_is_limited() -> None:
     full = [pod(f"x{i}", "4c", on=f"n{i}") for i in range(6)]
     session = session_of(asked(3, 3), full)
     assert names(session, job_of(session)[1]) == []
@@ -96,7 +96,7 @@ def test_where_others_may_be_evicted_the_wide_ones_come_first_and_few_are_named(
     assert names(session, job_of(session)[1], evict=True) == [[CLUSTER_TOP], ["s"], ["a"]]
 
 
-def test_where_others_may_be_evicted_no_more_are_named_than_configured_but_others_in_turn() -> None:
+def test_for_evictions_the_limit_is_configurable_and_the_selection_rotates() -> None:
     session = session_of(asked(3, 3), **{"hypernode.gradient.evict.max-hypernodes": 4})
     seen = []
     for _ in range(3):
@@ -108,12 +108,12 @@ def test_where_others_may_be_evicted_no_more_are_named_than_configured_but_other
 
 
 @pytest.mark.parametrize("spec", [{}, {"networkTopology": {"mode": "hard"}}], ids=["no topology", "no tier"])
-def test_a_job_without_a_limit_may_go_anywhere(spec: Raw) -> None:
+def test_the_only_candidate_of_a_job_without_a_highest_tier_is_the_given_hyper_node(spec: Raw) -> None:
     session = session_of(group("j", **spec), pods("j", 1, "1c", "j"))
     assert names(session, session.jobs["default/j"]) == [[CLUSTER_TOP]]
 
 
-def test_a_plugin_whose_gradients_are_switched_off_names_what_it_is_asked_about() -> None:
+def test_with_gradients_disabled_the_only_candidate_is_the_given_hyper_node() -> None:
     conf = configuration({"gang": {}, "network-topology-aware": {"enabledHyperNodeGradient": False}})
     session = World(NODES, TREE, asked(1, 1)).session(conf)
     assert names(session, job_of(session)[1]) == [[CLUSTER_TOP]]

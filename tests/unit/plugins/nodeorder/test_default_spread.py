@@ -1,4 +1,4 @@
-"""Pods of Services and workloads are spread over hosts and zones although they ask for nothing."""
+"""Pods of Services and workloads without constraints are spread over hosts and zones."""
 
 from typing import Any
 
@@ -31,13 +31,13 @@ def made_by(name: str, kind: str, api_version: str = "apps/v1", *, controller: b
 
 
 def nodes_of(*objects: Raw | list[Raw]) -> int:
-    """How many nodes four Pods of a gang come to be on."""
+    """The number of nodes on which four Pods of a gang are placed."""
     world = World(NODES, group("g", minimum=4), *objects).run(CONF)
     assert len(world.bound) == 4
     return len(set(world.bound.values()))
 
 
-def test_pods_of_a_service_are_spread_and_others_are_not() -> None:
+def test_pods_of_a_service_are_spread_and_other_pods_are_not() -> None:
     gang = pods("p", 4, "", "g", labels=X)
     assert nodes_of(gang, service(X)) == 4
     assert nodes_of(gang, service({"app": "y"})) == 1
@@ -58,19 +58,19 @@ def test_pods_of_a_workload_are_spread(kind: str, api_version: str, selector: An
     assert nodes_of(gang, replica_set(selector, api_version, kind)) == 4
 
 
-def test_pods_that_a_workload_only_selects_are_not_spread() -> None:
+def test_pods_that_a_workload_selects_but_does_not_own_are_not_spread() -> None:
     workload = replica_set({"matchLabels": X})
     assert nodes_of([made_by(f"p-{i}", "ReplicaSet", controller=False) for i in range(4)], workload) == 1
     assert nodes_of([made_by(f"p-{i}", "Job", "batch/v1") for i in range(4)], workload) == 1
 
 
-def test_a_pod_with_constraints_of_its_own_has_no_others() -> None:
+def test_a_pod_with_its_own_constraints_has_no_default_constraints() -> None:
     own = {"maxSkew": 9, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
     assert nodes_of(pods("p", 4, "", "g", labels=X, topologySpreadConstraints=[own]), service(X)) == 1
 
 
-def test_only_pods_that_all_who_select_a_pod_select_count() -> None:
-    """On n0 and n1 there are Pods of one of the two Services each, on n2 one of both."""
+def test_only_pods_that_all_selectors_of_a_pod_select_count() -> None:
+    """n0 and n1 each have a Pod of one of the two Services, n2 has a Pod of both."""
     both = {"app": "x", "tier": "y"}
     there = [pod("a", on="n0", labels=X), pod("b", on="n1", labels={"tier": "y"}), pod("c", on="n2", labels=both)]
     services = [service(X), service({"tier": "y"}, name="t")]
@@ -79,7 +79,7 @@ def test_only_pods_that_all_who_select_a_pod_select_count() -> None:
     assert world.bound == {"p": "n0"}
 
 
-def test_a_node_without_a_zone_is_spread_to_as_a_host() -> None:
+def test_a_node_without_a_zone_counts_as_a_host() -> None:
     nodes = [node("n0", "9c", {"topology.kubernetes.io/zone": "a"}), node("n1", "9c")]
     world = World(nodes, service(X), pod("r", on="n0", labels=X), group("g"), pod("p", "", "g", labels=X)).run(CONF)
 

@@ -1,4 +1,4 @@
-"""The index of images follows the nodes from session to session."""
+"""The index of images is updated from session to session."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ STATES = st.lists(st.dictionaries(st.sampled_from(["n1", "n2", "n3"]), REPORTED,
 
 @settings(max_examples=80, deadline=None)
 @given(STATES)
-def test_following_changes_comes_to_what_a_new_index_says(states: list[dict[str, dict[str, int]]]) -> None:
+def test_an_updated_index_equals_a_new_index(states: list[dict[str, dict[str, int]]]) -> None:
     followed = ImageIndex()
     objects: dict[str, tuple[dict[str, int], Node]] = {}
     for state in states:

@@ -1,4 +1,4 @@
-"""Which node is best: kube-scheduler's formulas, in figures and in choices."""
+"""The scores of kube-scheduler: their values, and the nodes that they select."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ OFF = {
 
 
 def conf(**weights: int) -> Any:
-    """Only the scores named are on."""
+    """A configuration with only the given scores enabled."""
     chosen = {f"{name}.weight": weight for name, weight in weights.items()}
     return configuration(["gang"], ["nodeorder"], arguments={"nodeorder": OFF | chosen})
 
 
 def scores(world: World, name: str = "p", ahead: int | None = None, **weights: int) -> dict[str, float]:
-    """Node -> score for a pending Pod."""
+    """Returns node -> score for a pending Pod."""
     session = world.session(conf(**weights))
     job, cls = _class_of(session, name)
     rows = np.arange(len(session.nodes))
@@ -46,7 +46,7 @@ def _class_of(session: Session, name: str) -> tuple[Any, TaskClass]:
     raise LookupError(name)
 
 
-def test_least_requested_is_the_mean_of_the_free_parts_cut_to_whole_numbers() -> None:
+def test_least_requested_is_the_mean_of_the_free_fractions_truncated_to_integers() -> None:
     world = World(
         node("n1", "10c+10Gi"), node("n2", "10c+10Gi"), pod("r", "3c+1Gi", on="n2"), group("g"), pod("p", "1c+2Gi", "g")
     )
@@ -54,13 +54,13 @@ def test_least_requested_is_the_mean_of_the_free_parts_cut_to_whole_numbers() ->
     assert scores(world, leastrequested=1) == {"n1": (90 + 80) // 2, "n2": (60 + 70) // 2}
 
 
-def test_a_container_that_asks_for_nothing_counts_with_defaults() -> None:
+def test_a_container_without_requests_counts_with_default_requests() -> None:
     world = World(node("n1", "1c+1000Mi"), group("g"), pod("p", "", "g"))
 
     assert scores(world, leastrequested=1) == {"n1": (90 + 80) // 2}
 
 
-def test_most_requested_is_the_mean_of_the_used_parts() -> None:
+def test_most_requested_is_the_mean_of_the_used_fractions() -> None:
     world = World(node("n1", "10c+10Gi"), node("n2", "2c+4Gi"), group("g"), pod("p", "1c+1Gi", "g"))
 
     assert scores(world, mostrequested=2) == {"n1": 20.0, "n2": 2.0 * ((50 + 25) // 2)}
@@ -74,7 +74,9 @@ def test_most_requested_is_the_mean_of_the_used_parts() -> None:
         ("0c+4Gi", {"empty": 65, "cpu-heavy": 85}),
     ],
 )
-def test_balance_scores_the_change_and_is_75_where_nothing_changes(asks: str, expected: dict[str, int]) -> None:
+def test_balanced_allocation_scores_the_change_of_balance_and_75_without_change(
+    asks: str, expected: dict[str, int]
+) -> None:
     world = World(
         node("empty", "10c+10Gi"),
         node("cpu-heavy", "10c+10Gi"),
@@ -86,7 +88,7 @@ def test_balance_scores_the_change_and_is_75_where_nothing_changes(asks: str, ex
     assert scores(world, balancedresource=1) == expected
 
 
-def test_what_is_promised_on_a_node_counts_for_its_balance() -> None:
+def test_pipelined_tasks_count_for_balanced_allocation() -> None:
     world = World(node("n", "4c+4Gi"), group("g"), pod("p", "1c", "g"), pod("q", "2Gi", "g"))
     session = world.session(conf(balancedresource=1))
     job, cls = _class_of(session, "p")
@@ -98,7 +100,7 @@ def test_what_is_promised_on_a_node_counts_for_its_balance() -> None:
     assert (before, float(score.values(np.arange(1), None)[0])) == (68.0, 81.0)
 
 
-def test_looking_ahead_is_what_placing_comes_to() -> None:
+def test_a_score_ahead_equals_the_score_after_placing() -> None:
     nodes = [node("n1", "10c+20Gi"), node("n2", "7c+9Gi")]
     weights = {"leastrequested": 1, "mostrequested": 2, "balancedresource": 3}
     empty = World(nodes, group("g"), pods("p", 2, "1c+2Gi", "g"))
@@ -130,7 +132,7 @@ def test_preferred_node_affinity_is_scaled_to_the_best_candidate() -> None:
     assert scores(world, nodeaffinity=2) == {"n1": 0.0, "n2": 200.0, "n3": 50.0}
 
 
-def test_fewer_soft_taints_are_better_and_no_taints_say_nothing() -> None:
+def test_fewer_prefer_no_schedule_taints_score_higher_and_without_taints_there_is_no_score() -> None:
     soft = [{"key": f"k{i}", "effect": "PreferNoSchedule"} for i in range(2)]
     nodes = [node("n1"), node("n2", taints=soft[:1]), node("n3", taints=soft)]
 
@@ -140,7 +142,7 @@ def test_fewer_soft_taints_are_better_and_no_taints_say_nothing() -> None:
     assert scores(World(node("n1"), group("g"), pod("p", "1c", "g")), tainttoleration=3) == {"n1": 0.0}
 
 
-def test_preferred_company_spans_the_candidates() -> None:
+def test_preferred_pod_affinity_is_scaled_to_the_candidates() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
     wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
     nodes = [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"}), node("c1", labels={"zone": "c"})]
@@ -153,7 +155,7 @@ def test_preferred_company_spans_the_candidates() -> None:
     assert scores(far, podaffinity=1) == {"a1": 50.0, "b1": 0.0, "c1": 100.0}
 
 
-def test_the_wishes_of_pods_already_there_count_too() -> None:
+def test_the_preferred_terms_of_existing_pods_count() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "new"}}, "topologyKey": "zone"}
     wish = {
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": term}]}
@@ -165,7 +167,7 @@ def test_the_wishes_of_pods_already_there_count_too() -> None:
     assert scores(world, podaffinity=1) == {"a1": 0.0, "b1": 100.0}
 
 
-def test_soft_spreading_evens_out() -> None:
+def test_schedule_anyway_constraints_spread_pods_evenly() -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -181,7 +183,7 @@ def test_soft_spreading_evens_out() -> None:
     assert sorted(list(world.bound.values()).count(f"n{i}") for i in range(3)) == [2, 2, 2]
 
 
-def test_an_image_that_is_there_counts_by_its_size_and_spread() -> None:
+def test_an_image_counts_by_its_size_and_the_fraction_of_nodes_that_have_it() -> None:
     mebibyte = 1024 * 1024
     nodes = [node("n1"), node("n2")]
     nodes[1]["status"]["images"] = [{"names": ["registry.example/train:latest"], "sizeBytes": 1000 * mebibyte}]
@@ -192,7 +194,7 @@ def test_an_image_that_is_there_counts_by_its_size_and_spread() -> None:
     assert scores(world, imagelocality=1) == {"n1": 0.0, "n2": float(100 * (500 - 23) // (1000 - 23))}
 
 
-def test_an_image_counts_as_much_on_the_first_node_that_has_it_as_on_the_last() -> None:
+def test_an_image_scores_equally_on_all_nodes_that_have_it() -> None:
     mebibyte = 1024 * 1024
     nodes = [node("n1"), node("n2"), node("n3"), node("n4")]
     for there in nodes[:2]:
@@ -204,7 +206,7 @@ def test_an_image_counts_as_much_on_the_first_node_that_has_it_as_on_the_last() 
     assert scores(world, imagelocality=1) == {"n1": both, "n2": both, "n3": 0.0, "n4": 0.0}
 
 
-def test_an_image_that_is_mounted_counts_as_those_of_containers_do() -> None:
+def test_an_image_volume_counts_like_a_container_image() -> None:
     mebibyte = 1024 * 1024
     nodes = [node("n1"), node("n2")]
     nodes[1]["status"]["images"] = [{"names": ["registry.example/model:v1"], "sizeBytes": 1000 * mebibyte}]
@@ -216,8 +218,9 @@ def test_an_image_that_is_mounted_counts_as_those_of_containers_do() -> None:
 
 
 @pytest.mark.parametrize("key", ["kubernetes.io/hostname", "zone"])
-def test_one_node_of_each_group_scores_as_all_its_nodes_do(key: str) -> None:
-    """Of six nodes in two zones, one has Pods of the kind; a second constraint makes the number of domains matter."""
+def test_one_node_of_each_group_scores_like_all_nodes_of_the_group(key: str) -> None:
+    """One of six nodes in two zones has selected Pods; a second constraint makes the score depend on the number of
+    domains."""
     constraints = [
         {
             "maxSkew": 1,

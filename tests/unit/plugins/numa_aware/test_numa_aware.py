@@ -1,4 +1,4 @@
-"""numa-aware: cpus of their own for Guaranteed Pods, from as few NUMA nodes as the kubelet insists on."""
+"""numa-aware: exclusive cpus for Guaranteed Pods, from as few NUMA nodes as the kubelet's policy requires."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CONF = configuration(["gang"], ["numa-aware"])
 def numa(
     name: str, policy: str = "single-numa-node", free: str = "0-7", cpu_policy: str = "static", **more: Any
 ) -> Raw:
-    """Two NUMA nodes of four cpus: 0-3 and 4-7, two to a core."""
+    """Two NUMA nodes with four cpus each: 0-3 and 4-7, two per core."""
     detail = {str(cpu): {"numa": cpu // 4, "socket": cpu // 4, "core": cpu % 4 // 2} for cpu in range(8)}
     spec = {
         "policies": {"CPUManagerPolicy": cpu_policy, "TopologyManagerPolicy": policy},
@@ -55,7 +55,9 @@ def nodes(*names: str) -> list[Raw]:
         ("single-numa-node", "0,4", "1500m", True),
     ],
 )
-def test_a_node_admits_what_its_policy_does(policy: str, free: str, cpus: str, admitted: bool) -> None:
+def test_a_node_admits_a_pod_according_to_its_topology_policy(
+    policy: str, free: str, cpus: str, admitted: bool
+) -> None:
     world = World(nodes("n1"), numa("n1", policy, free), guaranteed("a", cpus, policy)).run(CONF)
     assert bool(world.bound) is admitted
     told = "0/1 nodes are unavailable: 1 container main cannot be assigned by numa."
@@ -71,23 +73,23 @@ def test_a_node_admits_what_its_policy_does(policy: str, free: str, cpus: str, a
         ([numa("n1", free="")], "cpu allocatable map is empty"),
     ],
 )
-def test_a_node_that_cannot_keep_the_policy_says_why(topology: list[Raw], why: str) -> None:
+def test_the_reason_tells_why_a_node_cannot_apply_the_policy(topology: list[Raw], why: str) -> None:
     world = World(nodes("n1"), topology, guaranteed("a")).run(CONF)
     assert f"0/1 nodes are unavailable: 1 {why}." in world.events("FailedScheduling")
 
 
-def test_a_pod_without_a_policy_is_held_to_that_of_the_node() -> None:
+def test_the_policy_of_the_node_applies_to_a_pod_without_a_policy() -> None:
     objects = [*nodes("n1"), numa("n1", free="0-2,4-6")]
     assert World(objects, guaranteed("a", "4", None)).run(CONF).bound == {}
     assert World(objects, guaranteed("a", "3", None)).run(CONF).bound == {"a-0": "n1"}
 
 
 @pytest.mark.parametrize("policy", ["none", None])
-def test_a_pod_without_a_policy_may_have_a_node_of_which_nothing_is_known(policy: str | None) -> None:
+def test_a_pod_without_a_policy_can_use_a_node_without_a_numatopology(policy: str | None) -> None:
     assert World(nodes("n1"), guaranteed("a", "4", policy)).run(CONF).bound == {"a-0": "n1"}
 
 
-def test_a_pod_that_is_not_guaranteed_shares_cpus_and_goes_anywhere() -> None:
+def test_a_pod_that_is_not_guaranteed_can_use_all_nodes() -> None:
     shared = [group("a", phase="Inqueue"), pod("a-0", "4c+1Gi", "a", annotations={KEY: "single-numa-node"})]
     assert World(nodes("n1"), shared).run(CONF).bound == {"a-0": "n1"}
 
@@ -98,13 +100,13 @@ def test_cpus_reserved_for_the_system_are_not_free() -> None:
 
 
 # --- books ---
-def test_what_one_pod_gets_the_next_does_not() -> None:
+def test_the_cpus_of_one_pod_are_not_given_to_the_next() -> None:
     objects = [*nodes("n1"), numa("n1", free="0-3,4-6")]
     world = World(objects, guaranteed("a", "3"), guaranteed("b", "3"), guaranteed("c", "1"), guaranteed("d", "2"))
     assert set(world.run(CONF).bound) == {"a-0", "b-0", "c-0"}
 
 
-def test_what_a_discarded_gang_had_is_given_back() -> None:
+def test_the_cpus_of_a_discarded_gang_are_released() -> None:
     gang = guaranteed("gang", "4")
     gang[0]["spec"]["minMember"] = 2
     second = {**gang[1], "metadata": {**gang[1]["metadata"], "name": "gang-1"}}
@@ -113,7 +115,7 @@ def test_what_a_discarded_gang_had_is_given_back() -> None:
 
 
 @pytest.mark.parametrize("discarded", [True, False])
-def test_a_pod_that_is_evicted_or_spared_after_all_keeps_the_cpus_it_has(discarded: bool) -> None:
+def test_an_evicted_pod_keeps_its_cpus_also_if_the_eviction_is_undone(discarded: bool) -> None:
     old = guaranteed("old", "4", on="n1")
     topology = numa("n1", free="4-7", podAllocations=[{"namespace": "default", "name": "old-0"}])
     session = World(nodes("n1"), topology, old, guaranteed("a", "4")).session(CONF)
@@ -129,7 +131,7 @@ def test_a_pod_that_is_evicted_or_spared_after_all_keeps_the_cpus_it_has(discard
 
 
 @pytest.mark.parametrize(("listed", "admitted"), [(False, False), (True, True)])
-def test_a_pod_that_was_bound_counts_until_the_node_reports_its_cpus(listed: bool, admitted: bool) -> None:
+def test_a_bound_pod_counts_until_the_numatopology_lists_its_cpus(listed: bool, admitted: bool) -> None:
     allocations = [{"namespace": "default", "name": "old-0"}] if listed else []
     old = guaranteed("old", "4", on="n1")
     topology = numa("n1", free="0-3", podAllocations=allocations)
@@ -138,7 +140,7 @@ def test_a_pod_that_was_bound_counts_until_the_node_reports_its_cpus(listed: boo
 
 
 # --- scores ---
-def test_nodes_that_need_fewer_numa_nodes_are_better() -> None:
+def test_nodes_that_need_fewer_numa_nodes_score_higher() -> None:
     split, whole = numa("n1", "best-effort", "0-2,4-6"), numa("n2", "best-effort")
     world = World(nodes("n1", "n2"), split, whole, guaranteed("a", "4", "best-effort")).run(CONF)
     assert world.bound == {"a-0": "n2"}
@@ -171,12 +173,12 @@ def test_whole_sockets_are_taken_before_whole_cores_and_those_before_single_cpus
     assert topology().take(parse_cpus(free), number) == taken
 
 
-def test_a_list_of_cpus_is_read() -> None:
+def test_a_list_of_cpus_is_parsed() -> None:
     assert parse_cpus("0-2,5, 7") == {0, 1, 2, 5, 7}
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "1-", "0-99999999", "1;2"])
-def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
+def test_an_invalid_list_of_cpus_is_rejected(text: str) -> None:
     with pytest.raises(TopologyError):
         parse_cpus(text)
 
@@ -189,7 +191,7 @@ def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
         ({"cpuDetail": {"first": {}}}, "spec.cpuDetail"),
     ],
 )
-def test_a_topology_that_makes_no_sense_is_set_aside_and_told_of(more: dict[str, Any], field: str) -> None:
+def test_an_invalid_numatopology_is_ignored_and_reported(more: dict[str, Any], field: str) -> None:
     world = World(nodes("n1"), numa("n1", **more), guaranteed("a")).run(CONF)
     assert world.bound == {}
     assert any(message.startswith(f"{field}: ") for message in world.events("Malformed"))

@@ -1,4 +1,4 @@
-"""Where the placed tasks of each sub-job are, in HyperNodes; kept up to date by every placement and every undoing."""
+"""The HyperNodes in which each sub-job has placed tasks. Placements and their undoing keep them current."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,68 +12,68 @@ from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.framework.session import Session
 
 
-class Spread:
-    """The nodes on which tasks of one sub-job are."""
+class SubJobPlacement:
+    """The nodes that have placed tasks of one sub-job."""
 
     def __init__(self, hyper_nodes: HyperNodes) -> None:
         self._hyper_nodes = hyper_nodes
         self.rows: Counter[int] = Counter()
-        """Row -> tasks there."""
+        """Row -> number of tasks."""
         self.leaves: Counter[int] = Counter()
-        """Code of a leaf (``HyperNodes.leaf_codes``) -> tasks there."""
-        self._around: HyperNode | None = None
+        """Code of a leaf HyperNode (``HyperNodes.leaf_codes``) -> number of tasks."""
+        self._lowest: HyperNode | None = None
         self._stale = False
 
     def place(self, row: int, number: int) -> None:
-        """``number`` tasks come to a node (below 0: go)."""
+        """Adds ``number`` tasks (may be negative) on a node."""
         self.rows[row] += number
         self.leaves[int(self._hyper_nodes.leaf_codes[row])] += number
         if not self.rows[row]:
             del self.rows[row]
             self._stale = True
-        elif self._around is None:
+        elif self._lowest is None:
             self._stale = True
         elif not self._stale and self.rows[row] == number:
             one = np.array([row])
-            self._around = next(hn for hn in self._around.lineage if hn.holds(one))
+            self._lowest = next(hn for hn in self._lowest.lineage if hn.holds(one))
 
     @property
     def hyper_node(self) -> HyperNode | None:
-        """The lowest HyperNode that holds them all; None: there are none."""
+        """The lowest HyperNode that contains all the tasks; None without tasks."""
         if self._stale:
-            self._around = self._hyper_nodes.covering(np.array(list(self.rows))) if self.rows else None
+            self._lowest = self._hyper_nodes.covering(np.array(list(self.rows))) if self.rows else None
             self._stale = False
-        return self._around
+        return self._lowest
 
     def within(self, hyper_node: HyperNode) -> int:
-        """How many tasks are there."""
+        """The number of the tasks within a HyperNode."""
         if not self.rows:
             return 0
         inside = np.isin(np.array(list(self.rows)), hyper_node.rows)
         return int(np.array(list(self.rows.values()))[inside].sum())
 
 
-class Whereabouts:
-    """The spreads of the sub-jobs that somebody has asked for."""
+class SubJobPlacements:
+    """The placements of all sub-jobs of a session, computed on first use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._spreads: dict[str, Spread] = {}
+        self._placements: dict[str, SubJobPlacement] = {}
         session.add_handlers(self._allocated, self._deallocated)
 
-    def of(self, sub_job: SubJob) -> Spread:
-        spread = self._spreads.get(sub_job.key)
-        if spread is None:
-            spread = self._spreads[sub_job.key] = Spread(self._session.hyper_nodes)
+    def of(self, sub_job: SubJob) -> SubJobPlacement:
+        placement = self._placements.get(sub_job.key)
+        if placement is None:
+            placement = self._placements[sub_job.key] = SubJobPlacement(self._session.hyper_nodes)
             job = self._session.jobs[sub_job.job]
             for status in (*ALLOCATED_STATUSES, TaskStatus.PIPELINED):
                 for task in job.of(status).values():
                     if task.uid in sub_job.tasks and (task.uid in job.placed or task.node in self._session.nodes.index):
-                        spread.place(self._session.row_of(job, task), 1)
-        return spread
+                        placement.place(self._session.row_of(job, task), 1)
+        return placement
 
     def around(self, target: Job | SubJob) -> HyperNode | None:
-        """The lowest HyperNode that holds all placed tasks of a sub-job, or of all sub-jobs of a job."""
+        """The lowest HyperNode that contains all placed tasks of a sub-job, or of all sub-jobs of a job."""
         if isinstance(target, SubJob):
             return self.of(target).hyper_node
         result: HyperNode | None = None
@@ -92,6 +92,6 @@ class Whereabouts:
     def _move(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], number: int) -> None:
         if job.sub_jobs:
             for task, row in zip(tasks, rows, strict=True):
-                spread = self._spreads.get(job.sub_job_of[task.uid].key)
-                if spread is not None:
-                    spread.place(row, number)
+                placement = self._placements.get(job.sub_job_of[task.uid].key)
+                if placement is not None:
+                    placement.place(row, number)
