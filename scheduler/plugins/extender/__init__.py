@@ -1,4 +1,4 @@
-"""extender: other programs have a say in scheduling, asked over HTTP (Volcano's extender plugin)."""
+"""extender: calls another program over HTTP for scheduling decisions (Volcano's extender plugin)."""
 
 from scheduler.plugins.extender.plugin import Extender
 

@@ -1,4 +1,4 @@
-"""The client of the extender: sends requests and decodes the answers.
+"""The client of the extender: sends requests and decodes the responses.
 
 An extender that leaves several requests in a row without an answer is not called again in the session, so that one that
 hangs costs only a few time-outs.

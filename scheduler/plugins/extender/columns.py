@@ -1,5 +1,7 @@
-"""What the extender says of nodes, for the tasks of one class and one job: asked once of each node, and again of those
-on which something has changed since. Its answers are taken to hang on the task and the one node, on nothing else.
+"""The extender's filter results and scores for the tasks of one class and one job.
+
+The extender is called once for each node, and again for nodes that have changed. The plugin assumes that an answer
+depends only on the task and the node.
 """
 
 import math
@@ -11,84 +13,85 @@ import numpy as np
 
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.plugins.extender.answers import UNSCHEDULABLE, Predicate
 from scheduler.plugins.extender.client import NoAnswerError
+from scheduler.plugins.extender.responses import UNSCHEDULABLE, Predicate
 
-_UNASKED: Final = -1
+_UNKNOWN: Final = -1
 _PASSES: Final = 0
-_REFUSED: Final = 1
-_REFUSED_FOR_NOW: Final = 2
-"""Evictions may help."""
+_REJECTED: Final = 1
+_REJECTED_RESOLVABLE: Final = 2
+"""Rejected, but evictions may resolve it."""
 AskPredicate = Callable[[Sequence[int]], Sequence[Predicate | NoAnswerError]]
-"""The answers about nodes."""
+"""Calls the extender for nodes, by row."""
 AskScores = Callable[[Sequence[int]], Mapping[str, float] | None]
-"""How good nodes are among each other, by name; None: there is no answer."""
+"""Calls the extender for the scores of nodes. Returns node name -> score, or None without an answer."""
 
 
-class _Changes:
-    """Which rows have changed since it was last asked."""
+class _ChangedRows:
+    """The rows that have changed since the last call of ``take``."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._log = nodes.log
         self._seen = len(nodes.log)
 
     def take(self) -> list[int]:
-        fresh = self._log[self._seen :]
+        changed = self._log[self._seen :]
         self._seen = len(self._log)
-        return [row for row, _, _ in fresh]
+        return [row for row, _, _ in changed]
 
 
-class Verdicts:
-    """Whether nodes may be used, kept while nothing changes there."""
+class CachedResults:
+    """Cached filter results of nodes; a result is valid until its node changes."""
 
     def __init__(self, nodes: Nodes, ask: AskPredicate, *, ignorable: bool) -> None:
-        """``ignorable``: a node passes of which there is no answer."""
+        """``ignorable``: whether a node without an answer passes."""
         self._ask = ask
         self._ignorable = ignorable
-        self._changes = _Changes(nodes)
-        self._codes = np.full(len(nodes), _UNASKED)
+        self._changed_rows = _ChangedRows(nodes)
+        self._codes = np.full(len(nodes), _UNKNOWN)
         self.reasons: dict[int, str] = {}
-        """Row -> why it is refused."""
+        """Row -> why the node is rejected."""
 
     def of(self, rows: Rows) -> Counts:
-        """The verdict on each row."""
-        self._codes[self._changes.take()] = _UNASKED
-        unasked = rows[self._codes[rows] == _UNASKED].tolist()
-        if unasked:
-            for row, answer in zip(unasked, self._ask(unasked), strict=True):
+        """The result for each row, as a code."""
+        self._codes[self._changed_rows.take()] = _UNKNOWN
+        unknown = rows[self._codes[rows] == _UNKNOWN].tolist()
+        if unknown:
+            for row, answer in zip(unknown, self._ask(unknown), strict=True):
                 self._codes[row], self.reasons[row] = self._read(answer)
-        verdicts: Counts = self._codes[rows]
-        return verdicts
+        results: Counts = self._codes[rows]
+        return results
 
     def _read(self, answer: Predicate | NoAnswerError) -> tuple[int, str]:
         if isinstance(answer, NoAnswerError):
-            return (_PASSES if self._ignorable else _REFUSED), str(answer)
+            return (_PASSES if self._ignorable else _REJECTED), str(answer)
         if not answer.status:
             return _PASSES, ""
-        return (_REFUSED_FOR_NOW if answer.code == UNSCHEDULABLE else _REFUSED), answer.status
+        return (_REJECTED_RESOLVABLE if answer.code == UNSCHEDULABLE else _REJECTED), answer.status
 
 
-class VerdictFilter:
-    """The refusals of one kind. Of scope CLUSTER, so that only nodes are asked about that all else lets pass, and an
-    answer is good for one task."""
+class PredicateFilter:
+    """Rejects nodes with one kind of result: resolvable by evictions or not. It has scope CLUSTER, so that the extender
+    is called only for nodes that pass all other filters, and each answer is used for one task."""
 
     scope = Scope.CLUSTER
     costly = True
 
-    def __init__(self, verdicts: Verdicts, *, unresolvable: bool) -> None:
-        self._verdicts = verdicts
-        self._code = _REFUSED if unresolvable else _REFUSED_FOR_NOW
+    def __init__(self, results: CachedResults, *, unresolvable: bool) -> None:
+        self._results = results
+        self._code = _REJECTED if unresolvable else _REJECTED_RESOLVABLE
         self.unresolvable = unresolvable
 
     def room(self, rows: Rows) -> Counts:
-        return np.where(self._verdicts.of(rows) == self._code, 0, UNBOUNDED)
+        return np.where(self._results.of(rows) == self._code, 0, UNBOUNDED)
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        return Counter(self._verdicts.reasons[row] for row in rows.tolist()).items()
+        return Counter(self._results.reasons[row] for row in rows.tolist()).items()
 
 
-class OneByOne:
-    """Has tasks placed one at a time, because each placement is submitted to the extender."""
+class SequentialFilter:
+    """Rejects no node. It has scope CLUSTER, so that tasks are placed one at a time and the extender can reject
+    each."""
 
     scope = Scope.CLUSTER
     unresolvable = False
@@ -101,25 +104,25 @@ class OneByOne:
 
 
 class ExtenderScore:
-    """How good it finds nodes; 0 where it does not say."""
+    """The scores of the extender; 0 for nodes that it does not score."""
 
     scope = Scope.CLUSTER
 
     def __init__(self, nodes: Nodes, ask: AskScores) -> None:
         self._names = nodes.names
         self._ask = ask
-        self._changes = _Changes(nodes)
+        self._changed_rows = _ChangedRows(nodes)
         self._scores = np.full(len(nodes), np.nan)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        self._scores[self._changes.take()] = np.nan
-        unasked = rows[np.isnan(self._scores[rows])].tolist()
-        if unasked:
-            told = self._ask(unasked)
-            if told is None:
+        self._scores[self._changed_rows.take()] = np.nan
+        unknown = rows[np.isnan(self._scores[rows])].tolist()
+        if unknown:
+            answer = self._ask(unknown)
+            if answer is None:
                 return np.zeros(len(rows))
-            for row in unasked:
-                score = told.get(self._names[row], 0.0)
+            for row in unknown:
+                score = answer.get(self._names[row], 0.0)
                 self._scores[row] = score if math.isfinite(score) else 0.0
         scores: Column = self._scores[rows]
         return scores

@@ -1,4 +1,4 @@
-"""Jobs as extenders are shown them: the fields of Volcano's JobInfo, with all their tasks and the PodGroup."""
+"""Encodes jobs for extenders: the fields of Volcano's JobInfo, with all tasks and the PodGroup."""
 
 import msgspec
 import numpy as np
@@ -16,14 +16,14 @@ from scheduler.plugins.support.waiting_time import own_waiting_time
 
 
 class JobWire:
-    """For one session."""
+    """Encodes the jobs of one session."""
 
     def __init__(self, session: Session, tasks: TaskWire) -> None:
         self._session = session
         self._tasks = tasks
 
-    def show(self, job: Job) -> Json:
-        tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.show(job, task))) for task in job.tasks()}
+    def encode(self, job: Job) -> Json:
+        tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.encode(job, task))) for task in job.tasks()}
         total = sum((task.cls.request for task in job.tasks()), np.zeros_like(job.allocated))
         minimum = dict(job.role_minimum)
         created, waiting = format_moment(job.creation), own_waiting_time(job, ignore_field)
@@ -59,12 +59,12 @@ class JobWire:
 
     @staticmethod
     def _sub_jobs(job: Job, tasks: Json) -> Json:
-        """A job that is not divided is its own only part."""
-        every = {task.uid: task for task in job.tasks()}
-        whole = SubJob(job.key, job.key, None, job.min_member, 0, job.topology, every, job.priority)
+        """The sub-jobs of a job. A job without sub-jobs has itself as the only one, as in Volcano."""
+        all_tasks = {task.uid: task for task in job.tasks()}
+        whole = SubJob(job.key, job.key, None, job.min_member, 0, job.topology, all_tasks, job.priority)
         result: Json = {}
         for part in job.sub_jobs.values() or (whole,):
-            shown = {uid: tasks[uid] for uid in part.tasks if uid in tasks}
+            encoded = {uid: tasks[uid] for uid in part.tasks if uid in tasks}
             result[part.key] = {
                 "GID": job.key if part.policy is None else f"{job.key}/{part.policy}",
                 "UID": part.key,
@@ -72,8 +72,8 @@ class JobWire:
                 "MinAvailable": part.minimum,
                 "Priority": part.priority,
                 "MatchIndex": part.index,
-                "Tasks": shown,
-                "TaskStatusIndex": _by_status(job, shown),
+                "Tasks": encoded,
+                "TaskStatusIndex": _by_status(job, encoded),
                 "AllocatedHyperNode": "",
                 "NominatedHyperNode": "",
                 "NetworkTopology": part.topology,
@@ -81,7 +81,7 @@ class JobWire:
         return result
 
     def _group(self, job: Job) -> Json:
-        """The PodGroup, in the phase it has come to in this session."""
+        """The PodGroup, with its phase in this session."""
         original = self._session.snapshot.original(POD_GROUP.name, job.key)
         if original is None:
             meta: Json = {"name": job.name, "namespace": job.namespace, "uid": job.uid}

@@ -1,6 +1,6 @@
-"""Nodes as extenders are shown them: the fields of Volcano's NodeInfo, with all tasks there.
+"""Encodes nodes for extenders: the fields of Volcano's NodeInfo, with all tasks on the node.
 
-What was made of a node is kept until something changes there.
+The encoding of a node is cached until something on the node changes.
 """
 
 from collections import Counter
@@ -22,59 +22,59 @@ from scheduler.plugins.extender.task_wire import Json, TaskWire
 
 _READY: Final = {"Phase": 1, "Reason": ""}
 _NEVER: Final = "0001-01-01T00:00:00Z"
-_NOTHING: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxTaskNum": 0}
+_NO_AMOUNTS: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxTaskNum": 0}
 
 
 class NodeWire:
-    """For one session."""
+    """Encodes the nodes of one session."""
 
     def __init__(self, session: Session, tasks: TaskWire) -> None:
         self._session = session
         self._tasks = tasks
-        self._shown: dict[int, msgspec.Raw] = {}
-        """By row."""
+        self._encoded: dict[int, msgspec.Raw] = {}
+        """Row -> encoded node."""
         self._seen = 0
 
     @cached_property
-    def _there(self) -> dict[int, dict[str, tuple[Job | None, Task]]]:
-        """Row -> uid -> the tasks on the node and their jobs, kept up to date from now on."""
+    def _tasks_on(self) -> dict[int, dict[str, tuple[Job | None, Task]]]:
+        """Row -> uid -> (job, task), for the tasks on each node. Handlers keep it current after the first use."""
         session, index = self._session, self._session.nodes.index
-        there: dict[int, dict[str, tuple[Job | None, Task]]] = {}
+        tasks_on: dict[int, dict[str, tuple[Job | None, Task]]] = {}
         for job in session.jobs.values():
             for task in job.tasks():
                 row = job.placed.get(task.uid, index.get(task.node))
                 if row is not None and task.status not in FINISHED_STATUSES:
-                    there.setdefault(row, {})[task.uid] = (job, task)
+                    tasks_on.setdefault(row, {})[task.uid] = (job, task)
         for task in session.snapshot.tasks_without_job:
             if task.node in index:
-                there.setdefault(index[task.node], {})[task.uid] = (None, task)
+                tasks_on.setdefault(index[task.node], {})[task.uid] = (None, task)
         session.add_handlers(self._allocated, self._deallocated)
-        return there
+        return tasks_on
 
     @cached_property
-    def _holders(self) -> Counter[str]:
-        """Image -> number of nodes that have it."""
+    def _nodes_with_image(self) -> Counter[str]:
+        """Image -> the number of nodes that have it."""
         nodes = self._session.nodes.facts.objects
         return Counter(n for node in nodes for n in {n for i in node.status.images or () for n in i.names or ()})
 
-    # --- keeping up ---
+    # --- handlers ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         for task, row in zip(tasks, rows, strict=True):
-            self._there.setdefault(row, {})[task.uid] = (job, task)
+            self._tasks_on.setdefault(row, {})[task.uid] = (job, task)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         for task, row in zip(tasks, rows, strict=True):
-            if not task.node:  # what is evicted stays until it has terminated
-                del self._there[row][task.uid]
+            if not task.node:  # an evicted task stays on the node until its Pod has terminated
+                del self._tasks_on[row][task.uid]
 
-    def show(self, row: int) -> msgspec.Raw:
+    def encode(self, row: int) -> msgspec.Raw:
         log = self._session.nodes.log
         for changed, _, _ in log[self._seen :]:
-            self._shown.pop(changed, None)
+            self._encoded.pop(changed, None)
         self._seen = len(log)
-        found = self._shown.get(row)
+        found = self._encoded.get(row)
         if found is None:
-            found = self._shown[row] = msgspec.Raw(msgspec.json.encode(self._fields(row)))
+            found = self._encoded[row] = msgspec.Raw(msgspec.json.encode(self._fields(row)))
         return found
 
     def _fields(self, row: int) -> Json:
@@ -93,7 +93,7 @@ class NodeWire:
             "Allocatable": amounts(there, limit=True),
             "Capacity": amounts(nodes.capacity[:, row], limit=True),
             "ResourceUsage": self._usage(row),
-            "Tasks": {task.key: self._tasks.show(job, task) for job, task in self._there.get(row, {}).values()},
+            "Tasks": {task.key: self._tasks.encode(job, task) for job, task in self._tasks_on.get(row, {}).values()},
             "NumaInfo": None,
             "UnassignedNumaPods": None,
             "NumaSchedulerInfo": None,
@@ -101,9 +101,9 @@ class NodeWire:
             "Others": {},
             "OversubscriptionNode": False,
             "OfflineJobEvicting": False,
-            "OversubscriptionResource": _NOTHING,
+            "OversubscriptionResource": _NO_AMOUNTS,
             "ImageStates": {
-                name: {"Size": image.size_bytes, "NumNodes": self._holders[name], "Nodes": None}
+                name: {"Size": image.size_bytes, "NumNodes": self._nodes_with_image[name], "Nodes": None}
                 for image in images
                 for name in image.names or ()
             },

@@ -1,4 +1,4 @@
-"""The arguments of the plugin."""
+"""The arguments of the extender plugin."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -7,11 +7,12 @@ from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 
 _TIMEOUT: Final = 1.0
-_LONGEST: Final = 60.0
+_MAX_TIMEOUT: Final = 60.0
 
 
 class Settings:
-    """Volcano's names. A verb is the last part of the URL that is asked; "": it is not asked."""
+    """The arguments, with Volcano's names. A verb is the last path segment of the URL; a call without a verb is
+    disabled."""
 
     def __init__(self, arguments: Arguments) -> None:
         def verb(key: str) -> str:
@@ -30,14 +31,15 @@ class Settings:
         self.allocate = verb("allocateFuncVerb")
         self.deallocate = verb("deallocateFuncVerb")
         self.ignorable = arguments.boolean("extender.ignorable", False)
-        """Where it does not answer, it is as if it were not asked."""
+        """Whether a call without an answer is ignored."""
         self.prefix = _prefix(arguments)
         self.timeout = _timeout(arguments)
-        """Seconds."""
+        """In seconds."""
         self._resources = _resources(arguments)
 
-    def concerns(self, cls: TaskClass) -> bool:
-        """Whether it is asked about tasks of the class: those that ask for one of its resources, or all."""
+    def manages(self, cls: TaskClass) -> bool:
+        """Whether the extender is called for tasks of the class: they request one of its resources, or it manages
+        all."""
         if not self._resources:
             return True
         containers = (*cls.spec.containers, *(cls.spec.init_containers or ()))
@@ -52,10 +54,10 @@ class Settings:
 def _prefix(arguments: Arguments) -> str:
     text = arguments.text("extender.urlPrefix", "")
     try:
-        sound = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
+        valid = urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).hostname)
     except ValueError:
-        sound = False
-    return text.rstrip("/") if sound else arguments.aside("extender.urlPrefix", text, "not an http or https URL", "")
+        valid = False
+    return text.rstrip("/") if valid else arguments.aside("extender.urlPrefix", text, "not an http or https URL", "")
 
 
 def _timeout(arguments: Arguments) -> float:
@@ -63,8 +65,8 @@ def _timeout(arguments: Arguments) -> float:
     seconds = arguments.duration(key, _TIMEOUT)
     if seconds <= 0:
         return arguments.aside(key, arguments[key], "not above 0", _TIMEOUT)
-    if seconds > _LONGEST:
-        return arguments.aside(key, arguments[key], "longer than a session may wait", _LONGEST)
+    if seconds > _MAX_TIMEOUT:
+        return arguments.aside(key, arguments[key], "longer than a session may wait", _MAX_TIMEOUT)
     return seconds
 
 

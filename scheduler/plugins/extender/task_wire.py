@@ -1,4 +1,4 @@
-"""Tasks as extenders are shown them: the fields of Volcano's TaskInfo, with the Pod as the API server has it."""
+"""Encodes tasks for extenders: the fields of Volcano's TaskInfo, with the Pod as the API server returned it."""
 
 from typing import Any, Final
 
@@ -38,16 +38,16 @@ class _Object(msgspec.Struct):
 
 
 class TaskWire:
-    """For one session."""
+    """Encodes the tasks of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._names = session.dimensions.names
         self._by_class: dict[int, Json] = {}
-        """Class id -> the fields that all its tasks share."""
+        """Class id -> the fields that all tasks of the class have in common."""
 
-    def show(self, job: Job | None, task: Task) -> Json:
-        """A task as it is in the session now; None: it is of no job that is known."""
+    def encode(self, job: Job | None, task: Task) -> Json:
+        """Encodes a task in its current state in the session. ``job``: None for a task without a known job."""
         status, node = task.status, task.node
         if job is not None:
             status = self._session.status_of(job, task)
@@ -91,30 +91,30 @@ class TaskWire:
         return fields
 
     def _pod(self, task: Task, node: str) -> msgspec.Raw:
-        """The Pod; one that was placed in this session is shown with its node."""
+        """The Pod; if the task was placed in this session, with its node."""
         original = self._session.snapshot.original(POD.name, task.key)
         if original is None:
-            original = _rebuilt(task)
+            original = _reconstructed(task)
         if node == task.node:
             return original
         pod: Json = msgspec.json.decode(original)
         pod["spec"] = {**pod.get("spec", {}), "nodeName": node}
         return msgspec.Raw(msgspec.json.encode(pod))
 
-    def amounts(self, vector: Vector, there: Vector | None = None, *, limit: bool = False) -> Json:
-        """Amounts as Volcano's Resource. ``there``: resources to be listed though the amount is 0; ``limit``: the
-        number of Pods is one that may be there at most."""
-        shown = vector if there is None else vector + there
+    def amounts(self, vector: Vector, listed: Vector | None = None, *, limit: bool = False) -> Json:
+        """Encodes amounts as Volcano's Resource. ``listed``: resources that are listed even if their amount is 0.
+        ``limit``: whether the number of Pods is a maximum."""
+        nonzero = vector if listed is None else vector + listed
         scalars = {
             name: int(vector[position])
             for position, name in enumerate(self._names)
-            if position >= PODS_INDEX and shown[position]
+            if position >= PODS_INDEX and nonzero[position]
         }
         return {
             "MilliCPU": int(vector[CPU_INDEX]),
             "Memory": int(vector[MEMORY_INDEX]),
             "ScalarResources": scalars or None,
-            "MaxTaskNum": int(there[PODS_INDEX] if there is not None else vector[PODS_INDEX]) if limit else 0,
+            "MaxTaskNum": int(listed[PODS_INDEX] if listed is not None else vector[PODS_INDEX]) if limit else 0,
         }
 
 
@@ -127,8 +127,8 @@ def _transaction(node: str, status: TaskStatus, evicted: bool) -> Json:
     }
 
 
-def _rebuilt(task: Task) -> msgspec.Raw:
-    """What is known of a Pod of which the original is not at hand."""
+def _reconstructed(task: Task) -> msgspec.Raw:
+    """Reconstructs a Pod from the task, if the original is not available."""
     pod = {
         "metadata": {
             "name": task.name,

@@ -1,4 +1,4 @@
-"""What an extender is shown: tasks, nodes, jobs, queues and the whole session, with the fields of Volcano's types."""
+"""Encodes tasks, nodes, jobs, queues and the whole session for extenders, with the fields of Volcano's types."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
 
 
 class Wire:
-    """For one session."""
+    """Encodes the objects of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -23,29 +23,32 @@ class Wire:
         self._jobs = JobWire(session, self._tasks)
 
     def task(self, job: Job | None, task: Task, status: TaskStatus | None = None) -> Json:
-        """``status``: to be shown in place of the one it has; ``job``: None if it is of none that is known."""
-        shown = self._tasks.show(job, task)
-        return shown if status is None else {**shown, "Status": STATUS[status]}
+        """``job``: None for a task without a known job. ``status``: replaces the current status of the task."""
+        encoded = self._tasks.encode(job, task)
+        return encoded if status is None else {**encoded, "Status": STATUS[status]}
 
     def node(self, row: int) -> msgspec.Raw:
-        return self._nodes.show(row)
+        return self._nodes.encode(row)
 
     def job(self, job: Job) -> Json:
-        return self._jobs.show(job)
+        return self._jobs.encode(job)
 
     def queue(self, queue: Queue) -> Json:
         original = self._session.snapshot.original(QUEUE.name, queue.name)
-        known = {"metadata": {"name": queue.name, "annotations": queue.annotations}, "spec": {"weight": queue.weight}}
+        reconstructed = {
+            "metadata": {"name": queue.name, "annotations": queue.annotations},
+            "spec": {"weight": queue.weight},
+        }
         return {
             "UID": queue.name,
             "Name": queue.name,
             "Weight": queue.weight,
             "Weights": queue.annotations.get(HIERARCHY_WEIGHTS, ""),
             "Hierarchy": queue.annotations.get(HIERARCHY, ""),
-            "Queue": known if original is None else original,
+            "Queue": reconstructed if original is None else original,
         }
 
-    def everything(self) -> Json:
+    def session(self) -> Json:
         session = self._session
         rows = range(len(session.nodes))
         quotas: dict[str, Json] = {}

@@ -1,4 +1,4 @@
-"""Extenders for tests: they answer as told and remember what they were asked."""
+"""A fake extender that returns configured answers and records the requests."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,8 @@ Answer = Callable[[Any], Any] | Mapping[str, Any] | Reply
 
 
 class FakeExtender:
-    """``answers``: verb -> what it says: a dictionary, or a function of the question; everything else gets ``{}``."""
+    """``answers``: verb -> answer, a dictionary or a function of the request; all other verbs are answered with
+    ``{}``."""
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers
@@ -48,7 +49,7 @@ class FakeExtender:
 def conf(
     verbs: str, *, actions: str = "enqueue, allocate, backfill", first: bool = False, **arguments: Any
 ) -> Configuration:
-    """A configuration in which the extender is asked these verbs, in the last tier or in the first."""
+    """A configuration with the extender and these verbs, in the last tier or in the first."""
     settings = {"extender.urlPrefix": f"{URL}/", **{f"extender.{verb}Verb": verb for verb in verbs.split()}}
     settings |= {f"extender.{key}": value for key, value in arguments.items()}
     others: Sequence[Sequence[str]] = (["priority", "gang"], ["predicates", "proportion"])
@@ -57,7 +58,7 @@ def conf(
 
 
 def schedule(world: World, settings: Configuration, extender: FakeExtender) -> World:
-    """One cycle, carried out."""
+    """Runs one cycle and carries out its decisions."""
     cache = world.cluster.cache
     world.outcome = run_cycle(cache.snapshot(world.cluster.now), settings, external_calls=extender)
     cache.assume(world.outcome.decisions)

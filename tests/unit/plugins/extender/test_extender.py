@@ -1,4 +1,4 @@
-"""extender: another program has a say, is asked no more than it takes, and may fail."""
+"""extender: calls another program, as rarely as possible, and tolerates its failures."""
 
 from typing import Any
 
@@ -32,28 +32,28 @@ def problems(world: World) -> list[str]:
 
 
 # --- predicate ---
-def test_a_node_it_refuses_is_not_used_and_its_words_are_the_reason() -> None:
+def test_a_rejected_node_is_not_used_and_the_extenders_message_is_the_reason() -> None:
     extender = FakeExtender(predicate=lambda q: {"status": "not here", "code": 2})
     world = schedule(two_nodes(gang(1)), conf("predicate"), extender)
     assert world.bound == {}
     assert "0/2 nodes are unavailable: 2 not here." in message(world)
 
 
-def test_it_is_asked_about_the_best_node_first_and_no_further_than_one_passes() -> None:
+def test_nodes_are_checked_in_order_of_score_until_one_passes() -> None:
     extender = FakeExtender(predicate=lambda q: {"status": "no"} if q["node"]["Name"] == "n5" else {})
     world = World([node(f"n{i}") for i in range(100)], gang(1))
     assert schedule(world, conf("predicate"), extender).bound == {"g-0": "n0"}
     assert len(extender.asked) == 4
 
 
-def test_it_is_asked_only_about_nodes_that_all_else_lets_pass() -> None:
+def test_only_nodes_that_pass_all_other_filters_are_checked() -> None:
     extender = FakeExtender(predicate={"status": "no"})
     world = World(node("small", "500m"), node("closed", unschedulable=True), node("n1"), gang(1))
     schedule(world, conf("predicate"), extender)
     assert {q["node"]["Name"] for q in extender.questions("predicate")} == {"n1"}
 
 
-def test_equal_tasks_are_asked_about_once_until_something_changes_on_a_node() -> None:
+def test_a_node_is_checked_once_for_equal_tasks_until_it_changes() -> None:
     extender = FakeExtender()
     world = schedule(World(node("n1", "8c+8Gi"), node("n2", "8c+8Gi"), gang(4)), conf("predicate"), extender)
     assert len(world.bound) == 4
@@ -61,12 +61,12 @@ def test_equal_tasks_are_asked_about_once_until_something_changes_on_a_node() ->
     assert len(extender.asked) == 5
 
 
-def test_its_answer_is_good_for_one_task() -> None:
+def test_an_answer_is_used_for_one_task() -> None:
     extender = FakeExtender(predicate=lambda q: {"status": "full"} if q["node"]["Tasks"] else {})
     assert schedule(two_nodes(gang(2)), conf("predicate"), extender).bound == {"g-0": "n1", "g-1": "n2"}
 
 
-def test_roles_and_jobs_of_equal_pods_are_asked_about_each_for_itself() -> None:
+def test_equal_pods_of_different_roles_and_jobs_are_checked_separately() -> None:
     extender = FakeExtender(predicate=lambda q: {"status": "no"} if q["task"]["TaskRole"] == "b" else {})
     jobs = [group("g"), group("h"), pod("g-a-0", "1c", "g", role="a"), pod("g-b-0", "1c", "g", role="b")]
     world = schedule(two_nodes(jobs, pod("h-a-0", "1c", "h", role="a")), conf("predicate"), extender)
@@ -75,7 +75,7 @@ def test_roles_and_jobs_of_equal_pods_are_asked_about_each_for_itself() -> None:
 
 
 @pytest.mark.parametrize(("code", "evicted"), [(0, set()), (1, set()), (2, {"old"}), (3, set())])
-def test_evictions_are_tried_where_its_code_says_that_they_may_help(code: int, evicted: set[str]) -> None:
+def test_evictions_are_tried_if_the_code_says_that_they_can_resolve_the_rejection(code: int, evicted: set[str]) -> None:
     def answer(question: Any) -> Any:
         tasks = question["node"]["Tasks"].values()
         return {} if all(t["Status"] == 64 for t in tasks) else {"status": "taken", "code": code}
@@ -89,13 +89,13 @@ def test_evictions_are_tried_where_its_code_says_that_they_may_help(code: int, e
 
 
 # --- prioritize ---
-def test_the_node_it_likes_best_is_taken_and_all_candidates_are_shown_to_it() -> None:
+def test_the_extender_scores_all_candidates_and_the_best_node_is_used() -> None:
     extender = FakeExtender(prioritize=lambda q: {"nodeScore": {"n2": 50, "unknown": 1e9}})
     assert schedule(two_nodes(gang(1)), conf("prioritize"), extender).bound == {"g-0": "n2"}
     assert [n["Name"] for n in extender.questions("prioritize")[0]["nodes"]] == ["n1", "n2"]
 
 
-def test_after_a_placement_it_is_asked_again_about_that_node_alone() -> None:
+def test_after_a_placement_only_the_changed_node_is_scored_again() -> None:
     extender = FakeExtender(
         prioritize=lambda q: {"nodeScore": {n["Name"]: -len(n["Tasks"]) for n in q["nodes"]}},
     )
@@ -105,13 +105,13 @@ def test_after_a_placement_it_is_asked_again_about_that_node_alone() -> None:
 
 
 @pytest.mark.parametrize("answer", [{"errorMessage": "cannot", "nodeScore": {"n2": 1}}, {}, REFUSED])
-def test_where_it_cannot_rank_nodes_nothing_is_placed_and_it_is_said_why(answer: Any) -> None:
+def test_without_scores_no_task_is_placed_and_the_reason_is_given(answer: Any) -> None:
     world = schedule(two_nodes(gang(1)), conf("prioritize"), FakeExtender(prioritize=answer))
     assert world.bound == {}
     assert f"extender {URL}/prioritize: " in message(world)
 
 
-def test_a_ranking_that_fails_is_left_out_if_that_may_be_ignored() -> None:
+def test_missing_scores_are_ignored_if_the_extender_is_ignorable() -> None:
     world = schedule(two_nodes(gang(1)), conf("prioritize", ignorable=True), FakeExtender(prioritize=REFUSED))
     assert world.bound == {"g-0": "n1"}
 
@@ -127,7 +127,7 @@ def preemption() -> World:
     return World(classes, node("n1", "3c+3Gi"), low, high)
 
 
-def test_of_the_tasks_in_question_only_those_it_names_are_evicted() -> None:
+def test_only_candidates_that_the_extender_names_are_evicted() -> None:
     def answer(question: Any) -> Any:
         named = [task for task in question["evictees"] if task["Name"] == "low-1"]
         return {"status": 1, "victims": [*named, {"UID": "made-up"}, {"uid": 7}]}
@@ -137,7 +137,7 @@ def test_of_the_tasks_in_question_only_those_it_names_are_evicted() -> None:
     assert extender.questions("preemptable")[0]["evictor"]["Name"] == "high-0"
 
 
-def test_it_may_have_no_opinion_on_victims_or_spare_them_all() -> None:
+def test_the_extender_can_abstain_on_victims_or_reject_all() -> None:
     settings = conf("preemptable", actions="preempt", first=True)
     assert len(schedule(preemption(), settings, FakeExtender(preemptable={"status": 0})).evicted) == 1
     spared = FakeExtender(preemptable={"status": 1, "victims": None})
@@ -145,13 +145,13 @@ def test_it_may_have_no_opinion_on_victims_or_spare_them_all() -> None:
 
 
 @pytest.mark.parametrize(("ignorable", "victims"), [(True, 1), (False, 0)])
-def test_without_an_answer_nobody_is_evicted_unless_that_may_be_ignored(ignorable: bool, victims: int) -> None:
+def test_without_an_answer_no_task_is_evicted_unless_the_extender_is_ignorable(ignorable: bool, victims: int) -> None:
     settings = conf("preemptable", actions="preempt", first=True, ignorable=ignorable)
     assert len(schedule(preemption(), settings, FakeExtender(preemptable=REFUSED)).evicted) == victims
 
 
 # --- jobs and queues ---
-def test_a_job_is_let_in_if_it_says_so_and_it_is_told_which_was() -> None:
+def test_a_job_is_enqueued_if_the_extender_agrees_and_it_is_notified() -> None:
     extender = FakeExtender(jobEnqueueable=lambda q: {"status": -1 if q["job"]["Name"] == "no" else 1})
     world = schedule(
         two_nodes(group("no", asks="1c"), group("yes", asks="1c")), conf("jobEnqueueable jobEnqueued"), extender
@@ -160,14 +160,14 @@ def test_a_job_is_let_in_if_it_says_so_and_it_is_told_which_was() -> None:
     assert [q["job"]["Name"] for q in extender.questions("jobEnqueued")] == ["yes"]
 
 
-def test_a_queue_it_calls_overused_is_passed_over_and_its_jobs_are_told() -> None:
+def test_a_queue_that_the_extender_calls_overused_is_skipped_and_its_jobs_have_the_reason() -> None:
     extender = FakeExtender(queueOverused=lambda q: {"overused": q["queue"]["Name"] == "default"})
     world = schedule(two_nodes(gang(1)), conf("queueOverused"), extender)
     assert world.bound == {}
     assert "queue default is overused, says the extender" in str(world.get("PodGroup", "g")["status"]["conditions"])
 
 
-def test_a_job_starts_when_it_too_finds_it_ready_and_it_is_asked_when_all_others_do() -> None:
+def test_the_extender_is_asked_whether_a_job_is_ready_after_all_other_plugins_agree() -> None:
     extender = FakeExtender(jobReady=lambda q: {"status": len(q["job"]["TaskStatusIndex"].get("2", ())) == 3})
     world = two_nodes(group("g", minimum=2), pods("g", 3, "1c", "g"))
     assert len(schedule(world, conf("jobReady"), extender).bound) == 3
@@ -176,7 +176,9 @@ def test_a_job_starts_when_it_too_finds_it_ready_and_it_is_asked_when_all_others
 
 @pytest.mark.parametrize(("ignorable", "bound"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("verb", ["predicate", "queueOverused", "jobEnqueueable", "jobReady", "allocateFunc"])
-def test_without_an_answer_nothing_goes_on_unless_that_may_be_ignored(verb: str, ignorable: bool, bound: int) -> None:
+def test_without_an_answer_no_job_proceeds_unless_the_extender_is_ignorable(
+    verb: str, ignorable: bool, bound: int
+) -> None:
     world = two_nodes(group("g", asks="1c"), pods("g", 1, "1c", "g"))
     schedule(world, conf(verb, ignorable=ignorable), FakeExtender(**{verb: REFUSED}))
     assert len(world.bound) == bound
@@ -184,7 +186,7 @@ def test_without_an_answer_nothing_goes_on_unless_that_may_be_ignored(verb: str,
 
 
 # --- placements ---
-def test_it_hears_of_every_placement_and_may_object() -> None:
+def test_the_extender_is_notified_of_each_placement_and_can_reject_it() -> None:
     extender = FakeExtender(
         allocateFunc=lambda q: {"errorMessage": "not you"} if q["task"]["Name"] == "g-1" else {},
     )
@@ -199,7 +201,7 @@ def test_it_hears_of_every_placement_and_may_object() -> None:
     ]
 
 
-def test_it_hears_of_evictions_and_cannot_object_to_their_undoing() -> None:
+def test_the_extender_is_notified_of_evictions_and_cannot_reject_their_undoing() -> None:
     extender = FakeExtender(allocateFunc={"errorMessage": "no"})
     session = Session(
         preemption().cluster.cache.snapshot(0), conf("allocateFunc deallocateFunc"), external_calls=extender
@@ -213,21 +215,21 @@ def test_it_hears_of_evictions_and_cannot_object_to_their_undoing() -> None:
     assert [(verb, q["task"]["Status"]) for verb, q in extender.asked] == [("deallocateFunc", 64), ("allocateFunc", 32)]
 
 
-# --- who is its business ---
-def test_tasks_that_ask_for_none_of_its_resources_are_none_of_its_business() -> None:
+# --- managed resources ---
+def test_the_extender_is_not_called_for_tasks_without_its_managed_resources() -> None:
     card = {"resources": {"limits": amounts("1c+example.com/card=1")}}
-    mine = pod("mine", "", "g", containers=[{"name": "c"}], initContainers=[{"name": "i", **card}])
+    managed = pod("managed", "", "g", containers=[{"name": "c"}], initContainers=[{"name": "i", **card}])
     nodes = [node(name, "4c+8Gi+example.com/card=1") for name in ("n1", "n2")]
     verbs = "predicate prioritize allocateFunc deallocateFunc"
     extender = FakeExtender(predicate={"status": "no"})
-    world = World(nodes, group("g"), mine, pod("other", "1c", "g"))
+    world = World(nodes, group("g"), managed, pod("other", "1c", "g"))
     schedule(world, conf(verbs, managedResources=["example.com/card"]), extender)
     assert world.bound == {"other": "n1"}
-    assert {q["task"]["Name"] for _, q in extender.asked} == {"mine"}
+    assert {q["task"]["Name"] for _, q in extender.asked} == {"managed"}
 
 
 # --- the session ---
-def test_it_is_told_when_a_session_opens_and_closes() -> None:
+def test_the_extender_is_notified_when_a_session_opens_and_closes() -> None:
     extender = FakeExtender()
     schedule(two_nodes(gang(1)), conf("onSessionOpen onSessionClose predicate"), extender)
     assert extender.verbs[0] == "onSessionOpen" and extender.verbs[-1] == "onSessionClose"
@@ -235,7 +237,7 @@ def test_it_is_told_when_a_session_opens_and_closes() -> None:
 
 
 @pytest.mark.parametrize(("ignorable", "bound"), [(False, 1), (True, 0)])
-def test_one_that_cannot_be_told_of_the_session_is_left_out_of_it_unless_that_may_be_ignored(
+def test_an_extender_that_does_not_answer_the_opening_is_not_called_in_the_session_unless_it_is_ignorable(
     ignorable: bool, bound: int
 ) -> None:
     extender = FakeExtender(onSessionOpen=REFUSED, predicate={"status": "no"})
@@ -243,7 +245,7 @@ def test_one_that_cannot_be_told_of_the_session_is_left_out_of_it_unless_that_ma
     assert len(world.bound) == bound
 
 
-def test_verbs_that_are_not_configured_are_not_asked() -> None:
+def test_verbs_that_are_not_configured_are_not_called() -> None:
     extender = FakeExtender()
     schedule(two_nodes(gang(1)), conf(""), extender)
     assert extender.asked == []
@@ -259,13 +261,13 @@ def test_every_verb_at_once() -> None:
 
 
 # --- how it is asked ---
-def test_requests_have_the_url_and_the_time_that_the_arguments_say() -> None:
+def test_requests_have_the_configured_url_and_timeout() -> None:
     extender = FakeExtender()
     schedule(two_nodes(gang(1)), conf("predicate", httpTimeout="250ms"), extender)
     assert {(r.url, r.timeout) for r in extender.requests} == {(f"{URL}/predicate", 0.25)}
 
 
-def test_names_of_fields_in_its_answers_may_be_written_with_other_capitals() -> None:
+def test_field_names_in_answers_are_case_insensitive() -> None:
     world = schedule(two_nodes(gang(1)), conf("predicate"), FakeExtender(predicate={"Status": "not here", "CODE": 2}))
     assert "2 not here" in message(world)
 
@@ -274,7 +276,7 @@ def test_names_of_fields_in_its_answers_may_be_written_with_other_capitals() -> 
     "body",
     [b"", b"<html>", b"[]", b'{"status": 7}', b'{"code": "x"}', b"7", b"[" * 100_000, b'{"status": "\xff"}'],
 )
-def test_an_answer_that_is_none_is_set_aside_and_told_of(body: bytes) -> None:
+def test_an_invalid_answer_is_ignored_and_reported(body: bytes) -> None:
     extender = FakeExtender(predicate=Reply(body))
     world = schedule(two_nodes(gang(1)), conf("predicate"), extender)
     assert world.bound == {}
@@ -283,12 +285,12 @@ def test_an_answer_that_is_none_is_set_aside_and_told_of(body: bytes) -> None:
     )
 
 
-def test_null_is_an_answer_that_says_nothing() -> None:
+def test_null_is_an_empty_answer() -> None:
     world = schedule(two_nodes(gang(1)), conf("predicate"), FakeExtender(predicate=Reply(b"null")))
     assert world.bound == {"g-0": "n1"}
 
 
-def test_one_that_does_not_answer_is_left_alone_for_the_rest_of_the_session() -> None:
+def test_an_extender_that_does_not_answer_is_not_called_again_in_the_session() -> None:
     extender = FakeExtender(queueOverused=SILENT, jobReady=SILENT, jobEnqueueable=SILENT)
     jobs = [[group(f"g{i}", asks="1c"), pod(f"g{i}-0", "1c", f"g{i}")] for i in range(9)]
     world = schedule(two_nodes(*jobs), conf("queueOverused jobReady jobEnqueueable", ignorable=True), extender)
@@ -297,7 +299,7 @@ def test_one_that_does_not_answer_is_left_alone_for_the_rest_of_the_session() ->
     assert told
 
 
-def test_without_anybody_outside_it_does_not_answer() -> None:
+def test_without_external_calls_the_extender_does_not_answer() -> None:
     world = two_nodes(gang(1)).run(conf("predicate"))
     assert world.bound == {}
     assert "other programs are not asked here" in message(world)
@@ -319,5 +321,5 @@ def test_without_anybody_outside_it_does_not_answer() -> None:
         ),
     ],
 )
-def test_an_argument_that_cannot_be_used_is_told_of(arguments: dict[str, Any], problem: str) -> None:
+def test_an_invalid_argument_is_reported(arguments: dict[str, Any], problem: str) -> None:
     assert two_nodes().session(conf("", **arguments)).problems == [f"plugin extender: {problem}"]

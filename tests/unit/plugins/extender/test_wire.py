@@ -1,4 +1,4 @@
-"""What extenders are shown: Volcano's fields, whole objects as they were written, the state of the session."""
+"""The encoding for extenders: Volcano's fields, original objects, and the state of the session."""
 
 import json
 from typing import Any
@@ -39,7 +39,7 @@ def shown(value: object) -> Any:
 
 
 def session_of(*objects: Any) -> Session:
-    """A session over a cluster of which the objects are kept as they were written."""
+    """A session over a cluster that keeps objects as they were written."""
     made = World()
     made.cluster.cache.configure(SHOWING)
     made.cluster.load(manifests(*objects))
@@ -51,7 +51,7 @@ def task_of(session: Session, job: str, name: str) -> Any:
     return session.jobs[job], found
 
 
-def test_a_task_is_shown_with_volcanos_fields_and_its_pod_as_it_was_written() -> None:
+def test_a_task_has_volcanos_fields_and_its_original_pod() -> None:
     asks = {"requests": {"cpu": "1", "example.com/gpu": "2"}, "limits": {"example.com/gpu": "2"}}
     written = pod(
         "g-w-0",
@@ -77,7 +77,7 @@ def test_a_task_is_shown_with_volcanos_fields_and_its_pod_as_it_was_written() ->
     assert answer["Pod"]["metadata"]["annotations"] == answer["PodAnnotations"] == written["metadata"]["annotations"]
 
 
-def test_a_task_that_was_placed_is_shown_with_its_node_and_one_that_lost_it_with_what_it_had() -> None:
+def test_a_placed_task_has_its_node_and_a_deallocated_task_its_previous_status() -> None:
     session = session_of(node("n1"), group("g"), pod("p", "1c", "g"))
     job, task = task_of(session, "default/g", "p")
     statement = session.statement()
@@ -90,7 +90,7 @@ def test_a_task_that_was_placed_is_shown_with_its_node_and_one_that_lost_it_with
     assert (answer["LastTransaction"]["Status"], answer["LastTransaction"]["NodeName"]) == (2, "n1")
 
 
-def test_a_node_is_shown_with_all_tasks_on_it_and_its_amounts() -> None:
+def test_a_node_has_all_its_tasks_and_amounts() -> None:
     machine = node("n1", "4c+8Gi+example.com/gpu=2", {"volcano.sh/revocable-zone": "z"})
     machine["metadata"]["annotations"] = {"note": "hi"}
     machine["status"]["capacity"] = {"cpu": "5", "memory": "9Gi", "pods": "110", "example.com/gpu": "2"}
@@ -116,7 +116,7 @@ def test_a_node_is_shown_with_all_tasks_on_it_and_its_amounts() -> None:
     assert answer["ResourceUsage"] == {"MetricsTime": "0001-01-01T00:00:00Z", "CPUUsageAvg": {}, "MEMUsageAvg": {}}
 
 
-def test_a_node_is_shown_as_it_is_after_placements_and_evictions_of_the_session() -> None:
+def test_a_node_has_its_state_after_placements_and_evictions_of_the_session() -> None:
     session = session_of(
         node("n1"), group("g"), pod("p", "1c", "g"), group("h", phase="Running"), pod("old", "1c", "h", on="n1")
     )
@@ -134,7 +134,7 @@ def test_a_node_is_shown_as_it_is_after_placements_and_evictions_of_the_session(
     assert {name: entry["Status"] for name, entry in tasks.items()} == {"default/old": 32}
 
 
-def test_a_node_is_shown_with_its_measured_load() -> None:
+def test_a_node_has_its_measured_usage() -> None:
     made = World(node("n1"))
     made.cluster.cache.take_usage({"n1": NodeUsage(12.5, 30.0, 1769850000.0)})
     usage = shown(Wire(made.session(SHOWING)).node(0))["ResourceUsage"]
@@ -145,7 +145,7 @@ def test_a_node_is_shown_with_its_measured_load() -> None:
     }
 
 
-def test_a_job_is_shown_with_its_tasks_by_status_and_its_pod_group() -> None:
+def test_a_job_has_its_tasks_by_status_and_its_pod_group() -> None:
     annotations = {"volcano.sh/preemptable": "true", "sla-waiting-time": "1h", "volcano.sh/jdb-max-unavailable": "10%"}
     written = group("g", minimum=1, roles={"w": 1}, asks="1c", annotations=annotations)
     session = session_of(node("n1"), written, pod("p", "1c", "g", role="w"), pod("q", "1c", "g", role="w", on="n1"))
@@ -168,7 +168,7 @@ def test_a_job_is_shown_with_its_tasks_by_status_and_its_pod_group() -> None:
     assert answer["TaskToSubJob"] == dict.fromkeys(uids.values(), "default/g")
 
 
-def test_a_queue_is_shown_with_its_place_in_the_hierarchy() -> None:
+def test_a_queue_has_its_position_in_the_hierarchy() -> None:
     written = queue("q", weight=3, capability="4c")
     written["metadata"]["annotations"] = {"volcano.sh/hierarchy": "root/q", "volcano.sh/hierarchy-weights": "1/2"}
     session = session_of(written)
@@ -178,7 +178,7 @@ def test_a_queue_is_shown_with_its_place_in_the_hierarchy() -> None:
     assert answer["Queue"]["spec"]["capability"] == {"cpu": "4"}
 
 
-def test_the_whole_session_is_shown_at_its_opening() -> None:
+def test_a_session_has_all_jobs_nodes_and_queues() -> None:
     quota: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -186,14 +186,14 @@ def test_the_whole_session_is_shown_at_its_opening() -> None:
     }
     quota["status"] = {"hard": {"cpu": "4"}}
     session = session_of(node("n1", labels={"volcano.sh/revocable-zone": "z"}), node("n2"), group("g"), quota)
-    answer = shown(Wire(session).everything())
+    answer = shown(Wire(session).session())
     assert set(answer) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}
     assert set(answer["Jobs"]) == {"default/g"} and set(answer["Nodes"]) == {"n1", "n2"}
     assert set(answer["RevocableNodes"]) == {"n1"} and answer["NodeList"] is None
     assert answer["NamespaceInfo"]["default"]["QuotaStatus"]["rq"] == {"hard": {"cpu": "4"}}
 
 
-def test_what_is_not_kept_as_it_was_written_is_put_together_from_what_is_known() -> None:
+def test_objects_without_an_original_are_reconstructed() -> None:
     made = World(node("n1"), group("g", asks="1c"), pod("p", "1c", "g", role="w", labels={"a": "b"}), queue("q"))
     session = made.session(SHOWING)
     wire = Wire(session)
@@ -206,7 +206,7 @@ def test_what_is_not_kept_as_it_was_written_is_put_together_from_what_is_known()
     assert shown(wire.queue(session.queues["q"]))["Queue"]["metadata"]["name"] == "q"
 
 
-def test_a_simulation_keeps_objects_as_they_were_written_if_an_extender_is_configured() -> None:
+def test_a_simulation_keeps_original_objects_if_an_extender_is_configured() -> None:
     extender = FakeExtender()
     objects = manifests(node("n1"), group("g"), pod("p", "1c", "g", containers=[{"name": "c", "command": ["sleep"]}]))
     settings = conf("predicate")

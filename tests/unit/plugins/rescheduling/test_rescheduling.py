@@ -123,5 +123,5 @@ def test_a_round_comes_after_every_interval_and_not_before_the_first() -> None:
         ),
     ],
 )
-def test_an_argument_that_cannot_be_used_is_told_of(arguments: dict[str, Any], problem: str) -> None:
+def test_an_invalid_argument_is_reported(arguments: dict[str, Any], problem: str) -> None:
     assert world({"n1": (0, 0)}).session(conf(**arguments)).problems == [f"plugin rescheduling: {problem}"]

@@ -1,33 +1,34 @@
-"""What an extender answers. Fields are Volcano's, in small letters (see ``client``); what lacks has its default."""
+"""The responses of an extender. Field names are Volcano's in lower case (see ``client``); missing fields have
+defaults."""
 
 from typing import Any, Final
 
 import msgspec
 
 UNSCHEDULABLE: Final = 2
-"""The code of a refusal that evictions may help against."""
+"""The code of a rejection that evictions can resolve."""
 
 
 class Predicate(msgspec.Struct):
-    """May the task run on the node?"""
+    """Whether the task can run on the node."""
 
     status: str = ""
-    """Why not; "": it may."""
+    """Why the node is rejected, or ""."""
     code: int = 0
 
 
 class Prioritize(msgspec.Struct):
-    """How good are the nodes for the task?"""
+    """The scores of the nodes for the task."""
 
     nodescore: dict[str, float] | None = None
     errormessage: str = ""
 
 
 class Victims(msgspec.Struct):
-    """Which of the tasks may be evicted?"""
+    """Which of the tasks may be evicted."""
 
     status: int = 0
-    """0: the extender has no opinion."""
+    """0 for an abstention."""
     victims: list[dict[str, Any]] = []
 
     @property
@@ -37,25 +38,25 @@ class Victims(msgspec.Struct):
 
 
 class Vote(msgspec.Struct):
-    """May the job be let in? Above 0: yes, below: no."""
+    """Whether the job may be enqueued: above 0 for yes, below 0 for no, 0 for an abstention."""
 
     status: int = 0
 
 
 class Overused(msgspec.Struct):
-    """Has the queue all it may have?"""
+    """Whether the queue is overused."""
 
     overused: bool = False
 
 
 class Ready(msgspec.Struct):
-    """May the job start?"""
+    """Whether the job is ready."""
 
     status: bool = False
 
 
 class Event(msgspec.Struct):
-    """A task was given a node, or lost it. Is that all right?"""
+    """The response to an allocation or deallocation of a task."""
 
     errormessage: str = ""
-    """Why not; "": it is."""
+    """Why the extender rejects it, or ""."""
