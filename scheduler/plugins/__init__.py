@@ -1,4 +1,5 @@
-"""The plugins, one file (or package) each. Importing this package registers all of them; to add one, import it here."""
+"""The plugins, one module or package each. Importing this package registers all of them; a new plugin is imported here.
+``support`` is no plugin: it has what several plugins share."""
 
 from scheduler.plugins import (
     ascend,

@@ -1,7 +1,7 @@
-"""binpack: fill nodes that are already in use before touching empty ones (Volcano's binpack plugin).
+"""binpack: prefers nodes with high utilization, so that other nodes stay empty (Volcano's binpack plugin).
 
-score = sum over requested resources of weight x (requested + used) / allocatable, over the sum of weights, x 100 x
-``binpack.weight``; 0 on a node where any weighted request would not fit.
+score = sum over requested resources of weight x (requested + used) / allocatable, divided by the sum of the weights,
+x 100 x ``binpack.weight``; 0 on a node where one of these resources does not fit.
 """
 
 from typing import ClassVar
@@ -18,8 +18,8 @@ FULL = 100.0
 
 @register_plugin
 class Binpack:
-    """Arguments: ``binpack.weight`` (1; 0 switches off), and with the prefix ``binpack`` those of
-    ``resource_weights``."""
+    """Arguments: ``binpack.weight`` (1; 0 disables the score), and those of ``resource_weights`` with the prefix
+    ``binpack``."""
 
     name: ClassVar[str] = "binpack"
 

@@ -1,7 +1,7 @@
-"""cdp: a Pod that has just begun to run is left alone for a while (Volcano's cooldown protection plugin).
+"""cdp: protects Pods from eviction for some time after they are scheduled (Volcano's cooldown protection plugin).
 
-Elastic jobs lose and win back Pods over and over; the label (else the annotation) ``volcano.sh/cooldown-time`` says for
-how long after its scheduling a running Pod is no victim.
+The label, or else the annotation, ``volcano.sh/cooldown-time`` sets how long after its scheduling a running Pod is no
+victim. This prevents that Pods of elastic jobs are evicted and replaced over and over.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ class Cdp:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._known: dict[str, bool] = {}
-        """uid -> whether the task still cools down."""
+        self._cooling_by_uid: dict[str, bool] = {}
+        """uid -> whether the task is still protected. A cache."""
         session.add_preemptable(self._victims, bound=self._cooled, by_demand=True)
         session.add_reclaimable(self._victims, bound=self._cooled, by_demand=True)
         session.add_unified_evictable(self._victims, bound=self._cooled)
@@ -42,13 +42,13 @@ class Cdp:
         return ~candidates.per_task(self._cooling)
 
     def _cooling(self, task: Task) -> bool:
-        known = self._known.get(task.uid)
-        if known is None:
-            known = self._known[task.uid] = self._session.now < self._end(task)
-        return known
+        cooling = self._cooling_by_uid.get(task.uid)
+        if cooling is None:
+            cooling = self._cooling_by_uid[task.uid] = self._session.now < self._end(task)
+        return cooling
 
     def _end(self, task: Task) -> float:
-        """When the task may be evicted, in seconds since the epoch; 0: at any time."""
+        """When the protection ends, in seconds since the epoch; 0 without protection."""
         text = task.labels.get(COOLDOWN_TIME, task.cls.annotations.get(COOLDOWN_TIME))
         if text is None or task.status is not TaskStatus.RUNNING or not task.scheduled_at:
             return 0.0

@@ -1,6 +1,6 @@
-"""conformance: system-critical Pods are never victims, whatever other plugins, tiers and flags say.
+"""conformance: system-critical Pods are never victims, regardless of other plugins, tiers and flags.
 
-It also votes, as Volcano's plugin does, so that a tier in which it stands with others decides as there.
+The veto ensures this. The plugin also votes, as in Volcano, so that the tier to which it belongs decides as in Volcano.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from scheduler.framework.session import Session
 
 @register_plugin
 class Conformance:
-    """Drops system-critical tasks from the victims."""
+    """Takes no arguments."""
 
     name: ClassVar[str] = "conformance"
 
@@ -42,5 +42,5 @@ def _not_critical(claimant: object, candidates: EvictionCandidates) -> Mask:
 
 
 def critical(task: Task) -> bool:
-    """Whether the Pod belongs to the system and must not be evicted."""
+    """Whether the Pod is in kube-system or has a system-critical priority class."""
     return task.namespace == KUBE_SYSTEM or task.cls.spec.priority_class_name in SYSTEM_CRITICAL_CLASSES

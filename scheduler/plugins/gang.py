@@ -1,4 +1,4 @@
-"""gang: a job starts with all the tasks it needs, or not at all (Volcano's gang plugin)."""
+"""gang: a job starts with at least its minimum number of tasks, or not at all (Volcano's gang plugin)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
@@ -30,7 +30,7 @@ _SCHEDULED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskSt
 
 @register_plugin
 class Gang:
-    """Jobs below their minimum wait whole; jobs are never robbed below it."""
+    """Takes no arguments."""
 
     name: ClassVar[str] = "gang"
 
@@ -44,36 +44,36 @@ class Gang:
         session.add_sub_job_order(lambda sub_job: sub_job.ready)
         session.add_sub_job_ready(lambda sub_job: max(sub_job.missing, 0))
         session.add_sub_job_pipelined(lambda sub_job: Vote.PERMIT if sub_job.pipelined else Vote.REJECT)
-        session.add_job_ready(_lacking)
+        session.add_job_ready(_missing)
         session.add_job_pipelined(self._pipelined)
         session.add_job_starving(lambda job: job.waiting_count + job.ready_count < job.min_member)
-        session.add_preemptable(self._victims, bound=_dispensable, by_demand=True)
-        session.add_reclaimable(self._victims, bound=_dispensable, by_demand=True)
+        session.add_preemptable(self._victims, bound=_above_minimum, by_demand=True)
+        session.add_reclaimable(self._victims, bound=_above_minimum, by_demand=True)
         session.add_close(self._close)
 
     @staticmethod
     def _valid(job: Job) -> Refusal | None:
         if job.roles_binding:
             counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
-            short = [
+            below = [
                 f"{role}: {counts.get(role, 0)}/{minimum}"
                 for role, minimum in job.role_minimum.items()
                 if counts.get(role, 0) < minimum
             ]
-            if short:
+            if below:
                 return Refusal(
                     REASON_NOT_ENOUGH_PODS_OF_TASK,
-                    f"Not enough valid pods of each task for gang-scheduling ({', '.join(sorted(short))})",
+                    f"Not enough valid pods of each task for gang-scheduling ({', '.join(sorted(below))})",
                 )
-        short = [
+        below = [
             f"{policy}: {number}/{minimum}"
             for policy, number, minimum in _sub_groups(job, lambda sub_job: True)
             if number < minimum
         ]
-        if short:
+        if below:
             return Refusal(
                 REASON_NOT_ENOUGH_PODS_OF_TASK,
-                f"Not enough valid subGroups of each task for gang-scheduling ({', '.join(sorted(short))})",
+                f"Not enough valid subGroups of each task for gang-scheduling ({', '.join(sorted(below))})",
             )
         valid = job.count(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
         if valid < job.min_member:
@@ -110,11 +110,11 @@ class Gang:
             if not job.by_status:
                 continue
             if job.missing > 0:
-                if _on_its_way_out(job):
+                if _is_terminating(job):
                     continue
                 pending = job.of(TaskStatus.PENDING)
-                placeable = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
-                short = job.min_member - placeable - job.ready_count
+                allocated = sum(1 for u in pending if job.transaction.get(u, (None,))[0] is TaskStatus.ALLOCATED)
+                short = job.min_member - allocated - job.ready_count
                 message = f"{max(short, 0)}/{job.size} tasks in gang unschedulable: {gang_message(job)}"
                 job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, REASON_NOT_ENOUGH_RESOURCES, message))
             elif job.changed or not any(
@@ -123,31 +123,31 @@ class Gang:
                 job.new_conditions.append(Condition(CONDITION_SCHEDULED, REASON_GANG_READY, ""))
 
 
-def _on_its_way_out(job: Job) -> bool:
-    """A job that lacks tasks is not ready any more because tasks of it terminate, and nothing waits to replace them:
-    with those that had been placed, and failed ones, they are still as many as it needs."""
+def _is_terminating(job: Job) -> bool:
+    """Whether a job is below its minimum only because placed tasks terminate, while it has no pending tasks to replace
+    them: together with placed and failed tasks they still reach the minimum."""
     if TaskStatus.PENDING in job.by_status or TaskStatus.PIPELINED in job.by_status:
         return False
     terminating = sum(1 for task in job.of(TaskStatus.RELEASING).values() if task.node)
     return bool(terminating) and terminating + job.count(*_SCHEDULED) >= job.min_member
 
 
-def _dispensable(claimant: Task, candidates: EvictionCandidates) -> Mask:
-    dispensable: Mask = candidates.per_job(_surplus) > 0
-    return dispensable
+def _above_minimum(claimant: Task, candidates: EvictionCandidates) -> Mask:
+    above: Mask = candidates.per_job(_surplus) > 0
+    return above
 
 
 def _surplus(job: Job) -> int:
     return job.ready_count - job.min_member
 
 
-def _lacking(job: Job) -> int:
-    """How many more tasks the job needs at least before it may start; 0: it may."""
+def _missing(job: Job) -> int:
+    """The number of tasks that the job needs before it can start; 0 if it is ready."""
     return max(job.missing, _missing_in_roles(job), _missing_in_sub_groups(job), 0)
 
 
 def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
-    """The sum over roles of what they lack of their minimum; best-effort tasks still pending count as placed."""
+    """The sum of the tasks that roles are below their minimum. Pending best-effort tasks count as placed."""
     if not job.roles_binding:
         return 0
     counts = job.role_counts(*READY_STATUSES, *more)
@@ -159,17 +159,17 @@ def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
 
 
 def _missing_in_sub_groups(job: Job) -> int:
-    """What the sub-groups closest to their size lack, as many of each policy as have to be there; 1 for each that has
-    no Pods yet."""
+    """The tasks that the required number of sub-groups of each policy are missing, counting those that miss the fewest;
+    1 for each required sub-group that does not exist yet."""
     total = 0
     for policy, minimum in (job.sub_group_minimum or {}).items():
         if minimum:
-            lacking = sorted(max(s.missing, 0) for s in job.sub_jobs.values() if s.policy == policy)
-            total += sum(lacking[:minimum]) + max(minimum - len(lacking), 0)
+            missing = sorted(max(s.missing, 0) for s in job.sub_jobs.values() if s.policy == policy)
+            total += sum(missing[:minimum]) + max(minimum - len(missing), 0)
     return total
 
 
 def _sub_groups(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
-    """(policy, how many of its sub-groups count, how many have to)."""
+    """Yields (policy, number of its sub-groups that count, required number)."""
     for policy, minimum in (job.sub_group_minimum or {}).items():
         yield policy, sum(1 for s in job.sub_jobs.values() if s.policy == policy and counts(s)), minimum

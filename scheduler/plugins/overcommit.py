@@ -1,4 +1,4 @@
-"""overcommit: PodGroups are let in up to a little more than the cluster has (Volcano's overcommit plugin)."""
+"""overcommit: admits PodGroups up to a multiple of the cluster's resources (Volcano's overcommit plugin)."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -25,7 +25,8 @@ _SPARE: Final = 4
 
 @register_plugin
 class Overcommit:
-    """Argument ``overcommit-factor`` (1.2, at least 1): how much of the cluster may be promised."""
+    """Argument ``overcommit-factor`` (1.2, at least 1): the multiple of the cluster's resources that may be
+    reserved."""
 
     name: ClassVar[str] = "overcommit"
 

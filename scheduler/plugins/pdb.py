@@ -1,7 +1,7 @@
-"""pdb: a PodDisruptionBudget says how many of its Pods may be evicted at once (Volcano's pdb plugin).
+"""pdb: limits evictions to what PodDisruptionBudgets allow (Volcano's pdb plugin).
 
-Of the candidates, in their order, as many may go as each budget allows, less those that went before in the same
-session. Preempt and reclaim never take a Pod without any label (as in Volcano, though few budgets can speak of it).
+Candidates become victims in their order, as long as each of their budgets allows it, less the evictions earlier in the
+session. Preempt and reclaim never evict a Pod without labels, as in Volcano.
 """
 
 from collections import Counter
@@ -37,17 +37,21 @@ class Pdb:
             budget = session.snapshot.budgets[key]
             if self._selects(budget):
                 self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
-        self._gone: Counter[str] = Counter()
-        """Budget -> how many of its Pods were evicted in this session."""
-        session.add_preemptable(lambda _, candidates: self._victims(candidates), bound=self._expendable, by_demand=True)
-        session.add_reclaimable(lambda _, candidates: self._victims(candidates), bound=self._expendable, by_demand=True)
+        self._evicted: Counter[str] = Counter()
+        """Uid of a budget -> the number of its Pods that were evicted in this session."""
+        session.add_preemptable(
+            lambda _, candidates: self._victims(candidates), bound=self._may_have_victims, by_demand=True
+        )
+        session.add_reclaimable(
+            lambda _, candidates: self._victims(candidates), bound=self._may_have_victims, by_demand=True
+        )
         session.add_unified_evictable(lambda context, candidates: self._within_budgets(candidates))
         session.add_victim_limit(self._victims)
         if self._by_namespace:
             session.add_handlers(self._allocated, self._deallocated)
 
     def _selects(self, budget: PodDisruptionBudget) -> bool:
-        """Whether the budget speaks of any Pods; one whose selector makes no sense is told of."""
+        """Whether the budget selects any Pods. Reports an invalid selector."""
         meta, selector = budget.metadata, budget.spec.selector
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False
@@ -57,7 +61,7 @@ class Pdb:
         malformed = Malformed("PodDisruptionBudget", namespace, name, f"spec.selector: {field}", problem)
         self._session.malformed_field(malformed)
 
-    # --- answers ---
+    # --- victims ---
     def _victims(self, candidates: Sequence[Task]) -> list[Task]:
         return self._within_budgets([task for task in candidates if task.labels])
 
@@ -68,30 +72,30 @@ class Pdb:
             allowed = True
             for budget in self._budgets(task):
                 counted[budget.metadata.uid] += 1
-                allowed &= counted[budget.metadata.uid] <= self._left(budget)
+                allowed &= counted[budget.metadata.uid] <= self._allowed(budget)
             if allowed:
                 victims.append(task)
         return victims
 
-    def _expendable(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
-        return candidates.per_task(self._may_go_first)
+    def _may_have_victims(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
+        return candidates.per_task(self._evictable_alone)
 
-    def _may_go_first(self, task: Task) -> bool:
-        """Whether every budget allows the eviction of a task at the opening of the session, were it the only one."""
+    def _evictable_alone(self, task: Task) -> bool:
+        """Whether all budgets allow the eviction of the task as the only one in the session."""
         return bool(task.labels) and all(b.status.disruptions_allowed > 0 for b in self._budgets(task))
 
-    def _left(self, budget: PodDisruptionBudget) -> int:
-        return budget.status.disruptions_allowed - self._gone[budget.metadata.uid]
+    def _allowed(self, budget: PodDisruptionBudget) -> int:
+        return budget.status.disruptions_allowed - self._evicted[budget.metadata.uid]
 
     def _budgets(self, task: Task) -> list[PodDisruptionBudget]:
-        """The budgets that the eviction of a task counts against."""
+        """The budgets against which the eviction of a task counts."""
         return [
             budget
             for budget in self._by_namespace.get(task.namespace, ())
             if matches(budget.spec.selector, task.labels) and task.name not in (budget.status.disrupted_pods or {})
         ]
 
-    # --- books: only what had a node before the session can be evicted in it ---
+    # --- handlers: only tasks that had a node before the session are evicted in it ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         self._count(tasks, -1)
 
@@ -102,4 +106,4 @@ class Pdb:
         for task in tasks:
             if task.node:
                 for budget in self._budgets(task):
-                    self._gone[budget.metadata.uid] += sign
+                    self._evicted[budget.metadata.uid] += sign

@@ -1,7 +1,7 @@
-"""priority: what is more important goes first, and never gives way to what is less (Volcano's priority plugin).
+"""priority: orders jobs and tasks by priority, and lets only lower priorities be preempted (Volcano's priority plugin).
 
-While it has a say in preemption, no tier below it may give a Pod of a higher priority to a preemptor of a lower one; a
-Pod of equal priority it may (Volcano's tiers pass over both).
+While the plugin is enabled for preemption, a lower tier cannot make a task a victim of a preemptor with a lower
+priority. It can for equal priorities. (In Volcano a lower tier can do both.)
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from scheduler.framework.session import Session
 
 @register_plugin
 class Priority:
-    """Orders jobs and tasks by priority; only lower priorities are victims of preemption."""
+    """Takes no arguments."""
 
     name: ClassVar[str] = "priority"
 
@@ -36,7 +36,7 @@ class Priority:
         session.add_sub_job_order(lambda sub_job: -sub_job.priority)
         session.add_preemptable(self._victims, bound=self._lower, by_demand=True)
         if session.option(PREEMPTABLE.flag):
-            session.add_veto(PREEMPTABLE, self._above)
+            session.add_veto(PREEMPTABLE, self._higher)
         session.add_unified_evictable(self._evictable)
         session.add_job_starving(self._starving)
 
@@ -57,13 +57,13 @@ class Priority:
         return victims
 
     def _evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
-        """Importance has no say across queues, as in reclaim."""
+        """Priorities are not compared across queues, as in reclaim."""
         if context.across_queues:
             return list(candidates)
         return [task for task in candidates if self._session.jobs[task.job].priority < context.job.priority]
 
-    def _above(self, preemptor: Task | None, task: Task) -> bool:
-        """Whether the task is more important than the preemptor."""
+    def _higher(self, preemptor: Task | None, task: Task) -> bool:
+        """Whether the task has a higher priority than the preemptor."""
         if preemptor is None:
             return False
         if task.job == preemptor.job:

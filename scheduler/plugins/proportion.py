@@ -1,7 +1,7 @@
-"""proportion: queues share the cluster by weight (Volcano's proportion plugin).
+"""proportion: divides the cluster among queues by weight (Volcano's proportion plugin).
 
-Each queue deserves a part of the cluster in proportion to its weight, never more than it asks for or may have; what one
-leaves goes to the others, round by round. A queue that holds what it deserves is passed over until others have theirs.
+The deserved share of a queue is proportional to its weight, and at most its request and its limit. In rounds, the
+remainder is divided among the other queues. A queue that has its deserved share is overused and is skipped.
 """
 
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_ad
 
 @dataclass(slots=True)
 class QueueShare:
-    """The books of one queue in a session."""
+    """The books of one queue."""
 
     queue: Queue
     guarantee: Vector
     limit: Vector
-    """The most the queue may have: its capability, within what others are not guaranteed."""
+    """The capability of the queue, at most what the guarantees of other queues leave."""
     request: Vector
     allocated: Vector
     inqueue: Vector
@@ -54,18 +54,18 @@ class QueueShare:
 
     @property
     def share(self) -> float:
-        asked = self.deserved >= SMALLEST
-        return float(shares(self.allocated[asked], self.deserved[asked]).max()) if asked.any() else 0.0
+        counted = self.deserved >= SMALLEST
+        return float(shares(self.allocated[counted], self.deserved[counted]).max()) if counted.any() else 0.0
 
     @property
     def overused(self) -> bool:
-        """It has all that it deserves."""
+        """Whether the queue has all that it deserves."""
         return less_equal(self.deserved, self.allocated)
 
 
 @register_plugin
 class Proportion:
-    """Weighted fair shares among queues."""
+    """Takes no arguments."""
 
     name: ClassVar[str] = "proportion"
 
@@ -116,7 +116,7 @@ class Proportion:
     def _figures(self) -> Figures:
         return Figures(queues=self._books)
 
-    # --- answers ---
+    # --- queues, victims and admission ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
         book = self._books.get(queue.name)
         return (-queue.priority, book.share if book else 0.0)
@@ -175,7 +175,7 @@ class Proportion:
         return self._beyond_share(candidates)
 
     def _beyond_share(self, candidates: Sequence[Task]) -> list[Task]:
-        """Those that may go, if all before them do: their queues have more than they deserve."""
+        """The candidates whose queue still has more than it deserves when all earlier victims are evicted."""
         left: dict[str, Vector] = {}
         victims = []
         for task in candidates:
@@ -226,7 +226,7 @@ class Proportion:
             book = self._books[job.queue]
             book.inqueue = book.inqueue + reservation(self._session, job, job.min_resources)
 
-    # --- books ---
+    # --- handlers ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         book = self._books.get(job.queue)
         if book is None:  # the queue does not exist; tasks placed while it did may still be evicted
@@ -241,32 +241,33 @@ class Proportion:
 
 
 def within(allocated: Vector, deserved: Vector) -> bool:
-    """Whether a queue has no more than it deserves of anything but ``pods``. Reclaimers are not held to their share of
-    these (PREEMPTIVE): if they counted here alone, queues would take places from each other for ever."""
+    """Whether a queue has at most what it deserves of all resources except ``pods``. PREEMPTIVE ignores ``pods``, too;
+    if only this function counted them, queues would reclaim Pods from each other forever."""
     over = allocated >= deserved + SMALLEST
     over[PODS_INDEX] = False
     return not over.any()
 
 
 def divide(total: Vector, books: Sequence[QueueShare]) -> None:
-    """Set ``deserved`` of every queue: rounds of shares by weight, each cut to what the queue may have and asks for but
-    not below its guarantee, until all are met or nothing is left (the whole round uses what was left before it)."""
+    """Sets ``deserved`` of all queues. Each round divides the remainder by weight, and limits each queue to its limit
+    and its request, but not below its guarantee. It ends when all queues are satisfied or nothing remains. Within a
+    round all queues use the remainder from before the round."""
     remaining = total
-    unmet = list(books)
-    while unmet:
-        weight = sum(book.queue.weight for book in unmet)
+    unsatisfied = list(books)
+    while unsatisfied:
+        weight = sum(book.queue.weight for book in unsatisfied)
         if weight <= 0:
             return
         change = np.zeros_like(total)
-        still = []
-        for book in unmet:
+        next_unsatisfied = []
+        for book in unsatisfied:
             old = book.deserved
             new = np.minimum(np.minimum(old + remaining * (book.queue.weight / weight), book.limit), book.request)
             book.deserved = np.maximum(new, book.guarantee)
             change += book.deserved - old
             if not (less_equal(book.request, book.deserved) or np.array_equal(book.deserved, old)):
-                still.append(book)
+                next_unsatisfied.append(book)
         left = np.maximum(remaining - change, 0)
         if is_empty(left) or np.array_equal(left, remaining):
             return
-        remaining, unmet = left, still
+        remaining, unsatisfied = left, next_unsatisfied

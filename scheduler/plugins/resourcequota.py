@@ -1,7 +1,7 @@
-"""resourcequota: a PodGroup whose Pods the namespace's ResourceQuotas would refuse is not let in (Volcano's
-resourcequota plugin).
+"""resourcequota: admits a PodGroup only if its minResources fit the namespace's ResourceQuotas (Volcano's resourcequota
+plugin).
 
-What PodGroups let in before in the same session will use counts as used.
+The minResources of PodGroups that were admitted earlier in the session count as used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ NOTHING = Amount(0)
 
 @register_plugin
 class ResourceQuotas:
-    """Takes no arguments. Scopes are not looked at: a quota with scopes counts as one without."""
+    """Takes no arguments. Scopes are ignored: a quota with scopes applies like one without."""
 
     name: ClassVar[str] = "resourcequota"
 
@@ -35,12 +35,13 @@ class ResourceQuotas:
     def open(self, session: Session) -> None:
         self._session = session
         self._quotas: dict[str, list[tuple[str, Amounts, Amounts]]] = {}
-        """Namespace -> name, hard limits, amounts in use."""
+        """Namespace -> (name, hard limits, used amounts)."""
         for key in sorted(session.snapshot.quotas):
             quota = session.snapshot.quotas[key]
-            known = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
-            self._quotas.setdefault(quota.metadata.namespace, []).append(known)
-        self._promised: dict[str, dict[str, Amount]] = {}
+            entry = (quota.metadata.name, self._read(quota, "hard"), self._read(quota, "used"))
+            self._quotas.setdefault(quota.metadata.namespace, []).append(entry)
+        self._reserved: dict[str, dict[str, Amount]] = {}
+        """Namespace -> minResources of the PodGroups admitted in this session."""
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_enqueued(self._enqueued)
 
@@ -50,7 +51,7 @@ class ResourceQuotas:
         return self._amounts("ResourceQuota", meta.namespace, meta.name, f"status.{field}", amounts)
 
     def _amounts(self, kind: str, namespace: str, name: str, field: str, amounts: ResourceList) -> dict[str, Amount]:
-        """The amounts; one that cannot be read is set aside and told of."""
+        """Parses amounts; reports and leaves out invalid ones."""
         result = {}
         for resource, quantity in amounts.items():
             try:
@@ -68,17 +69,17 @@ class ResourceQuotas:
         if quotas is None:
             return Vote.PERMIT
         minimum = self._minimum(job)
-        promised = self._promised.get(job.namespace, {})
+        reserved = self._reserved.get(job.namespace, {})
         for name, hard, used in quotas:
-            taken = {r: used.get(r, NOTHING) + promised.get(r, NOTHING) for r in hard}
-            over = sorted(r for r in hard if r in minimum and (taken[r] + minimum[r]).nano > hard[r].nano)
+            in_use = {r: used.get(r, NOTHING) + reserved.get(r, NOTHING) for r in hard}
+            over = sorted(r for r in hard if r in minimum and (in_use[r] + minimum[r]).nano > hard[r].nano)
             if over:
                 message = (
-                    f"resource quota insufficient, requested: {_listed(over, minimum)}, used: {_listed(over, taken)}, "
+                    f"resource quota insufficient, requested: {_listed(over, minimum)}, used: {_listed(over, in_use)}, "
                     f"limited: {_listed(over, hard)} (ResourceQuota {job.namespace}/{name})"
                 )
                 where = f"{job.namespace}/{name}"
-                shortages = tuple(_shortage(r, minimum[r], taken[r], hard[r], where) for r in over)
+                shortages = tuple(_shortage(r, minimum[r], in_use[r], hard[r], where) for r in over)
                 self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, shortages))
                 return Vote.REJECT
         return Vote.PERMIT
@@ -86,13 +87,13 @@ class ResourceQuotas:
     def _enqueued(self, job: Job) -> None:
         if job.namespace not in self._quotas:
             return
-        promised = self._promised.setdefault(job.namespace, {})
+        reserved = self._reserved.setdefault(job.namespace, {})
         for resource, amount in self._minimum(job).items():
-            promised[resource] = promised.get(resource, NOTHING) + amount
+            reserved[resource] = reserved.get(resource, NOTHING) + amount
 
 
 def _shortage(resource: str, asked: Amount, used: Amount, limit: Amount, where: str) -> Shortage:
-    """The same in the units of vectors."""
+    """The shortage, in the units of resource vectors."""
     unit = 10**9 / scale_of(resource)
     return Shortage(resource, asked.nano / unit, used.nano / unit, limit.nano / unit, "ResourceQuota", where)
 

@@ -10,13 +10,13 @@ from scheduler.api.task import Task
 from scheduler.framework.remedies.gates import Gate, Held
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
-from scheduler.plugins.nodegroup.plugin import ANYWHERE, LIMIT_EXCEEDED, NO_AFFINITY, NO_LABEL, OTHER_GROUP, NodeGroup
+from scheduler.plugins.nodegroup.plugin import LIMIT_EXCEEDED, NO_AFFINITY, NO_GROUPS, NO_LABEL, OTHER_GROUP, NodeGroup
 
 
 @pod_details(NodeGroup)
 def node_groups(session: Session, plugin: NodeGroup, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
-    theirs, limits = plugin.groups.get(job.queue, ANYWHERE), plugin.limits.get(job.queue)
+    theirs, limits = plugin.groups.get(job.queue, NO_GROUPS), plugin.limits.get(job.queue)
     if not reasons.isdisjoint((NO_LABEL, NO_AFFINITY, OTHER_GROUP)):
         numbers = [f"{name}: {number}" for code, name in enumerate(names) if (number := int((codes == code).sum()))]
         admitted = ", ".join(name for name in names if theirs.admits(name)) or "none"

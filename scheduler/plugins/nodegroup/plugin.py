@@ -1,6 +1,7 @@
-"""nodegroup: queues use the groups of nodes that their affinity names (Volcano's nodegroup plugin).
+"""nodegroup: restricts queues to the node groups in their affinity (Volcano's nodegroup plugin).
 
-A node's group is its label ``volcano.sh/nodegroup-name``. An annotation of a queue may limit what it takes of a group.
+The label ``volcano.sh/nodegroup-name`` sets the group of a node. An annotation of a queue can limit its resources in
+each group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,11 +38,11 @@ _limits: Final = msgspec.json.Decoder(dict[str, ResourceList | None])
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What a queue says of node groups."""
+    """The node groups in the affinity of a queue."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
-    """Best first."""
+    """In descending order of preference."""
     anti_required: tuple[str, ...] = ()
     anti_preferred: tuple[str, ...] = ()
 
@@ -49,13 +50,14 @@ class Groups:
         return bool(self.required or self.preferred or self.anti_required or self.anti_preferred)
 
     def admits(self, group: str) -> bool:
-        """Only what is named is admitted; the group to be avoided if possible is possible."""
+        """Whether the queue can use a group. Groups that the affinity does not name are not admitted; groups with
+        preferred anti-affinity are."""
         if group in self.anti_preferred:
             return True
         return (group in self.required or group in self.preferred) and group not in self.anti_required
 
     def score(self, group: str, ordered: bool) -> float:
-        """0 to 150; -1 for a group to be avoided."""
+        """The score of a group, from 0 to 150; -1 for preferred anti-affinity."""
         if group in self.anti_preferred:
             return -1.0
         score = _BEST if group in self.required else 0.0
@@ -65,14 +67,14 @@ class Groups:
         return score
 
 
-ANYWHERE: Final = Groups()
+NO_GROUPS: Final = Groups()
 
 
 @register_plugin
 class NodeGroup:
-    """Arguments: ``strict`` (default true; false: queues without affinity may use nodes without a group) and
-    ``enablePreferredOrder`` (default false; true: of the preferred groups the first is the best). Flag
-    ``enableHierarchy`` (default false): a queue without affinity has that of the nearest queue above it."""
+    """Arguments: ``strict`` (default true; if false, queues without affinity can use nodes without a group) and
+    ``enablePreferredOrder`` (default false; if true, earlier preferred groups score higher). Flag ``enableHierarchy``
+    (default false): a queue without affinity inherits that of the nearest ancestor that has one."""
 
     name: ClassVar[str] = "nodegroup"
 
@@ -85,9 +87,9 @@ class NodeGroup:
         self._codes, self._names = session.nodes.facts.label_column(NODEGROUP_NAME)
         inherit = session.option(ENABLE_HIERARCHY)
         self.groups = {name: _groups(_affinity(session.queues, name, inherit)) for name in session.queues}
-        """Of each queue."""
+        """Queue -> its groups."""
         self.limits: dict[str, GroupLimits | None] = {}
-        """Of the queues that have some; None: the annotation cannot be read."""
+        """Queue -> its limits, for queues with the annotation; None if the annotation is invalid."""
         for name, queue in session.queues.items():
             if queue.annotations.get(NODEGROUP_RESOURCE_LIMITS):
                 self.limits[name] = self._read_limits(queue)
@@ -98,8 +100,8 @@ class NodeGroup:
             session.add_handlers(self._allocated, self._deallocated)
 
     def _view_of(self, queue: Queue) -> tuple[Groups, str]:
-        """The groups of a queue, and its name if it has limits: queues without limits that name the same groups see the
-        nodes alike."""
+        """The groups of a queue, and its name if it has limits. Queues with the same groups and without limits share
+        class views."""
         return self.groups[queue.name], queue.name if queue.name in self.limits else ""
 
     # --- nodes ---
@@ -136,7 +138,7 @@ class NodeGroup:
                 for name, quantity in (amounts or {}).items():
                     position = dimensions.find(name)
                     amount = parse_quantity(quantity, scale_of(name))
-                    if position is not None:  # nobody asks for other resources
+                    if position is not None:  # other resources are not requested by any Pod
                         limits[group][position] = amount
         except (msgspec.MsgspecError, QuantityError) as error:
             consequence = "the Pods of this queue wait"
@@ -172,28 +174,31 @@ class NodeGroup:
 
 @dataclass(slots=True)
 class GroupLimits:
-    """What a queue may take of each group, and takes."""
+    """The limits of a queue per group, and its used resources."""
 
     of: dict[str, Vector]
-    """Group -> limit; infinity where none is given."""
+    """Group -> limit; infinity for resources without a limit."""
     used: dict[str, Vector]
 
     def room(self, group: str, request: Vector) -> int:
-        """How many more tasks of a request each the queue may have in the group."""
+        """The number of tasks with the request that the queue can still have in the group."""
         if group not in self.of:
             return UNBOUNDED
         left = self.of[group] - self.used[group] + SMALLEST
         if (left <= 0).any():
             return 0
-        asked = request > 0
-        return int((np.minimum(left[asked], UNBOUNDED * request[asked]) // request[asked]).min(initial=UNBOUNDED))
+        requested = request > 0
+        return int(
+            (np.minimum(left[requested], UNBOUNDED * request[requested]) // request[requested]).min(initial=UNBOUNDED)
+        )
 
 
 NO_LIMITS: Final = GroupLimits({}, {})
 
 
 class LimitFilter:
-    """Nodes of groups of which the queue has not got all it may have. Every placement may use up one."""
+    """Rejects nodes in groups whose limit is reached. It has scope CLUSTER because each placement can exhaust a
+    limit."""
 
     scope = Scope.CLUSTER
     unresolvable = True
@@ -214,7 +219,7 @@ class LimitFilter:
 
 
 def _affinity(queues: Mapping[str, Queue], name: str, inherit: bool) -> QueueAffinity | None:
-    """The affinity of a queue, else, if it may inherit, that of the nearest queue above it that has one."""
+    """The affinity of a queue, or, with ``inherit``, that of the nearest ancestor that has one."""
     above = ancestors(queues, name) if inherit else []
     return next((queues[at].affinity for at in (name, *above) if queues[at].affinity is not None), None)
 

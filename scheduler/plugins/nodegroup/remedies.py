@@ -17,7 +17,7 @@ from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edi
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.nodes import room
 from scheduler.framework.remedies.registry import node_labels, remedies
-from scheduler.plugins.nodegroup.plugin import ANYWHERE, Groups, NodeGroup
+from scheduler.plugins.nodegroup.plugin import NO_GROUPS, Groups, NodeGroup
 
 _NEAR: Final = "nodeGroupAffinity"
 _AWAY: Final = "nodeGroupAntiAffinity"
@@ -45,7 +45,7 @@ def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
 def group_label(evidence: Evidence, plugin: NodeGroup) -> dict[str, str]:
     """What a node without a group has to be labelled with for the job's queue to use it, now or once it may use the
     group that ``allow_groups`` names first."""
-    groups = plugin.groups.get(evidence.job.queue, ANYWHERE)
+    groups = plugin.groups.get(evidence.job.queue, NO_GROUPS)
     if not (groups or plugin.strict):
         return {}
     named = [group for group in (*groups.required, *groups.preferred) if groups.admits(group)]

@@ -1,4 +1,4 @@
-"""cdp: Pods that have just begun to run are no victims."""
+"""cdp: recently scheduled Pods are no victims."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_pod_is_protected_until_its_cooldown_is_over(point: Any) -> None:
     assert victims(opened, point) == {"cool", "plain"}
 
 
-def test_the_label_counts_before_the_annotation() -> None:
+def test_the_label_takes_precedence_over_the_annotation() -> None:
     opened = session(
         scheduled(a("kept", labels={KEY: "1h"}, annotations={KEY: "1s"}), 60),
         scheduled(a("gone", labels={KEY: "1s"}, annotations={KEY: "1h"}), 60),
@@ -49,17 +49,17 @@ def test_the_label_counts_before_the_annotation() -> None:
     assert victims(opened) == {"gone"}
 
 
-def test_a_pod_that_does_not_run_yet_is_not_protected() -> None:
+def test_a_pod_that_is_not_running_is_not_protected() -> None:
     assert victims(session(scheduled(a("bound", phase="Pending", annotations={KEY: "1h"}), 60))) == {"bound"}
 
 
-def test_a_time_that_is_none_protects_nobody_and_is_told_of() -> None:
+def test_an_invalid_cooldown_time_protects_no_pod_and_is_reported() -> None:
     opened = session(scheduled(a("odd", annotations={KEY: "long"}), 60))
     assert victims(opened) == {"odd"}
     assert [m.field for m in opened.malformed] == [f"metadata.annotations[{KEY}]"]
 
 
-def test_what_the_bound_rules_out_is_refused() -> None:
+def test_the_bound_agrees_with_the_victims() -> None:
     opened = session(scheduled(a("fresh", annotations={KEY: "10m"}), 60), scheduled(a("plain"), 60))
     (function,) = opened.functions(PREEMPTABLE)[0]
     bound = opened.bound(function)

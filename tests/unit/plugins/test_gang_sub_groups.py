@@ -1,4 +1,4 @@
-"""gang: a job of sub-groups is ready, or would be, when as many of them are as its policies want."""
+"""gang: a job with sub-groups is ready, or pipelined, when as many sub-groups are as its policies require."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def give(session: Session, status: TaskStatus, *names: str) -> None:
         job.move(task, TaskStatus.PENDING, status)
 
 
-def test_a_job_lacks_what_the_sub_groups_closest_to_their_size_lack() -> None:
+def test_a_job_misses_the_tasks_of_the_sub_groups_that_are_closest_to_their_size() -> None:
     session = session_of(members("w", 3, 3, 3), policies=[policy("w", 3, 2)])
     job = session.jobs["default/a"]
     assert session.job_missing(job) == 6
@@ -42,17 +42,17 @@ def test_a_job_lacks_what_the_sub_groups_closest_to_their_size_lack() -> None:
     assert session.job_ready(job)
 
 
-def test_every_policy_counts_and_so_do_sub_groups_without_pods() -> None:
+def test_each_policy_counts_and_so_do_sub_groups_without_pods() -> None:
     session = session_of(members("w", 2), members("v", 1), policies=[policy("w", 2, 1), policy("v", 1, 2)])
     assert session.job_missing(session.jobs["default/a"]) == 2 + 1 + 1
 
 
-def test_a_policy_that_wants_none_is_no_hindrance() -> None:
+def test_a_policy_without_a_minimum_is_ignored() -> None:
     session = session_of(members("w", 5), policies=[policy("w", 9, 0)])
     assert session.job_ready(session.jobs["default/a"])
 
 
-def test_a_job_is_promised_its_start_when_enough_sub_groups_are() -> None:
+def test_a_job_is_pipelined_when_enough_sub_groups_are() -> None:
     session = session_of(members("w", 2, 2), policies=[policy("w", 2, 1)])
     job = session.jobs["default/a"]
     give(session, TaskStatus.PIPELINED, "w-0", "w-2")
@@ -61,7 +61,7 @@ def test_a_job_is_promised_its_start_when_enough_sub_groups_are() -> None:
     assert session.job_pipelined(job) and not session.job_ready(job)
 
 
-def test_a_sub_group_is_ready_for_itself() -> None:
+def test_each_sub_group_has_its_own_readiness() -> None:
     session = session_of(members("w", 2, 2), policies=[policy("w", 2, 1)])
     job = session.jobs["default/a"]
     first, second = (job.sub_jobs[f"default/a/w/{g}"] for g in "01")
@@ -88,19 +88,19 @@ def ordered(session: Session) -> list[str]:
     return [key.removeprefix(f"{job.key}/").replace("/", "-") for key in keys]
 
 
-def test_sub_jobs_go_by_the_number_in_their_label_and_then_by_name() -> None:
+def test_sub_jobs_are_ordered_by_the_index_in_their_label_and_then_by_name() -> None:
     pods = [pod(f"w-{g}", "1c", "a", labels={"g": g, "policy": "w"}) for g in ("10", "9", "b", "a")]
     assert ordered(session_of(pods, policies=[policy("w", 1, 0)])) == ["w-a", "w-b", "w-9", "w-10"]
 
 
-def test_those_that_are_needed_go_first_and_ready_ones_last() -> None:
+def test_required_sub_jobs_come_first_and_ready_ones_last() -> None:
     pods = [*members("w", 1, 1), *members("v", 1), *members("u", 1, on="n1")]
     policies = [policy("u", 1, 0), policy("w", 1, 1), policy("v", 1, 0)]
     assert ordered(session_of(pods, policies=policies)) == ["w-0", "v-0", "w-1", "u-0"]
 
 
 @pytest.mark.parametrize(("running", "expected"), [(True, ["v-0", "w-1", "w-0"]), (False, ["w-0", "v-0", "w-1"])])
-def test_what_is_ready_already_spares_another_of_its_policy(running: bool, expected: list[str]) -> None:
+def test_a_ready_sub_job_counts_towards_the_minimum_of_its_policy(running: bool, expected: list[str]) -> None:
     first = members("w", 1, **({"on": "n1"} if running else {}))
     second = [pod("w-9", "1c", "a", labels={"g": "1", "policy": "w"})]
     policies = [policy("w", 1, 1), policy("v", 1, 0)]

@@ -25,7 +25,7 @@ def imported_plugins(file: Path) -> Iterator[str]:
                 yield statement.module.split(".")[2]
 
 
-def test_the_folder_of_plugins_lists_plugins_and_what_they_share() -> None:
+def test_the_folder_of_plugins_contains_plugins_and_their_support_package() -> None:
     entries = {entry.stem for entry in ROOT.iterdir() if entry.stem != "__pycache__"}
     assert entries == {"__init__", "support", *plugins.__all__}
 

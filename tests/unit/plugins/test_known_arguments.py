@@ -1,4 +1,4 @@
-"""Arguments of plugins: all of Volcano's are known, what is wrong with one is told of."""
+"""Arguments of plugins: all of Volcano's are known, and invalid ones are reported."""
 
 from typing import Any
 
@@ -111,26 +111,26 @@ VOLCANO: dict[str, dict[str, Any]] = {
 TAKES_NONE = ("cdp", "conformance", "drf", "gang", "pdb", "priority", "proportion", "resourcequota")
 
 
-def told(plugin: str, arguments: dict[str, Any]) -> list[str]:
-    """What a session says of a plugin's arguments."""
+def problems_of(plugin: str, arguments: dict[str, Any]) -> list[str]:
+    """The problems that a session reports about a plugin's arguments."""
     session = World(node("n")).session(configuration([plugin], arguments={plugin: arguments}))
     return [problem for problem in session.problems if problem.startswith(f"plugin {plugin}: argument")]
 
 
 @pytest.mark.parametrize("plugin", [*VOLCANO, *TAKES_NONE])
-def test_every_argument_of_volcano_is_known(plugin: str) -> None:
-    assert told(plugin, VOLCANO.get(plugin, {})) == []
+def test_each_argument_of_volcano_is_known(plugin: str) -> None:
+    assert problems_of(plugin, VOLCANO.get(plugin, {})) == []
 
 
 @pytest.mark.parametrize("plugin", [*VOLCANO, *TAKES_NONE])
-def test_an_argument_that_is_not_known_is_told_of(plugin: str) -> None:
-    assert told(plugin, {**VOLCANO.get(plugin, {}), "wieght": 1}) == [
+def test_an_unknown_argument_is_reported(plugin: str) -> None:
+    assert problems_of(plugin, {**VOLCANO.get(plugin, {}), "wieght": 1}) == [
         f"plugin {plugin}: argument wieght is not known; it is ignored"
     ]
 
 
-def test_an_argument_within_another_is_told_of_by_its_whole_path() -> None:
-    assert told("usage", {"thresholds": {"cpu": 80, "memory": 80}}) == [
+def test_an_invalid_nested_argument_is_reported_with_its_path() -> None:
+    assert problems_of("usage", {"thresholds": {"cpu": 80, "memory": 80}}) == [
         "plugin usage: argument thresholds.memory is not known; it is ignored"
     ]
 
@@ -139,6 +139,6 @@ def test_an_argument_within_another_is_told_of_by_its_whole_path() -> None:
     ("plugin", "key"),
     [(plugin, key) for plugin, known in VOLCANO.items() for key in known],
 )
-def test_an_argument_of_a_wrong_type_is_told_of(plugin: str, key: str) -> None:
+def test_an_argument_of_a_wrong_type_is_reported(plugin: str, key: str) -> None:
     wrong: Any = {"neither": "nor"} if not isinstance(VOLCANO[plugin][key], dict) else 7
-    assert any(f"argument {key}" in problem for problem in told(plugin, {**VOLCANO[plugin], key: wrong}))
+    assert any(f"argument {key}" in problem for problem in problems_of(plugin, {**VOLCANO[plugin], key: wrong}))

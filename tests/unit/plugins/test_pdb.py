@@ -1,4 +1,4 @@
-"""pdb: no more Pods go than their PodDisruptionBudgets allow."""
+"""pdb: limits evictions to what PodDisruptionBudgets allow."""
 
 from typing import Any
 
@@ -36,30 +36,30 @@ def victims(opened: Session, point: Any = PREEMPTABLE) -> list[str]:
 
 
 @pytest.mark.parametrize("point", [PREEMPTABLE, RECLAIMABLE])
-def test_as_many_may_go_as_the_budget_allows(point: Any) -> None:
+def test_at_most_as_many_pods_are_victims_as_the_budget_allows(point: Any) -> None:
     assert victims(session(budget("b", 2), *web("p1", "p2", "p3")), point) == ["p1", "p2"]
 
 
-def test_every_budget_of_a_pod_must_allow_it() -> None:
+def test_each_budget_of_a_pod_must_allow_its_eviction() -> None:
     assert victims(session(budget("wide", 9), budget("tight", 1), *web("p1", "p2"))) == ["p1"]
 
 
-def test_pods_that_no_budget_speaks_of_may_go_if_they_have_a_label() -> None:
+def test_pods_without_a_budget_are_victims_if_they_have_a_label() -> None:
     other = pod("other", "1c", "a", on="n1", labels={"app": "db"})
     bare = pod("bare", "1c", "a", on="n1")
     assert victims(session(budget("b", 0), other, bare, *web("p1"))) == ["other"]
 
 
-def test_a_budget_without_a_selector_speaks_of_nobody() -> None:
+def test_a_budget_without_a_selector_selects_no_pods() -> None:
     assert victims(session(budget("b", 0, selector={}), *web("p1"))) == ["p1"]
 
 
-def test_a_pod_whose_disruption_was_granted_counts_no_more() -> None:
+def test_a_pod_whose_disruption_was_granted_does_not_count_again() -> None:
     opened = session(budget("b", 0, disruptedPods={"p1": "2030-01-01T00:00:00Z"}), *web("p1", "p2"))
     assert victims(opened) == ["p1"]
 
 
-def test_what_went_before_in_the_session_counts() -> None:
+def test_earlier_evictions_in_the_session_count() -> None:
     opened = session(budget("b", 1), *web("p1", "p2"))
     job = opened.jobs["default/a"]
     first = next(task for task in job.tasks() if task.name == "p1")
@@ -70,7 +70,7 @@ def test_what_went_before_in_the_session_counts() -> None:
     assert victims(opened) == ["p1"]
 
 
-def test_shuffle_evicts_no_more_than_the_budget_allows_and_nobody_on_its_account() -> None:
+def test_shuffle_evicts_at_most_what_the_budget_allows_and_no_pod_because_of_a_budget() -> None:
     conf = configuration(["tdm", "pdb"], actions="shuffle", arguments={"tdm": {"tdm.revocable-zone.z": NEVER}})
     zone = node("n2", "9c+9Gi", {"volcano.sh/revocable-zone": "z"})
     world = World(

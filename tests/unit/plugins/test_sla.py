@@ -1,4 +1,4 @@
-"""sla: jobs that have waited too long are let in and keep nodes."""
+"""sla: jobs that have waited too long are admitted and keep their nodes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def settings(**arguments: Any) -> Any:
 
 
 def waited(world: World, conf: Any, most: int = 30) -> float:
-    """Seconds from its creation after which the job called late is let in; -1: it is not."""
+    """The seconds from the creation of the job ``late`` to its admission; -1 if it is not admitted."""
     for _ in range(most):
         now = world.cluster.now
         if world.run(conf).phase("late") == "Inqueue":
@@ -24,33 +24,33 @@ def waited(world: World, conf: Any, most: int = 30) -> float:
     return -1
 
 
-def test_a_job_that_waits_too_long_is_let_in_though_others_would_not() -> None:
+def test_a_job_that_waits_too_long_is_admitted_although_other_plugins_would_reject_it() -> None:
     assert waited(World(node("n1"), group("late", **HUGE)), settings(**{"sla-waiting-time": "10s"})) == 10
 
 
 @pytest.mark.parametrize("key", [KEY, "sla-waiting-time"])
-def test_a_job_may_say_itself_how_long_it_waits(key: str) -> None:
+def test_a_job_can_set_its_own_waiting_time(key: str) -> None:
     world = World(node("n1"), group("late", annotations={key: "5s"}, **HUGE))
     assert waited(world, settings(**{"sla-waiting-time": "1h"})) == 5
 
 
-def test_without_a_time_jobs_wait_for_ever() -> None:
+def test_without_a_waiting_time_jobs_are_never_overdue() -> None:
     assert waited(World(node("n1"), group("late", **HUGE)), settings()) == -1
 
 
-def test_an_earlier_plugin_that_rejects_has_the_last_word() -> None:
+def test_the_rejection_of_an_earlier_plugin_takes_precedence() -> None:
     conf = configuration(["overcommit"], ["sla"], arguments={"sla": {"sla-waiting-time": "2s"}})
     assert waited(World(node("n1"), group("late", **HUGE)), conf) == -1
 
 
-def test_jobs_that_must_start_sooner_come_first() -> None:
+def test_jobs_with_earlier_deadlines_come_first() -> None:
     session = World(
         *(group("never"), group("late", annotations={KEY: "1h"}), group("soon", annotations={KEY: "1m"})),
     ).session(settings())
     assert [job.name for job in sorted(session.jobs.values(), key=session.job_key)] == ["soon", "late", "never"]
 
 
-def test_an_overdue_job_keeps_the_nodes_it_has_got_though_it_is_not_complete() -> None:
+def test_an_overdue_job_keeps_its_nodes_although_it_is_incomplete() -> None:
     world = World(
         *(node("n1", "2c+8Gi"), group("late", minimum=3, phase="Inqueue", annotations={KEY: "1s"})),
         *(pods("late", 3, "1c", "late"), group("other", phase="Inqueue"), pods("other", 1, "1c", "other")),
@@ -64,13 +64,13 @@ def test_an_overdue_job_keeps_the_nodes_it_has_got_though_it_is_not_complete() -
 
 
 @pytest.mark.parametrize("text", ["soon", "-5s", "0s", ""])
-def test_a_time_that_is_none_is_set_aside_and_told_of(text: str) -> None:
+def test_an_invalid_waiting_time_is_ignored_and_reported(text: str) -> None:
     world = World(node("n1"), group("late", annotations={KEY: text}, **HUGE))
     assert waited(world, settings(), most=3) == -1
     (message,) = set(world.events("Malformed"))
     assert message.startswith(f"metadata.annotations[{KEY}]: ")
 
 
-def test_an_argument_that_is_no_time_is_told_of() -> None:
+def test_an_invalid_argument_is_reported() -> None:
     (problem,) = World().session(settings(**{"sla-waiting-time": "soon"})).problems
     assert "argument sla-waiting-time" in problem

@@ -192,8 +192,8 @@ def test_the_extender_is_notified_of_each_placement_and_can_reject_it() -> None:
     )
     world = schedule(two_nodes(gang(2)), conf("allocateFunc deallocateFunc"), extender)
     assert world.bound == {} and "not you" in message(world, "g-1")
-    told = [(verb, q["task"]["Name"], q["task"]["NodeName"], q["task"]["Status"]) for verb, q in extender.asked]
-    assert told == [
+    calls = [(verb, q["task"]["Name"], q["task"]["NodeName"], q["task"]["Status"]) for verb, q in extender.asked]
+    assert calls == [
         ("allocateFunc", "g-0", "n1", 2),
         ("allocateFunc", "g-1", "n1", 2),
         ("deallocateFunc", "g-1", "n1", 1),
@@ -295,8 +295,8 @@ def test_an_extender_that_does_not_answer_is_not_called_again_in_the_session() -
     jobs = [[group(f"g{i}", asks="1c"), pod(f"g{i}-0", "1c", f"g{i}")] for i in range(9)]
     world = schedule(two_nodes(*jobs), conf("queueOverused jobReady jobEnqueueable", ignorable=True), extender)
     assert len(extender.asked) == 3 and len(world.bound) == 8
-    told = [text for text in problems(world) if "it is not asked again in this session" in text]
-    assert told
+    reported = [text for text in problems(world) if "it is not asked again in this session" in text]
+    assert reported
 
 
 def test_without_external_calls_the_extender_does_not_answer() -> None:

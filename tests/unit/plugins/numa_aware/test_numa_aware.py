@@ -60,8 +60,8 @@ def test_a_node_admits_a_pod_according_to_its_topology_policy(
 ) -> None:
     world = World(nodes("n1"), numa("n1", policy, free), guaranteed("a", cpus, policy)).run(CONF)
     assert bool(world.bound) is admitted
-    told = "0/1 nodes are unavailable: 1 container main cannot be assigned by numa."
-    assert (told in world.events("FailedScheduling")) is not admitted
+    expected = "0/1 nodes are unavailable: 1 container main cannot be assigned by numa."
+    assert (expected in world.events("FailedScheduling")) is not admitted
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_a_pod_is_scheduled_to_a_node_with_enough_storage_capacity() -> None:
         [left("a", "n1", "plenty")],
         [],
     ],
-    ids=["too little", "no volume so large", "nowhere", "on no node here", "no quantity", "nothing told"],
+    ids=["too little", "no volume so large", "nowhere", "on no node here", "no quantity", "no capacity"],
 )
 def test_a_pod_waits_if_no_node_has_enough_storage_capacity(capacities: list[Raw]) -> None:
     world = with_storage(driver(), *capacities)

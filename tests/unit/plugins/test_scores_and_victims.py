@@ -1,4 +1,4 @@
-"""binpack's scores and overcommit's gate in numbers; who is a victim under gang, priority, drf and conformance."""
+"""The scores of binpack, the admission of overcommit, and the victims of gang, priority, drf and conformance."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ EVEN = {"binpack.resources": GPU, f"binpack.resources.{GPU}": 23}
         ("p1", {"binpack.cpu": 3, "binpack.resources": "cpu"}, [87.5, 20.3125, 0]),
     ],
 )
-def test_binpack_scores_how_full_nodes_become(name: str, arguments: dict[str, Any], expected: list[float]) -> None:
+def test_binpack_scores_nodes_by_utilization(name: str, arguments: dict[str, Any], expected: list[float]) -> None:
     assert binpack_scores(name, arguments) == expected
 
 
@@ -71,13 +71,13 @@ def test_binpack_scores_how_full_nodes_become(name: str, arguments: dict[str, An
         ("20c", float("inf"), False),
     ],
 )
-def test_overcommit_promises_a_little_more_than_there_is(asks: str | None, factor: float, enters: bool) -> None:
+def test_overcommit_admits_up_to_a_multiple_of_the_cluster(asks: str | None, factor: float, enters: bool) -> None:
     conf = configuration(["overcommit"], actions="enqueue", arguments={"overcommit": {"overcommit-factor": factor}})
     world = World(node("n", "6c+20Gi"), group("a", asks=asks), pod("p", "1c", "a")).run(conf)
     assert world.phase("a") == ("Inqueue" if enters else "Pending")
 
 
-def test_what_was_promised_before_counts() -> None:
+def test_earlier_reservations_count() -> None:
     conf = configuration(["overcommit"], actions="enqueue")
     world = World(
         node("n", "10c"),
@@ -92,7 +92,7 @@ def test_what_was_promised_before_counts() -> None:
     assert "overused cpu" in message and "asked 1, promised 4" in message
 
 
-def test_what_a_job_that_was_let_in_holds_already_is_promised_to_nobody_once_more() -> None:
+def test_the_allocated_part_of_an_admitted_job_is_not_counted_twice() -> None:
     world = World(
         node("n", "10c"),
         group("a", minimum=2, asks="8c", phase="Inqueue"),
@@ -129,19 +129,19 @@ def victims(world: World, *plugins: str) -> set[str]:
     return {t.name for t in session.ask(PREEMPTABLE, claimant, [t for t in tasks if t is not claimant and t.node])}
 
 
-def test_gang_gives_up_only_what_is_beyond_the_minimum() -> None:
+def test_gang_allows_only_victims_beyond_the_minimum() -> None:
     assert victims(contested(), "gang") == {"l-0", "l-1", "e"}
 
 
-def test_priority_takes_from_lower_jobs_and_from_lower_tasks_of_its_own() -> None:
+def test_priority_allows_victims_in_lower_jobs_and_lower_tasks_of_the_own_job() -> None:
     assert victims(contested(), "priority") == {"l-0", "l-1", "l-2", "l-3", "h2"}
 
 
-def test_drf_takes_from_jobs_that_hold_as_much_as_the_claimant_would() -> None:
+def test_drf_allows_victims_in_jobs_whose_share_is_at_least_that_of_the_claimant() -> None:
     assert victims(contested(), "drf") == {"l-0", "l-1"}
 
 
-def test_conformance_spares_what_the_system_needs() -> None:
+def test_conformance_protects_system_critical_pods() -> None:
     world = World(
         node("n", "9c"),
         group("a"),
@@ -166,19 +166,19 @@ def asking(*wants: tuple[str, int, int, dict[str, str]]) -> World:
     return World(parts)
 
 
-def test_shares_are_by_weight_and_what_one_leaves_goes_to_the_others() -> None:
+def test_the_cluster_is_divided_by_weight_and_remainders_go_to_other_queues() -> None:
     assert deserved(asking(("a", 1, 20, {}), ("b", 2, 20, {}))) == {"a": 4000, "b": 8000}
     assert deserved(asking(("a", 1, 20, {}), ("b", 2, 20, {}), ("c", 3, 3, {}))) == {"a": 3000, "b": 6000, "c": 3000}
 
 
-def test_a_share_is_never_beyond_the_capability_nor_below_the_guarantee() -> None:
+def test_a_deserved_share_is_between_the_guarantee_and_the_capability() -> None:
     limits = {"capability": "2c"}
     assert deserved(asking(("a", 1, 20, limits), ("b", 1, 20, {}))) == {"a": 2000, "b": 10000}
     assert deserved(asking(("a", 1, 20, {"guarantee": "9c"}), ("b", 1, 20, {})))["a"] == 9000
     assert deserved(asking(("a", 1, 20, {"guarantee": "9c"}), ("b", 1, 20, {})))["b"] <= 3000 + 3000
 
 
-def test_a_queue_without_jobs_takes_no_part() -> None:
+def test_a_queue_without_jobs_has_no_deserved_share() -> None:
     assert deserved(
         World(node("n", "12c"), queue("idle", 100), queue("a"), group("a", "a"), pods("p", 20, "1c", "a"))
     ) == {"a": 12000}
