@@ -1,8 +1,8 @@
-"""The functions that Kubernetes adds to CEL, as they are declared: on quantities, versions, addresses and networks, on
-lists, and by regular expressions.
+"""Declares the functions that Kubernetes adds to CEL: for quantities, versions, addresses, networks and lists, and for
+regular expressions.
 
-The CEL library lets nobody add to a function of its own, so lists have no ``indexOf`` and no ``lastIndexOf``; and it
-takes no durations back.
+The CEL library does not allow new overloads of its own functions, so lists have no ``indexOf`` and ``lastIndexOf``, and
+it does not accept durations as results.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +17,15 @@ from scheduler.plugins.predicates.dynamic_resources import cel_network as net
 from scheduler.plugins.predicates.dynamic_resources import cel_values as values
 
 VALUE: Final = cel.Type.BYTES
-"""What quantities, versions, addresses and networks are to CEL."""
+"""The CEL type of quantities, versions, addresses and networks."""
 _TEXT, _INTEGER, _REAL, _TRUTH, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.DOUBLE, cel.Type.BOOL, cel.Type.DYN
 _LIST: Final = cel.Type.List(_ANY)
 _Overload = tuple[cel.Type, list[cel.Type], Callable[..., Any]]
-"""What it returns, what it takes, what it does."""
+"""Result type, parameter types, implementation."""
 
 
 def functions() -> list[cel.FunctionDecl]:
-    """All of them."""
+    """All functions."""
     return [*_of_values(), *_of_addresses(), *_of_lists(), *_of_patterns()]
 
 
@@ -94,7 +94,7 @@ def _of_addresses() -> list[cel.FunctionDecl]:
 
 
 def _is(parse: Callable[..., object]) -> Callable[..., bool]:
-    """Whether texts are what a function reads."""
+    """Returns a function that tests whether ``parse`` accepts its arguments."""
 
     def test(*arguments: object) -> bool:
         try:
@@ -121,11 +121,11 @@ def _plain(items: Sequence[Any]) -> list[Any]:
 
 
 def _sum(items: Sequence[Any]) -> Any:
-    """0 of nothing."""
-    first, *others = _plain(items) or [0]
+    """The sum of a list; 0 for an empty one."""
+    total, *others = _plain(items) or [0]
     for item in others:
-        first = first + item
-    return first
+        total = total + item
+    return total
 
 
 # --- regular expressions ---
@@ -142,12 +142,12 @@ def _of_patterns() -> list[cel.FunctionDecl]:
 
 
 def _find_all(text: str, pattern: str, limit: int) -> list[str]:
-    """Up to ``limit``; all if that is below 0."""
+    """At most ``limit`` matches; all if ``limit`` is negative."""
     return list(islice(_matches(text, pattern), limit if limit >= 0 else None))
 
 
 def _matches(text: str, pattern: str) -> Iterator[str]:
-    """One after the other; what is empty and follows right upon another is none (as in Go)."""
+    """Yields the matches in order. As in Go, an empty match directly after another match is skipped."""
     end = -1
     for match in re2.compile(pattern, options()).finditer(text):
         if match.end() > match.start() or match.start() != end:
@@ -157,8 +157,8 @@ def _matches(text: str, pattern: str) -> Iterator[str]:
 
 # --- declarations ---
 def _overload(id_: str, overload: _Overload, *, member: bool = False) -> cel.Overload:
-    returns, takes, does = overload
-    return cel.Overload(id_, return_type=returns, parameters=takes, is_member=member, impl=does)
+    result, parameters, implementation = overload
+    return cel.Overload(id_, return_type=result, parameters=parameters, is_member=member, impl=implementation)
 
 
 def _function(name: str, *overloads: _Overload, member: bool = False) -> cel.FunctionDecl:

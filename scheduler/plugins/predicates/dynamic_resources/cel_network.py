@@ -1,6 +1,6 @@
-"""IP addresses and networks in CEL expressions, as Kubernetes has them (Go's ``net/netip``).
+"""IP addresses and networks in CEL expressions, with the rules of Kubernetes (Go's ``net/netip``).
 
-They travel as bytes of their canonical text, so ``==`` and ``string()`` are right.
+They are encoded as bytes of their canonical text, so that ``==`` and ``string()`` work.
 """
 
 import ipaddress
@@ -15,12 +15,12 @@ _BROADCAST: Final = ipaddress.IPv4Address(2**32 - 1)
 
 # --- addresses ---
 def address(text: str) -> bytes:
-    """An address as a CEL value. Raises ValueError."""
+    """Encodes an IP address. Raises ValueError."""
     return str(_parse(text)).encode()
 
 
 def _parse(text: str) -> Address:
-    """Addresses with a zone, and IPv6 addresses that stand for IPv4 ones, are none."""
+    """Parses an address. Raises ValueError, also for addresses with a zone and for IPv4-mapped IPv6 addresses."""
     parsed = ipaddress.ip_address(text)
     if "%" in text or (isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None):
         raise ValueError(f"not an IP address: {text[:64]!r}")
@@ -28,12 +28,12 @@ def _parse(text: str) -> Address:
 
 
 def of_address(value: bytes) -> Address:
-    """Raises ValueError where the value is no address."""
+    """Decodes an address. Raises ValueError."""
     return _parse(value.decode())
 
 
 def is_canonical(text: str) -> bool:
-    """Raises ValueError where the text is no address at all."""
+    """Whether an address is in canonical form. Raises ValueError for other texts."""
     return str(_parse(text)) == text
 
 
@@ -47,15 +47,15 @@ def is_link_local_unicast(value: bytes) -> bool:
 
 
 def is_global_unicast(value: bytes) -> bool:
-    """Private ones count."""
+    """As in Go, private addresses are global unicast addresses."""
     parsed = of_address(value)
-    others = parsed.is_unspecified, parsed.is_loopback, parsed.is_multicast, parsed.is_link_local, parsed == _BROADCAST
-    return not any(others)
+    special = parsed.is_unspecified, parsed.is_loopback, parsed.is_multicast, parsed.is_link_local, parsed == _BROADCAST
+    return not any(special)
 
 
 # --- networks ---
 def network(text: str) -> bytes:
-    """A network, or an address in one, with the length of the prefix, as a CEL value. Raises ValueError."""
+    """Encodes a network, or an address with a prefix length. Raises ValueError."""
     return _interface(text).with_prefixlen.encode()
 
 
@@ -68,7 +68,7 @@ def _interface(text: str) -> Interface:
 
 
 def of_network(value: bytes) -> Interface:
-    """Raises ValueError where the value is no network."""
+    """Decodes a network. Raises ValueError."""
     return _interface(value.decode())
 
 
@@ -82,7 +82,7 @@ def contains_network(value: bytes, other: bytes) -> bool:
 
 
 def masked(value: bytes) -> bytes:
-    """The network without what the prefix does not cover."""
+    """The network with all bits beyond the prefix set to 0."""
     return of_network(value).network.with_prefixlen.encode()
 
 

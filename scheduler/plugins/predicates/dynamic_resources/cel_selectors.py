@@ -1,7 +1,7 @@
-"""CEL selectors by their texts, compiled once.
+"""Compiles CEL selectors, and caches them by their text.
 
 The CEL runtime is the package of the extra ``dra``. It is imported when the first selector is compiled; without it,
-every selector is an ExpressionError that names the extra.
+each selector yields an ExpressionError that names the extra.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ NO_RUNTIME: Final = (
 
 @lru_cache(maxsize=1024)
 def compiled(text: str) -> "Expression | ExpressionError":
-    """The expression of a text, or why it is none."""
+    """Returns the compiled expression of a text, or the error."""
     try:
         from scheduler.plugins.predicates.dynamic_resources.expressions import Expression
 

@@ -1,7 +1,7 @@
-"""Quantities and semantic versions in CEL expressions, and what an expression raises.
+"""Quantities and semantic versions in CEL expressions, and the error that expressions raise.
 
-The CEL runtime lets functions pass on values of its own types only, so both travel as bytes: a word for what it is and
-the value in one canonical form, which makes ``==`` right as well.
+Functions of the CEL runtime can only return values of its own types. So quantities and versions are encoded as bytes: a
+prefix for the type, and the value in a canonical form, so that ``==`` compares values.
 """
 
 import re
@@ -14,8 +14,8 @@ from scheduler.api.objects import Quantity
 _QUANTITY: Final = b"quantity "
 _VERSION: Final = b"semver "
 UNIT: Final = 10**9
-"""Thousand-millionths."""
-_LARGEST: Final = 2**63 - 1
+"""Quantities are in billionths (nano)."""
+_MAX_INTEGER: Final = 2**63 - 1
 _NUMBER: Final = "0|[1-9][0-9]*"
 _SEMVER: Final = re.compile(
     rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
@@ -28,22 +28,22 @@ Domains = dict[str, dict[str, Any]]
 
 
 class ExpressionError(ValueError):
-    """An expression cannot be asked."""
+    """An expression does not compile or fails for a device; the message says why."""
 
 
 # --- quantities ---
 def quantity(text: Quantity) -> bytes:
-    """A quantity as a CEL value. Raises QuantityError, a ValueError."""
+    """Encodes a quantity. Raises QuantityError, a ValueError."""
     return of_nano(parse_amount(text).nano)
 
 
 def of_nano(nano: int) -> bytes:
-    """A quantity of so many thousand-millionths."""
+    """Encodes a quantity given in billionths."""
     return _QUANTITY + str(nano).encode()
 
 
 def nano_of(value: bytes) -> int:
-    """A quantity in thousand-millionths. Raises ValueError where the value is none."""
+    """Decodes a quantity, in billionths. Raises ValueError for other values."""
     if not value.startswith(_QUANTITY):
         raise ValueError("not a quantity")
     return int(value[len(_QUANTITY) :])
@@ -51,7 +51,7 @@ def nano_of(value: bytes) -> int:
 
 def is_integer(value: bytes) -> bool:
     nano = nano_of(value)
-    return nano % UNIT == 0 and -_LARGEST <= nano // UNIT <= _LARGEST
+    return nano % UNIT == 0 and -_MAX_INTEGER <= nano // UNIT <= _MAX_INTEGER
 
 
 def as_integer(value: bytes) -> int:
@@ -67,15 +67,15 @@ def sign(value: bytes) -> int:
 
 # --- versions ---
 def version(text: str, normal: bool = False) -> bytes:
-    """A semantic version as a CEL value; build metadata does not count. ``normal``: a leading v, zeros in front and
-    missing minor and patch numbers are made good. Raises ValueError."""
+    """Encodes a semantic version without its build metadata. ``normal``: normalizes the text first, that is, removes a
+    leading ``v`` and leading zeros, and adds missing minor and patch numbers. Raises ValueError."""
     if normal:
-        text = _normal(text)
+        text = _normalized(text)
     _parts(text)
     return _VERSION + text.partition("+")[0].encode()
 
 
-def _normal(text: str) -> str:
+def _normalized(text: str) -> str:
     parts = text.removeprefix("v").split(".", 2)
     parts = [re.sub(r"^0+(?=[0-9])", "", part) for part in parts]
     if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
@@ -85,18 +85,18 @@ def _normal(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _parts(text: str) -> tuple[Any, ...]:
-    """What versions are compared by. Raises ValueError."""
+    """The parts by which versions are compared. Raises ValueError."""
     match = _SEMVER.fullmatch(text)
     if match is None:
         raise ValueError(f"not a semantic version: {text[:64]!r}")
-    major, minor, patch, before, _ = match.groups()
-    # Numbers come before words, and a version comes after its pre-releases.
-    rank = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in before.split(".")] if before else []
-    return int(major), int(minor), int(patch), not before, rank
+    major, minor, patch, pre_release, _ = match.groups()
+    # Numeric identifiers precede alphanumeric ones, and pre-releases precede their version.
+    rank = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in pre_release.split(".")] if pre_release else []
+    return int(major), int(minor), int(patch), not pre_release, rank
 
 
 def version_parts(value: bytes) -> tuple[Any, ...]:
-    """Major, minor, patch, and what versions are compared by besides. Raises ValueError where the value is none."""
+    """Decodes a version: major, minor, patch, and the order of the pre-release. Raises ValueError for other values."""
     if not value.startswith(_VERSION):
         raise ValueError("not a semantic version")
     return _parts(value[len(_VERSION) :].decode())
@@ -104,7 +104,7 @@ def version_parts(value: bytes) -> tuple[Any, ...]:
 
 # --- both ---
 def compare(left: bytes, right: bytes) -> int:
-    """-1, 0 or 1. Raises ValueError where the values are not of one kind."""
+    """Returns -1, 0 or 1. Raises ValueError if the values have different types."""
     a: Any
     b: Any
     if left.startswith(_QUANTITY):

@@ -1,8 +1,8 @@
-"""CEL expressions that select devices: compiled once, asked of a device at a time.
+"""CEL expressions that select devices: compiled once, and evaluated for one device at a time.
 
 The environment is Kubernetes': ``device.driver``, ``device.attributes[domain].name``, ``device.capacity[domain].name``
 and ``device.allowMultipleAllocations``; the extensions and functions that the API server lets expressions use. An
-expression that does not compile, or errs on a device, is an ExpressionError that says why.
+expression that does not compile, or fails for a device, raises an ExpressionError with the reason.
 """
 
 import re
@@ -18,14 +18,14 @@ from scheduler.plugins.predicates.dynamic_resources.cel_functions import VALUE, 
 from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError
 
 LONGEST: Final = 10 * 1024
-"""Characters of an expression, by the schema of claims."""
+"""Maximum length of an expression in characters, from the schema of claims."""
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 _DRIVER, _SHARED = "device.driver", "device.allowMultipleAllocations"
 _ATTRIBUTES, _CAPACITY = "device.attributes", "device.capacity"
 _EXTENSIONS: Final = ("optional", "bindings", "strings", "lists", "sets", "two-var-comprehensions")
 _COMPARISONS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
-"""Types of numbers -> how overloads call them."""
+"""Numeric types -> their names in overload ids."""
 _OTHERS: Final = ("bool", "string", "bytes", "timestamp", "duration")
 
 
@@ -47,7 +47,7 @@ def _environment() -> cel.Env:
 
 
 def _language() -> dict[str, Any]:
-    """The extensions, and comparisons declared anew so that numbers of two types can be compared."""
+    """The extensions, and comparison operators that also compare numbers of different types."""
     same = [(kind, kind, _NUMBERS.get(kind, kind)) for kind in (*_NUMBERS, *_OTHERS)]
     mixed = [(a, b, f"{_NUMBERS[a]}_{_NUMBERS[b]}") for a, b in permutations(_NUMBERS, 2)]
     comparisons = [
@@ -72,10 +72,10 @@ def _language() -> dict[str, Any]:
 
 
 class Expression:
-    """One expression."""
+    """One compiled expression."""
 
     def __init__(self, text: str) -> None:
-        """Raises ExpressionError where it does not compile."""
+        """Raises ExpressionError if the text does not compile."""
         if len(text) > LONGEST:
             raise ExpressionError(f"CEL compile error: longer than {LONGEST} characters")
         try:
@@ -85,16 +85,18 @@ class Expression:
         returns = self._program.return_type()
         if returns not in (cel.Type.BOOL, cel.Type.DYN):
             raise ExpressionError(f"CEL compile error: must evaluate to bool, not {returns.name().lower()}")
-        self._named = [double or single for double, single in _LITERAL.findall(text)]
+        self._literals = [double or single for double, single in _LITERAL.findall(text)]
 
     def selects(self, driver: str, shared: bool, attributes: Domains, capacity: Domains) -> bool:
-        """Whether a device is selected; values as ``cel_values`` makes them. Raises ExpressionError where it errs."""
+        """Whether the expression selects a device. Attribute and capacity values are encoded by ``cel_values``. Raises
+        ExpressionError if the evaluation fails."""
         data = {_DRIVER: driver, _SHARED: shared, _ATTRIBUTES: attributes, _CAPACITY: capacity}
-        answer = self._ask(data)
+        answer = self._evaluate(data)
         if answer.type() == cel.Type.ERROR:
-            # A domain of which the device has nothing is an empty one, wherever it is looked up.
-            data |= {_ATTRIBUTES: self._widened(attributes), _CAPACITY: self._widened(capacity)}
-            answer = self._ask(data)
+            # A domain without values of the device is an empty map, as in Kubernetes; add the domains that the text
+            # names.
+            data |= {_ATTRIBUTES: self._with_named_domains(attributes), _CAPACITY: self._with_named_domains(capacity)}
+            answer = self._evaluate(data)
         value = answer.value()
         if answer.type() == cel.Type.BOOL:
             return bool(value)
@@ -102,17 +104,17 @@ class Expression:
             raise ExpressionError(f"CEL runtime error: {_first_line(str(value))}")
         raise ExpressionError(f"CEL runtime error: result is {answer.type().name().lower()}, not bool")
 
-    def _ask(self, data: Mapping[str, Any]) -> cel.Value:
+    def _evaluate(self, data: Mapping[str, Any]) -> cel.Value:
         try:
             return self._program.eval(data=data)
         except (RuntimeError, TypeError, UnicodeError) as error:
             raise ExpressionError(f"CEL runtime error: {_first_line(str(error))}") from None
 
-    def _widened(self, domains: Domains) -> Domains:
-        return {**{name: {} for name in self._named}, **domains}
+    def _with_named_domains(self, domains: Domains) -> Domains:
+        return {**{name: {} for name in self._literals}, **domains}
 
 
 def _first_line(text: str) -> str:
-    """The message of the CEL runtime without its code and the lines that quote the expression."""
+    """The message of the CEL runtime, without its error code and the lines that quote the expression."""
     line = text.strip().splitlines()[0]
     return re.sub(r"^[A-Z_]+: (?:ERROR: <input>:)?|\s*\[[A-Z_]+\]$", "", line)[:200]

@@ -1,4 +1,4 @@
-"""CEL expressions: what they say of a device, and why they cannot be asked."""
+"""CEL expressions: their results for devices, and their errors."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def selects(expression: str, *, shared: bool = False) -> bool:
         'sets.contains([1, 2, 3], [2]) && !sets.intersects(["a"], ["b"]) && sets.equivalent([1], [1, 1])',
     ],
 )
-def test_an_expression_that_is_true_of_a_device_selects_it(expression: str) -> None:
+def test_an_expression_that_is_true_for_a_device_selects_it(expression: str) -> None:
     assert selects(expression)
 
 
@@ -53,7 +53,7 @@ def test_an_expression_that_is_true_of_a_device_selects_it(expression: str) -> N
         'isQuantity("1.5G") && !isQuantity("200K")',
     ],
 )
-def test_quantities_compare_by_what_they_amount_to(expression: str) -> None:
+def test_quantities_are_compared_by_value(expression: str) -> None:
     assert selects(expression)
 
 
@@ -72,7 +72,7 @@ def test_quantities_compare_by_what_they_amount_to(expression: str) -> None:
         'isSemver("1.2.3") && !isSemver("v1.2") && isSemver("v1.2", true) && !isSemver("1.0-rc", true)',
     ],
 )
-def test_versions_compare_by_the_rules_of_semantic_versions(expression: str) -> None:
+def test_versions_are_compared_by_the_rules_of_semantic_versioning(expression: str) -> None:
     assert selects(expression)
 
 
@@ -84,7 +84,7 @@ def test_versions_compare_by_the_rules_of_semantic_versions(expression: str) -> 
         '1 < 2 && 1.0 < 1.5 && 1u < 2u && "a" < "b" && false < true && duration("1s") < duration("1m")',
     ],
 )
-def test_numbers_of_two_types_can_be_compared(expression: str) -> None:
+def test_numbers_of_different_types_can_be_compared(expression: str) -> None:
     assert selects(expression)
 
 
@@ -103,7 +103,7 @@ def test_numbers_of_two_types_can_be_compared(expression: str) -> None:
         "[1, 2].all(i, v, v > i) && [1, 2].transformList(i, v, v * 2) == [2, 4]",
     ],
 )
-def test_lists_and_regular_expressions_are_those_of_kubernetes(expression: str) -> None:
+def test_list_and_regular_expression_functions_agree_with_kubernetes(expression: str) -> None:
     assert selects(expression)
 
 
@@ -129,18 +129,18 @@ def test_lists_and_regular_expressions_are_those_of_kubernetes(expression: str) 
         '!isCIDR("10.0.0.1")',
     ],
 )
-def test_addresses_and_networks_are_those_of_kubernetes(expression: str) -> None:
+def test_address_and_network_functions_agree_with_kubernetes(expression: str) -> None:
     assert selects(expression)
 
 
-def test_a_domain_of_which_the_device_has_nothing_is_empty() -> None:
+def test_a_domain_without_values_of_the_device_is_empty() -> None:
     assert not selects('has(device.attributes["other.example.com"].model)')
     assert not selects('"other.example.com" in device.attributes')
     with pytest.raises(ExpressionError, match="model"):
         selects('device.attributes["other.example.com"].model == "x"')
 
 
-def test_an_error_in_one_part_does_not_matter_where_the_other_decides() -> None:
+def test_an_error_in_one_operand_is_ignored_if_the_other_decides() -> None:
     assert selects(f"{GPU}.nothing == 1 || device.driver == 'gpu.example.com'")
     assert selects('device.attributes["other.example.com"].x == 1 || true')
 
@@ -149,7 +149,7 @@ def test_an_error_in_one_part_does_not_matter_where_the_other_decides() -> None:
     "expression",
     ["device.driver ==", "device.driver == 3", "device.uid == 'x'", '"a"', "1 + 1", "", "'\ud800' == ''", "(" * 99],
 )
-def test_an_expression_that_does_not_compile_says_so(expression: str) -> None:
+def test_an_expression_that_does_not_compile_raises_the_reason(expression: str) -> None:
     with pytest.raises(ExpressionError, match="CEL compile error"):
         Expression(expression)
 
@@ -171,17 +171,17 @@ def test_an_expression_that_does_not_compile_says_so(expression: str) -> None:
         'quantity("1").family() == 4',
     ],
 )
-def test_an_expression_that_errs_on_a_device_says_so(expression: str) -> None:
+def test_an_expression_that_fails_for_a_device_raises_the_reason(expression: str) -> None:
     with pytest.raises(ExpressionError, match="CEL runtime error"):
         selects(expression)
 
 
-def test_an_expression_without_end_is_given_up() -> None:
+def test_an_expression_with_too_many_iterations_fails() -> None:
     numbers = "[" + ",".join(["1"] * 300) + "]"
     with pytest.raises(ExpressionError):
         selects(f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c > 0)))")
 
 
-def test_an_expression_longer_than_the_api_allows_is_not_read() -> None:
+def test_an_expression_longer_than_the_api_allows_is_not_compiled() -> None:
     with pytest.raises(ExpressionError, match=str(LONGEST)):
         Expression(" " * LONGEST + "true")
