@@ -206,7 +206,8 @@ def selector_of_term(
 
 
 def own_label_requirements(keys: Iterable[str] | None, cls: TaskClass, operator: str = "In") -> list[Requirement]:
-    """Requirements that select the Pods with the class's own values of some labels (``NotIn``: with other values)."""
+    """Requirements that select the Pods with the class's own values of some labels (``NotIn``: with other or no
+    values)."""
     return [
         Requirement(key=key, operator=operator, values=[cls.labels[key]]) for key in keys or () if key in cls.labels
     ]

@@ -96,8 +96,8 @@ class PodAffinityScore(Counting):
 def topology_spread(
     session: Session, counts: PodCounts, cls: TaskClass, weight: int, report: FieldReporter
 ) -> list[Score]:
-    """Fewer Pods of the kind in a node's domain are better. By the constraints of the Pod, nodes that lack one of the
-    topology labels score 0; by the default ones, such a label does not count there."""
+    """Prefers nodes in whose domains fewer selected Pods are. With the Pod's own constraints, nodes without one of the
+    topology labels score 0; with the default constraints, a missing label is ignored."""
     facts = session.nodes.facts
     constraints: Sequence[TopologySpreadConstraint] = ()
     scored = np.ones(len(facts), dtype=bool)

@@ -1,4 +1,4 @@
-"""Random statements over what a plugin's ledger keeps: whatever is discarded leaves the books as they were."""
+"""Random statements on a plugin's ledger: discarding a statement restores the books exactly."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from scheduler.framework.statement import AllocationError, Statement
 
 @dataclass
 class Setting(ABC):
-    """An open session, and short ways to its jobs."""
+    """An open session, with accessors for its jobs."""
 
     session: Session
 
@@ -26,14 +26,14 @@ class Setting(ABC):
 
     @abstractmethod
     def books(self) -> list[object]:
-        """All that the ledger keeps, to be compared."""
+        """The state of the ledger, for comparison."""
 
 
 class Statements(RuleBasedStateMachine):
-    """Allocate, pipeline, evict, discard, commit in any order."""
+    """Allocates, pipelines, evicts, discards and commits in any order."""
 
     def begin(self, given: Setting, waiting: list[str], running: list[str]) -> None:
-        """``waiting``, ``running``: jobs of one task each."""
+        """``waiting``, ``running``: names of jobs with one task each."""
         self.setting = given
         self.waiting = waiting
         self.running = running

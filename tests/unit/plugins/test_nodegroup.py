@@ -49,7 +49,7 @@ def places(world: World) -> list[str]:
     return sorted(world.bound.values())
 
 
-# --- which nodes ---
+# --- filter ---
 @pytest.mark.parametrize(
     ("affinities", "where"),
     [
@@ -83,7 +83,7 @@ def test_a_queue_with_affinity_never_uses_nodes_without_a_group() -> None:
     assert any(expected in message for message in world.events("FailedScheduling"))
 
 
-# --- which of them ---
+# --- scores ---
 def test_required_groups_score_above_preferred_ones_and_these_above_preferred_anti_affinity() -> None:
     affinities = affinity(required=["g2"], preferred=["g3"], anti_preferred=["g1"])
     world = run(nodes("g1", "g2", "g3", asks="1c+8Gi"), queue("q", affinity=affinities), waiting("q", 3))

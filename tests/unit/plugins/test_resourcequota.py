@@ -62,7 +62,7 @@ def test_an_invalid_amount_is_ignored_and_reported() -> None:
     assert any(message.startswith("status.hard[cpu]: ") for message in world.events("Malformed"))
 
 
-# --- a simulation counts what is in use ---
+# --- quotas in a simulation ---
 def test_a_simulated_quota_counts_the_requests_of_pods_that_have_not_finished() -> None:
     world = World(
         *(node("n1"), quota(cpu="4", pods="9"), group("a"), pods("a", 2, "1500mc", "a")),

@@ -260,7 +260,7 @@ def test_every_verb_at_once() -> None:
     assert set(extender.verbs) == set(VERBS) - {"preemptable", "reclaimable", "deallocateFunc"}
 
 
-# --- how it is asked ---
+# --- requests and answers ---
 def test_requests_have_the_configured_url_and_timeout() -> None:
     extender = FakeExtender()
     schedule(two_nodes(gang(1)), conf("predicate", httpTimeout="250ms"), extender)

@@ -69,7 +69,7 @@ def test_most_requested_is_the_mean_of_the_used_fractions() -> None:
 @pytest.mark.parametrize(
     ("asks", "expected"),
     [
-        # Evenness before is 100 on the empty node, and 80 where only cpu is used.
+        # The balance before is 100 on the empty node, and 80 where only cpu is used.
         ("1c+1Gi", {"empty": 75, "cpu-heavy": 75}),
         ("0c+4Gi", {"empty": 65, "cpu-heavy": 85}),
     ],

@@ -42,7 +42,7 @@ def nodes(*names: str) -> list[Raw]:
     return [node(name, "8c+16Gi") for name in names]
 
 
-# --- who is admitted ---
+# --- admission ---
 @pytest.mark.parametrize(
     ("policy", "free", "cpus", "admitted"),
     [

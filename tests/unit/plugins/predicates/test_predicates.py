@@ -368,7 +368,7 @@ def test_single_filters_can_be_disabled() -> None:
     assert world.bound == {"p": "a"}
 
 
-# --- against a plain reading, one Pod and one node at a time ---
+# --- compared with a direct reading of the rules ---
 APPS = ["x", "y"]
 TERM = st.fixed_dictionaries({"app": st.sampled_from(APPS), "key": st.sampled_from(["zone", "kubernetes.io/hostname"])})
 SHAPE = st.fixed_dictionaries(

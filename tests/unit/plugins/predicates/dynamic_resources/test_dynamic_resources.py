@@ -138,7 +138,7 @@ def test_best_effort_pods_get_devices() -> None:
     assert list(ran.bound.values()) == ["n1"]
 
 
-# --- claims that are not as they should be ---
+# --- unusable claims ---
 @pytest.mark.parametrize(
     ("objects", "claims", "words"),
     [
@@ -197,7 +197,7 @@ def test_an_invalid_amount_in_a_slice_is_reported() -> None:
     assert any("spec.devices[0]" in text for text in ran.events("Malformed"))
 
 
-# --- claims that are allocated ---
+# --- allocated claims ---
 def test_an_allocated_claim_restricts_its_pods_to_the_node_of_its_devices() -> None:
     old = claim("c", request(), status=allocated("n2", "gpu-0"))
     ran = world(*machines(2, 2), old, gang(2, 2, named("c"))).run(CONF)
@@ -230,7 +230,7 @@ def test_an_invalid_amount_in_a_claim_is_reported_and_does_not_affect_other_clai
     assert any("status.allocation" in text for text in ran.events("Malformed"))
 
 
-# --- claims that are shared ---
+# --- shared claims ---
 def test_a_gang_that_shares_a_claim_runs_on_the_node_of_its_devices() -> None:
     ran = world(*machines(1, 1), claim("c", request()), gang(3, 3, named("c"))).run(CONF)
 
@@ -250,7 +250,7 @@ def test_pods_of_several_jobs_may_share_a_claim() -> None:
 
 
 def test_a_shared_claim_of_a_discarded_gang_can_be_allocated_again() -> None:
-    large = gang(20, 20, named("c"), "large")  # more than the node runs
+    large = gang(20, 20, named("c"), "large")  # more Pods than the node can run
     ran = world(*machines(1), claim("c", request()), large, gang(1, 1, named("c"), "small")).run(CONF)
 
     assert ran.bound == {"small-0": "n1"}
@@ -275,7 +275,7 @@ def test_the_node_that_offers_the_preferred_alternative_is_chosen() -> None:
     assert ran.bound == {"g-0": "n2", "g-1": "n1"}
 
 
-# --- what one session decides and the next one finds ---
+# --- consecutive sessions ---
 def decide(cache: ClusterCache, now: float = 0.0) -> Decisions:
     """The decisions of a session, assumed in the cache but not carried out."""
     decisions = run_cycle(cache.snapshot(now), CONF).decisions
@@ -306,9 +306,9 @@ def test_a_claim_of_a_waiting_binding_can_be_shared_by_the_next_session() -> Non
     (second,) = decide(cache, 1.0).binds
 
     assert second.node == first.node
-    (promised,), (shared,) = first.preparations, second.preparations
-    assert isinstance(promised, ClaimReservation) and isinstance(shared, ClaimReservation)
-    assert shared.allocation == promised.allocation  # should the first not come about, the second writes it
+    (waiting,), (shared,) = first.preparations, second.preparations
+    assert isinstance(waiting, ClaimReservation) and isinstance(shared, ClaimReservation)
+    assert shared.allocation == waiting.allocation  # if the first binding fails, the second writes the allocation
 
 
 def test_devices_of_deleted_pods_are_allocated_again() -> None:

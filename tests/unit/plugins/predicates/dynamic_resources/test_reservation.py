@@ -66,7 +66,7 @@ def message(step: Step) -> str:
     return step.message
 
 
-# --- writing ---
+# --- step ---
 def test_the_finalizer_is_written_first() -> None:
     step = reservation(allocation()).step(found(), NOON)
 
@@ -124,7 +124,7 @@ def test_a_claim_that_is_being_deleted_fails() -> None:
     assert "got deleted in the meantime" in message(reservation(allocation()).step(claim, NOON))
 
 
-# --- devices that have to be made ready ---
+# --- binding conditions ---
 def test_the_preparation_waits_for_the_binding_conditions_of_the_device() -> None:
     step = reservation(allocation()).step(held("p", ready={}), NOON)
     assert isinstance(step, Waits)
@@ -158,7 +158,7 @@ def test_devices_with_binding_conditions_have_a_longer_timeout() -> None:
     assert timeout(allocation()) < timeout(allocation(binding_conditions=["attached"])) == CONDITIONS_TIMEOUT
 
 
-# --- taking back ---
+# --- undo ---
 def test_undo_deallocates_the_claim_of_its_last_user() -> None:
     undone = reservation(allocation()).undo(held("p"), NOON)
 

@@ -182,7 +182,7 @@ def test_administrator_access_selects_allocated_devices_and_takes_none() -> None
     assert search(node, demand(claim_spec(request(adminAccess=True, count=2)))) is None
 
 
-# --- shares of devices ---
+# --- shared devices ---
 def nic(policy: Raw | None = None, value: str = "10G") -> Raw:
     capacity = {"bandwidth": {"value": value, **({"requestPolicy": policy} if policy else {})}}
     return device("nic", None, capacity, allowMultipleAllocations=True)
@@ -264,7 +264,7 @@ def test_partitions_use_the_shared_counters_of_their_device() -> None:
     assert names(search(node, half)) == [["whole"]]
 
 
-# --- what cannot be said ---
+# --- errors and limits ---
 def test_an_expression_that_fails_for_a_device_rejects_the_node_when_the_search_reaches_it() -> None:
     node = books(device("good", {"model": "a"}), device("bad", {"index": 1}))
     asks = demand(claim_spec(request("gpu", "gpu", 'device.attributes["gpu.example.com"].model == "a"')))

@@ -15,7 +15,7 @@ from tests.device_builders import claim, device_class, gpus, named, request, res
 PROGRAM = """\
 import sys
 
-sys.modules["cel_expr_python"] = None  # as good as not installed
+sys.modules["cel_expr_python"] = None  # makes the import fail
 
 from scheduler.cli.main import main
 
@@ -28,7 +28,7 @@ def pod_of(name: str, *claims: str) -> list[Raw]:
 
 
 def simulated(path: Path, *objects: Raw) -> dict[str, Raw]:
-    """The Pods, of a process that cannot import the runtime."""
+    """The Pods, after a cycle in a process that cannot import the runtime."""
     path.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
     command = [sys.executable, "-c", PROGRAM, "simulate", "-f", str(path), "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -140,7 +140,7 @@ def test_a_pod_waits_if_the_selected_node_of_its_claim_was_deleted() -> None:
     assert NO_VOLUME in reason_of(world, "p")
 
 
-# --- what is left ---
+# --- storage capacity ---
 def driver(tells: bool = True) -> Raw:
     return {
         "apiVersion": STORAGE,
@@ -209,7 +209,7 @@ def test_storage_capacity_with_an_empty_node_topology_applies_to_all_nodes() -> 
     assert node_of(with_storage(driver(), everywhere), "p") == "n1"
 
 
-# --- claims that several Pods share ---
+# --- shared claims ---
 def shared(mode: str, *csi_nodes: Raw) -> World:
     """A gang of two Pods that share a claim, on two nodes with one cpu each."""
     nodes = [node(f"n{i}", "1c", {ZONE: zone}) for i, zone in enumerate("ab", 1)]
