@@ -1,4 +1,4 @@
-"""nodegroup: queues use the groups of nodes that their affinity names: ``plugin`` registers it."""
+"""nodegroup: restricts queues to node groups. ``plugin`` registers it; ``details`` and ``remedies`` are for explain."""
 
 from scheduler.plugins.nodegroup import details, plugin, remedies
 

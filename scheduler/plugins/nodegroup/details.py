@@ -1,4 +1,4 @@
-"""The node groups that a queue may use, and what it has of them."""
+"""Details for explain: the node groups that a queue can use, and its limits in them."""
 
 from collections.abc import Iterator
 
@@ -16,12 +16,12 @@ from scheduler.plugins.nodegroup.plugin import LIMIT_EXCEEDED, NO_AFFINITY, NO_G
 @pod_details(NodeGroup)
 def node_groups(session: Session, plugin: NodeGroup, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
-    theirs, limits = plugin.groups.get(job.queue, NO_GROUPS), plugin.limits.get(job.queue)
+    own, limits = plugin.groups.get(job.queue, NO_GROUPS), plugin.limits.get(job.queue)
     if not reasons.isdisjoint((NO_LABEL, NO_AFFINITY, OTHER_GROUP)):
         numbers = [f"{name}: {number}" for code, name in enumerate(names) if (number := int((codes == code).sum()))]
-        admitted = ", ".join(name for name in names if theirs.admits(name)) or "none"
-        there = ", ".join([*numbers, f"without: {int((codes < 0).sum())}"])
-        text = f"of the node groups that are there queue {job.queue} may use {admitted} (nodes by group: {there})"
+        admitted = ", ".join(name for name in names if own.admits(name)) or "none"
+        groups = ", ".join([*numbers, f"without: {int((codes < 0).sum())}"])
+        text = f"of the node groups that are there queue {job.queue} may use {admitted} (nodes by group: {groups})"
         yield Gate(Held.NODES, text, plugin.name)
     if LIMIT_EXCEEDED in reasons and limits is not None:
         for group in limits.of:

@@ -1,4 +1,4 @@
-"""Changes about node groups (``nodegroup``): more groups for a queue, and more of a group."""
+"""Remedies: more node groups for a queue, and higher limits of a queue in its groups."""
 
 import json
 from collections.abc import Iterator
@@ -27,15 +27,15 @@ _SPARE: Final = 4
 
 @remedies(NodeGroup, ChangeKind.NODE_GROUP)
 def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
-    """Name more groups in the affinity of the queue, those with most room first."""
+    """Adds groups to the affinity of the queue, beginning with those that have room for the most Pods."""
     name = evidence.job.queue
     if name not in evidence.session.queues:
         return
-    queue, more = _speaker(evidence, name), _other_groups(evidence, plugin.groups[name])
+    queue, more = _queue_with_affinity(evidence, name), _other_groups(evidence, plugin.groups[name])
 
-    def at(degree: int) -> Step:
-        text = f"let queue {queue} use node group{'s' * (degree > 1)} {listed(more[:degree])}"
-        return Step(text, (Edit(QUEUE, "", queue, partial(_with_groups, more[:degree])),))
+    def at(amount: int) -> Step:
+        text = f"let queue {queue} use node group{'s' * (amount > 1)} {listed(more[:amount])}"
+        return Step(text, (Edit(QUEUE, "", queue, partial(_with_groups, more[:amount])),))
 
     if more:
         yield (Adjustment(ChangeKind.NODE_GROUP, 1, len(more), at),)
@@ -43,8 +43,8 @@ def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
 
 @node_labels(NodeGroup)
 def group_label(evidence: Evidence, plugin: NodeGroup) -> dict[str, str]:
-    """What a node without a group has to be labelled with for the job's queue to use it, now or once it may use the
-    group that ``allow_groups`` names first."""
+    """The label that a node needs so that the job's queue can use it, now or after ``allow_groups`` has added its first
+    group."""
     groups = plugin.groups.get(evidence.job.queue, NO_GROUPS)
     if not (groups or plugin.strict):
         return {}
@@ -54,25 +54,25 @@ def group_label(evidence: Evidence, plugin: NodeGroup) -> dict[str, str]:
 
 
 def _other_groups(evidence: Evidence, groups: Groups) -> list[str]:
-    """Those that the queue may not use, the ones with most room for the Pods first; where there is none and it may use
-    none, one of its own name."""
+    """The groups that the queue cannot use, beginning with those that have room for the most Pods. If there are none,
+    and the queue has no groups, a new group with the name of the queue."""
     others = [group for group in _by_room(evidence) if not groups.admits(group)]
     return others or ([] if groups else [evidence.job.queue])
 
 
 def _by_room(evidence: Evidence) -> list[str]:
-    """The groups of nodes, those with room for most of the Pods that find no node first."""
+    """All node groups, beginning with those that have room for the most Pods without a node."""
     session, rows = evidence.session, evidence.rows
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
     with evidence.crowded() as left:
         rooms = [room(session.nodes.idle[:, row], left[0].cls) if left else 0 for row in rows.tolist()]
     totals = np.bincount(codes[rows] + 1, weights=np.array(rooms, dtype=float), minlength=len(names) + 1)[1:]
-    there = set(codes[rows].tolist())
-    return [names[code] for code in np.argsort(-totals, kind="stable").tolist() if code in there]
+    present = set(codes[rows].tolist())
+    return [names[code] for code in np.argsort(-totals, kind="stable").tolist() if code in present]
 
 
-def _speaker(evidence: Evidence, name: str) -> str:
-    """The queue whose affinity holds for a queue."""
+def _queue_with_affinity(evidence: Evidence, name: str) -> str:
+    """The queue whose affinity applies to a queue: the queue itself or an ancestor."""
     queues = evidence.session.queues
     options = [option for tier in evidence.session.configuration.tiers for option in tier]
     inherits = any(option.name == NodeGroup.name and option.enabled(ENABLE_HIERARCHY) for option in options)
@@ -93,7 +93,7 @@ def _with_groups(groups: list[str], queue: Raw) -> Raw:
 
 @remedies(NodeGroup, ChangeKind.NODE_GROUP_LIMIT)
 def raise_group_limits(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
-    """Let the queue take more of the group of its own that has most room."""
+    """Raises the limits of the queue in a group that it can use, beginning with the group that has most room."""
     name = evidence.job.queue
     limits = plugin.limits.get(name)
     if limits is None:
@@ -114,8 +114,8 @@ def raise_group_limits(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
             yield tuple(adjustments)
 
 
-def _with_limit(queue: str, group: str, resource: str, now: float, degree: int) -> Step:
-    then = quantity(resource, now + degree * unit_of(resource))
+def _with_limit(queue: str, group: str, resource: str, now: float, amount: int) -> Step:
+    then = quantity(resource, now + amount * unit_of(resource))
     text = f"raise queue {queue}'s limit of {resource} in node group {group} from {quantity(resource, now)} to {then}"
 
     def raised(raw: Raw) -> Raw:

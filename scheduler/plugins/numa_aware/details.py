@@ -1,4 +1,4 @@
-"""The most cpus that are free together, for Pods that get cpus of their own."""
+"""Details for explain: the most exclusive cpus that are free on one NUMA node."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from scheduler.plugins.numa_aware.plugin import NumaAware
 
 @pod_details(NumaAware)
 def numa_nodes(session: Session, plugin: NumaAware, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """Of a Pod that gets cpus of its own: the most free ones that are together anywhere."""
+    """For a Pod with exclusive cpus: the largest number of free cpus on one NUMA node."""
     demand = demand_of(task.cls)
     if demand is None or not plugin.topologies or not any("numa" in reason for reason in reasons):
         return

@@ -1,4 +1,4 @@
-"""Changes about devices that Pods claim: more of them on a node."""
+"""Remedies for device claims: more devices on a node."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,18 +27,18 @@ _SPARE: Final = 4
 
 @remedies(Predicates, ChangeKind.DEVICES)
 def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
-    """Devices like those that are there, on the node that has room for the Pods and lacks fewest."""
+    """Adds copies of existing devices to the node that has room for the Pods and needs the fewest devices."""
     session = evidence.session
     with evidence.crowded() as left:
-        asking = [task for task in left if task.cls.device_claims]
-        rows = _open_but_for_devices(evidence, asking[0]) if asking else []
+        tasks = [task for task in left if task.cls.device_claims]
+        rows = _rows_without_devices(evidence, tasks[0]) if tasks else []
     if not rows:
         return
-    stock = _Stock(evidence, asking)
-    row = min(rows, key=lambda row: (sum(stock.missing(row).values()), row))
+    demand = _DeviceDemand(evidence, tasks)
+    row = min(rows, key=lambda row: (sum(demand.missing(row).values()), row))
     adjustments = []
-    for name, number in stock.missing(row).items():
-        model = stock.model(row, name)
+    for name, number in demand.missing(row).items():
+        model = demand.model(row, name)
         if model is None:
             return
         change = partial(_with_devices, evidence, session.nodes.names[row], name, model)
@@ -47,8 +47,8 @@ def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
         yield tuple(adjustments)
 
 
-def _open_but_for_devices(evidence: Evidence, task: Task) -> list[int]:
-    """The nodes that lack nothing else for a Pod."""
+def _rows_without_devices(evidence: Evidence, task: Task) -> list[int]:
+    """The rows of the nodes that pass all other filters for a Pod."""
     session = evidence.session
     filters = [
         f for f in session.filters(task.cls, evidence.job) if not isinstance(f, DeviceFilter | SharedClaimFilter)
@@ -57,65 +57,66 @@ def _open_but_for_devices(evidence: Evidence, task: Task) -> list[int]:
     return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task.cls)]
 
 
-class _Stock:
-    """What some Pods ask for of each DeviceClass, and which devices there are for it."""
+class _DeviceDemand:
+    """The demand of some Pods for devices of each DeviceClass, compared with the existing devices."""
 
     def __init__(self, evidence: Evidence, tasks: Sequence[Task]) -> None:
         snapshot = evidence.session.snapshot
         self._inventory = Inventory(snapshot.resource_slices, snapshot.nodes.facts, None)
         self._books = Books(self._inventory)
         claims = Claims(snapshot, self._books, evidence.session.malformed_field)
-        self.asked: Counter[str] = Counter()
-        """DeviceClass -> number of devices."""
-        self._asks: dict[str, Alternative] = {}
+        self._requested: Counter[str] = Counter()
+        """DeviceClass -> number of requested devices."""
+        self._alternatives: dict[str, Alternative] = {}
         shared: set[str] = set()
         for task in tasks:
-            for wanted in claims.of_class(task.cls).unallocated:
-                if wanted.key in shared:
+            for claim in claims.of_class(task.cls).unallocated:
+                if claim.key in shared:
                     continue
-                shared |= {wanted.key} - {""}
-                for alternatives in wanted.demand.requests:
-                    ask = alternatives[-1]
-                    if not ask.all_devices:
-                        self.asked[ask.device_class] += ask.spec.count
-                        self._asks.setdefault(ask.device_class, ask)
+                shared |= {claim.key} - {""}
+                for alternatives in claim.demand.requests:
+                    alternative = alternatives[-1]
+                    if not alternative.all_devices:
+                        self._requested[alternative.device_class] += alternative.spec.count
+                        self._alternatives.setdefault(alternative.device_class, alternative)
 
     def missing(self, row: int) -> dict[str, int]:
-        """DeviceClass -> how many more of its devices would have to be free on a node; classes that lack none are left
-        out, and if none does, each lacks one."""
-        free = {name: self._free(row, ask) for name, ask in self._asks.items()}
-        short = {name: number - free[name] for name, number in self.asked.items() if number > free[name]}
-        return short or dict.fromkeys(self.asked, 1)
+        """DeviceClass -> the number of devices that a node is missing, for classes that are missing any; if none is, 1
+        for each class."""
+        free = {name: self._free(row, alternative) for name, alternative in self._alternatives.items()}
+        short = {name: number - free[name] for name, number in self._requested.items() if number > free[name]}
+        return short or dict.fromkeys(self._requested, 1)
 
-    def _free(self, row: int, ask: Alternative) -> int:
+    def _free(self, row: int, alternative: Alternative) -> int:
         books = self._books
-        there = selected(self._inventory.at(row), ask)
-        return sum(books.free(device) and books.consumption(device, ask) is not None for device in there)
+        devices = selected(self._inventory.at(row), alternative)
+        return sum(books.free(device) and books.consumption(device, alternative) is not None for device in devices)
 
     def model(self, row: int, name: str) -> Device | None:
-        """A device of the class, of the node if it has one; None: there is none that others could be made like."""
-        ask = self._asks[name]
-        everywhere = (device for device in self._inventory.by_id.values() if may_select(device, ask))
-        return next((d for d in (*selected(self._inventory.at(row), ask), *everywhere) if not d.counters), None)
+        """A device of the class that can be copied, preferably of the node; None if there is none."""
+        alternative = self._alternatives[name]
+        everywhere = (device for device in self._inventory.by_id.values() if may_select(device, alternative))
+        return next((d for d in (*selected(self._inventory.at(row), alternative), *everywhere) if not d.counters), None)
 
 
-def _with_devices(evidence: Evidence, node: str, name: str, model: Device, degree: int) -> Step:
-    """So many more, on the slice of the model if that is the node's own, else on a slice that is made for the node."""
-    text = f"{degree} more device{'s' * (degree > 1)} of class {name} on node {node}"
-    theirs, server = model.slice.metadata.name, evidence.objects
-    devices = (server.find(RESOURCE_SLICE, "", theirs) or {}).get("spec", {}).get("devices") or ()
+def _with_devices(evidence: Evidence, node: str, name: str, model: Device, amount: int) -> Step:
+    """Adds ``amount`` copies of a device: to its slice if this belongs to the node, else in a new slice for the
+    node."""
+    text = f"{amount} more device{'s' * (amount > 1)} of class {name} on node {node}"
+    slice_name, objects = model.slice.metadata.name, evidence.objects
+    devices = (objects.find(RESOURCE_SLICE, "", slice_name) or {}).get("spec", {}).get("devices") or ()
     original = next(device for device in devices if device["name"] == model.spec.name)
-    made = [{**_alone(original), "name": f"{model.spec.name}-more-{i}"} for i in range(1, degree + 1)]
+    copies = [{**_without_nodes(original), "name": f"{model.spec.name}-more-{i}"} for i in range(1, amount + 1)]
     if model.slice.spec.node_name == node:
-        return Step(text, (Edit(RESOURCE_SLICE, "", theirs, partial(_extended, made)),))
+        return Step(text, (Edit(RESOURCE_SLICE, "", slice_name, partial(_extended, copies)),))
     own = evidence.unused(RESOURCE_SLICE, f"{node}-{model.driver}-more")
     pool = {"name": own, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": model.driver, "nodeName": node, "pool": pool, "devices": made}
+    spec = {"driver": model.driver, "nodeName": node, "pool": pool, "devices": copies}
     return Step(text, (Edit(RESOURCE_SLICE, "", own, lambda blank: {**blank, "spec": spec}, creates=True),))
 
 
-def _alone(device: Raw) -> Raw:
-    """A device without what says for which nodes it is: that is said by its slice."""
+def _without_nodes(device: Raw) -> Raw:
+    """The device without its own node specification; its slice specifies the node."""
     return {key: value for key, value in device.items() if key not in ("nodeName", "nodeSelector", "allNodes")}
 
 

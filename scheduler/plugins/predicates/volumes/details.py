@@ -1,4 +1,4 @@
-"""What the claims of a Pod that finds no node ask for, and what there is for them."""
+"""Details for explain: the requests of a Pod's claims, and the volumes and storage available for them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,26 +20,26 @@ from scheduler.plugins.predicates.volumes.limits import Attachments
 
 @pod_details(Predicates)
 def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """A gate for each claim, where the predicates on volumes refuse some node."""
+    """Yields a gate for each claim if the volume filters reject any node."""
     if not task.cls.claims:
         return
     nodes = len(session.nodes)
     left = int(passing(session, plugin.volumes.filters(task.cls)).sum())
     for mounted in task.cls.claims if left < nodes else ():
         claim = session.snapshot.claims.get(f"{task.namespace}/{mounted.name}")
-        what = "does not exist" if claim is None else _told(session, claim)
+        what = "does not exist" if claim is None else _describe(session, claim)
         yield Gate(
             Held.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
         )
     state = plugin.volumes.claim_state(task.cls)
     if state.unattached and left < nodes:
-        yield from _places(session, task, state.unattached)
+        yield from _attachments(session, task, state.unattached)
 
 
-def _places(session: Session, task: Task, fresh: Iterable[tuple[str, int]]) -> Iterator[Gate]:
-    """Where nodes cannot have as many volumes of a driver attached as the Pod needs."""
+def _attachments(session: Session, task: Task, unattached: Iterable[tuple[str, int]]) -> Iterator[Gate]:
+    """Yields a gate for each driver of which some nodes cannot attach as many volumes as the Pod needs."""
     attached = Attachments(session.snapshot, session.nodes, Disks(session.snapshot))
-    for driver, needed in fresh:
+    for driver, needed in unattached:
         left = attached.limits[driver] - attached.counts[driver]
         number, row = int((left < needed).sum()), int(left.argmax())
         if number:
@@ -48,7 +48,7 @@ def _places(session: Session, task: Task, fresh: Iterable[tuple[str, int]]) -> I
             yield Gate(Held.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
 
 
-def _told(session: Session, claim: PersistentVolumeClaim) -> str:
+def _describe(session: Session, claim: PersistentVolumeClaim) -> str:
     if is_bound(claim):
         return f"is bound to volume {claim.spec.volume_name}"
     name = class_of(claim)
@@ -57,7 +57,7 @@ def _told(session: Session, claim: PersistentVolumeClaim) -> str:
     except QuantityError:
         return "asks for no amount"
     of_class = f"of class {name}" if name else "without a class"
-    return f"asks for {size} {of_class}: {_free(session, name)}, {_made(session, name)}"
+    return f"asks for {size} {of_class}: {_free(session, name)}, {_provisioning(session, name)}"
 
 
 def _free(session: Session, storage_class: str) -> str:
@@ -67,15 +67,15 @@ def _free(session: Session, storage_class: str) -> str:
             try:
                 sizes.append(capacity(volume))
             except QuantityError:
-                continue  # the predicate tells of it
+                continue  # the filter reports it
     if not sizes:
         return "no such volume is free"
     number = "1 such volume is" if len(sizes) == 1 else f"{len(sizes)} such volumes are"
     return f"{number} free, the largest of {quantity(MEMORY, max(sizes))}"
 
 
-def _made(session: Session, name: str) -> str:
-    """Who makes volumes of a class, and what is left of its storage."""
+def _provisioning(session: Session, name: str) -> str:
+    """Describes the provisioner of a storage class, and its free storage capacity."""
     storage = session.snapshot.storage_classes.get(name)
     if storage is None:
         return f"and there is no StorageClass {name}" if name else "and nobody makes one"
@@ -85,13 +85,13 @@ def _made(session: Session, name: str) -> str:
     driver = session.snapshot.csi_drivers.get(storage.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return text
-    there = [c for c in session.snapshot.storage_capacities.values() if c.storage_class_name == name]
-    most = max(map(largest, there), default=0)
+    capacities = [c for c in session.snapshot.storage_capacities.values() if c.storage_class_name == name]
+    most = max(map(largest, capacities), default=0)
     return f"{text} of up to {quantity(MEMORY, most)}, by its CSIStorageCapacities"
 
 
 def largest(storage: CsiStorageCapacity) -> int:
-    """Bytes of the largest volume that could be made; 0 if that cannot be read, of which the predicate tells."""
+    """The bytes of the largest volume that can be provisioned; 0 if the amount is invalid, which the filter reports."""
     text = storage.capacity if storage.maximum_volume_size is None else storage.maximum_volume_size
     try:
         return parse_quantity(text or 0)

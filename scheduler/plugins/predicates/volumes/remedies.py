@@ -1,4 +1,4 @@
-"""Changes about volumes: more of them, more storage to make them from, more places for them on a node."""
+"""Remedies for volumes: more volumes, more storage capacity, higher attach limits of a node."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -23,94 +23,100 @@ from scheduler.plugins.predicates.volumes.details import largest
 from scheduler.plugins.predicates.volumes.disks import Disks
 from scheduler.plugins.predicates.volumes.limits import AttachFilter, Attachments
 
-_SINGLE: Final = 3
-"""So many CSIStorageCapacities are tried one by one."""
+_MAX_CAPACITIES: Final = 3
+"""The number of CSIStorageCapacities that are tried."""
 _SPARE: Final = 4
 _MODE: Final = "ReadWriteOnce"
 _SMALL: Final = "1Gi"
-"""Of a claim that is made up."""
+"""The size of a claim that does not exist."""
 
 
 # --- volumes ---
 @remedies(Predicates, ChangeKind.VOLUMES)
 def more_volumes(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
-    """Volumes for claims that are not bound: as many of each sort as there are such claims. A claim that is missing is
-    made with its volume."""
+    """Creates volumes for unbound claims: for each request as many as there are claims. Claims that do not exist are
+    created together with a volume."""
     keys = _claims(evidence, plugin)
     adjustments = [
         whole(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
         for key in keys
         if key not in evidence.session.snapshot.claims
     ]
-    sorts: dict[ClaimRequest, list[PersistentVolumeClaim]] = {}
-    for claim, wanted in _unbound(evidence, keys):
+    by_request: dict[ClaimRequest, list[PersistentVolumeClaim]] = {}
+    for claim, request in _unbound(evidence, keys):
         if claim.spec.volume_name not in evidence.session.snapshot.volumes:
-            sorts.setdefault(wanted, []).append(claim)
-    for wanted, claims in sorts.items():
-        change = partial(_with_volumes, evidence, wanted, claims)
+            by_request.setdefault(request, []).append(claim)
+    for request, claims in by_request.items():
+        change = partial(_with_volumes, evidence, request, claims)
         adjustments.append(Adjustment(ChangeKind.VOLUMES, len(claims), len(claims), change, claim_key(claims[0])))
     if adjustments:
         yield tuple(adjustments)
 
 
 def _claims(evidence: Evidence, predicates: Predicates) -> list[str]:
-    """The keys of the claims of Pods that find no node, where the predicates on volumes refuse some node."""
+    """The keys of the claims of Pods without a node for which the volume filters reject any node."""
     with evidence.crowded() as left:
-        refused = [task for task in left if task.cls.claims and not _everywhere(evidence, predicates, task)]
-    return list(dict.fromkeys(f"{task.namespace}/{mounted.name}" for task in refused for mounted in task.cls.claims))
+        rejected = [task for task in left if task.cls.claims and not _passes_everywhere(evidence, predicates, task)]
+    return list(dict.fromkeys(f"{task.namespace}/{mounted.name}" for task in rejected for mounted in task.cls.claims))
 
 
-def _everywhere(evidence: Evidence, predicates: Predicates, task: Task) -> bool:
+def _passes_everywhere(evidence: Evidence, predicates: Predicates, task: Task) -> bool:
     return bool(passing(evidence.session, predicates.volumes.filters(task.cls)).all())
 
 
 def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, ClaimRequest]]:
-    """The claims that are there and not bound, and what they ask for."""
+    """The existing claims that are not bound, with their requests."""
     for key in keys:
         claim = evidence.session.snapshot.claims.get(key)
         if claim is not None and not is_bound(claim):
             try:
                 yield claim, request_of(claim, claim.spec.volume_name)
             except QuantityError:
-                continue  # the predicate tells of it
+                continue  # the filter reports it
 
 
 def _with_claim(evidence: Evidence, key: str) -> Step:
     namespace, _, name = key.partition("/")
     volume = evidence.unused(VOLUME, f"volume-for-{namespace}-{name}")
     amounts = {STORAGE: _SMALL}
-    asked: Raw = {"accessModes": [_MODE], "resources": {"requests": amounts}, "volumeName": volume}
-    held = {"namespace": namespace, "name": name}
-    given: Raw = {"accessModes": [_MODE], "capacity": amounts, "claimRef": held}
+    claim_spec: Raw = {"accessModes": [_MODE], "resources": {"requests": amounts}, "volumeName": volume}
+    claim_ref = {"namespace": namespace, "name": name}
+    volume_spec: Raw = {"accessModes": [_MODE], "capacity": amounts, "claimRef": claim_ref}
     edits = (
-        Edit(CLAIM, namespace, name, lambda blank: {**blank, "spec": {**asked, "storageClassName": ""}}, creates=True),
-        Edit(VOLUME, "", volume, lambda blank: {**blank, "spec": given}, creates=True),
+        Edit(
+            CLAIM,
+            namespace,
+            name,
+            lambda blank: {**blank, "spec": {**claim_spec, "storageClassName": ""}},
+            creates=True,
+        ),
+        Edit(VOLUME, "", volume, lambda blank: {**blank, "spec": volume_spec}, creates=True),
     )
     return Step(f"create PersistentVolumeClaim {key}, and a volume for it", edits)
 
 
 def _with_volumes(
-    evidence: Evidence, wanted: ClaimRequest, claims: Sequence[PersistentVolumeClaim], degree: int
+    evidence: Evidence, request: ClaimRequest, claims: Sequence[PersistentVolumeClaim], amount: int
 ) -> Step:
-    size = quantity(MEMORY, float(wanted.size))
+    size = quantity(MEMORY, float(request.size))
     spec: Raw = {
         "capacity": {STORAGE: size},
-        "accessModes": sorted(wanted.access_modes),
-        "storageClassName": wanted.storage_class,
-        "volumeMode": wanted.volume_mode,
-        **({"volumeAttributesClassName": wanted.attributes_class} if wanted.attributes_class else {}),
+        "accessModes": sorted(request.access_modes),
+        "storageClassName": request.storage_class,
+        "volumeMode": request.volume_mode,
+        **({"volumeAttributesClassName": request.attributes_class} if request.attributes_class else {}),
     }
     labels = _labels(claims[0].spec.selector)
-    chosen = [claim_key(claim) for claim in claims[:degree]]
+    chosen = [claim_key(claim) for claim in claims[:amount]]
 
-    def made(blank: Raw) -> Raw:
+    def created(blank: Raw) -> Raw:
         return {**blank, "metadata": {**blank["metadata"], "labels": labels}, "spec": spec}
 
-    names = [wanted.prebound or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
-    sort = f" of class {wanted.storage_class}" if wanted.storage_class else " without a class"
-    text = f"{degree} volume{'s' * (degree > 1)} more of {size}{sort}, {', '.join(spec['accessModes'])}"
-    text += f" (for claim{'s' * (degree > 1)} {listed(chosen)})"
-    return Step(text, tuple(Edit(VOLUME, "", name, made, creates=True) for name in names))
+    names = [request.prebound or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
+    of_class = f" of class {request.storage_class}" if request.storage_class else " without a class"
+    text = f"{amount} volume{'s' * (amount > 1)} more of {size}{of_class}, {', '.join(spec['accessModes'])}"
+    text += f" (for claim{'s' * (amount > 1)} {listed(chosen)})"
+    return Step(text, tuple(Edit(VOLUME, "", name, created, creates=True) for name in names))
 
 
 def _labels(selector: LabelSelector | None) -> dict[str, str]:
@@ -120,24 +126,26 @@ def _labels(selector: LabelSelector | None) -> dict[str, str]:
 # --- storage ---
 @remedies(Predicates, ChangeKind.STORAGE)
 def more_storage(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
-    """Storage of which a driver says that too little is left for a claim, where most is left."""
-    asked: dict[str, int] = {}
-    for _, wanted in _unbound(evidence, _claims(evidence, plugin)):
-        asked[wanted.storage_class] = max(wanted.size, asked.get(wanted.storage_class, 0))
-    for storage_class, size in asked.items():
-        there = evidence.session.snapshot.storage_capacities.values()
-        of_class = [capacity for capacity in there if capacity.storage_class_name == storage_class]
-        for capacity in sorted(of_class, key=lambda capacity: (-largest(capacity), capacity.metadata.name))[:_SINGLE]:
+    """Increases the storage capacity of a storage class that is too small for a claim, where it is largest."""
+    sizes: dict[str, int] = {}
+    for _, request in _unbound(evidence, _claims(evidence, plugin)):
+        sizes[request.storage_class] = max(request.size, sizes.get(request.storage_class, 0))
+    for storage_class, size in sizes.items():
+        capacities = evidence.session.snapshot.storage_capacities.values()
+        of_class = [capacity for capacity in capacities if capacity.storage_class_name == storage_class]
+        for capacity in sorted(of_class, key=lambda capacity: (-largest(capacity), capacity.metadata.name))[
+            :_MAX_CAPACITIES
+        ]:
             missing, name = units(MEMORY, size - largest(capacity)), capacity.metadata.name
             if missing > 0:
                 change = partial(_with_storage, capacity)
                 yield (Adjustment(ChangeKind.STORAGE, missing, missing * _SPARE, change, name, grain_of(MEMORY)),)
 
 
-def _with_storage(capacity: CsiStorageCapacity, degree: int) -> Step:
+def _with_storage(capacity: CsiStorageCapacity, amount: int) -> Step:
     meta, now = capacity.metadata, largest(capacity)
     field = "capacity" if capacity.maximum_volume_size is None else "maximumVolumeSize"
-    more = degree * unit_of(MEMORY)
+    more = amount * unit_of(MEMORY)
     then = quantity(MEMORY, now + more)
     text = (
         f"{quantity(MEMORY, more)} more storage of class {capacity.storage_class_name} "
@@ -147,25 +155,25 @@ def _with_storage(capacity: CsiStorageCapacity, degree: int) -> Step:
     return Step(text, (edit,))
 
 
-# --- places on a node ---
+# --- attach limits ---
 @remedies(Predicates, ChangeKind.ATTACHMENTS)
 def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
-    """Let more volumes be attached to the node that has room for most of the Pods otherwise."""
+    """Raises the attach limits of the node that otherwise has room for the most Pods."""
     session = evidence.session
     with evidence.crowded() as left:
-        asking = [task for task in left if task.cls.claims]
-        state = plugin.volumes.claim_state(asking[0].cls) if asking else None
+        tasks = [task for task in left if task.cls.claims]
+        state = plugin.volumes.claim_state(tasks[0].cls) if tasks else None
         if state is None or not (state.unattached or state.attached):
             return
-        others = [f for f in session.filters(asking[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
+        others = [f for f in session.filters(tasks[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
         open_rows = np.intersect1d(np.flatnonzero(passing(session, others)), evidence.rows)
-        rooms = {row: room(session.nodes.idle[:, row], asking[0].cls) for row in open_rows.tolist()}
+        rooms = {row: room(session.nodes.idle[:, row], tasks[0].cls) for row in open_rows.tolist()}
     row = max(rooms, key=lambda row: (rooms[row], -row), default=None)
     if row is None or not rooms[row]:
         return
     attached, number = (
         Attachments(session.snapshot, session.nodes, Disks(session.snapshot)),
-        min(rooms[row], len(asking)),
+        min(rooms[row], len(tasks)),
     )
     new = dict(state.unattached)
     for disk in state.attached:
@@ -181,13 +189,13 @@ def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
         yield tuple(adjustments)
 
 
-def _with_limit(node: str, driver: str, now: int, degree: int) -> Step:
+def _with_limit(node: str, driver: str, now: int, amount: int) -> Step:
     def raised(raw: Raw) -> Raw:
         drivers = raw["spec"]["drivers"]
-        fresh = [{**e, "allocatable": {"count": now + degree}} if e["name"] == driver else e for e in drivers]
-        return {**raw, "spec": {**raw["spec"], "drivers": fresh}}
+        raised_drivers = [{**e, "allocatable": {"count": now + amount}} if e["name"] == driver else e for e in drivers]
+        return {**raw, "spec": {**raw["spec"], "drivers": raised_drivers}}
 
     text = (
-        f"room for {degree} more volume{'s' * (degree > 1)} of driver {driver} on node {node} ({now + degree} in all)"
+        f"room for {amount} more volume{'s' * (amount > 1)} of driver {driver} on node {node} ({now + amount} in all)"
     )
     return Step(text, (Edit(CSI_NODE, "", node, raised),))
