@@ -33,16 +33,16 @@ class ExtenderClient:
         self._settings = settings
         self._report = report
         self._reported: set[str] = set()
-        self._silences = 0
+        self._unanswered = 0
 
-    def ask(self, verb: str, question: object, answer: type[A]) -> A:
+    def call(self, verb: str, question: object, answer: type[A]) -> A:
         """Sends one request as JSON and returns the answer. Raises NoAnswerError."""
-        (found,) = self.ask_all(verb, [question], answer)
+        (found,) = self.call_all(verb, [question], answer)
         if isinstance(found, NoAnswerError):
             raise found
         return found
 
-    def ask_all(self, verb: str, questions: Sequence[object], answer: type[A]) -> list[A | NoAnswerError]:
+    def call_all(self, verb: str, questions: Sequence[object], answer: type[A]) -> list[A | NoAnswerError]:
         """Sends requests and returns their answers in order."""
         found: list[A | NoAnswerError] = []
         for start in range(0, len(questions), BATCH):
@@ -60,11 +60,11 @@ class ExtenderClient:
         url = f"{self._settings.prefix}/{verb}"
         if not self._settings.prefix:
             return [Reply(problem="extender.urlPrefix is missing")] * len(bodies)
-        if self._silences >= MAX_SILENT:
+        if self._unanswered >= MAX_SILENT:
             return [Reply(problem=_GIVEN_UP)] * len(bodies)
         replies = self._external_calls.post([Request(url, body, self._settings.timeout) for body in bodies])
         for reply in replies:
-            self._silences = self._silences + 1 if reply.silent else 0
+            self._unanswered = self._unanswered + 1 if reply.silent else 0
         return replies
 
     def _read(self, verb: str, reply: Reply, answer: type[A]) -> A | NoAnswerError:

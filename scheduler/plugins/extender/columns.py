@@ -21,9 +21,9 @@ _PASSES: Final = 0
 _REJECTED: Final = 1
 _REJECTED_RESOLVABLE: Final = 2
 """Rejected, but evictions may resolve it."""
-AskPredicate = Callable[[Sequence[int]], Sequence[Predicate | NoAnswerError]]
+CallPredicate = Callable[[Sequence[int]], Sequence[Predicate | NoAnswerError]]
 """Calls the extender for nodes, by row."""
-AskScores = Callable[[Sequence[int]], Mapping[str, float] | None]
+CallScores = Callable[[Sequence[int]], Mapping[str, float] | None]
 """Calls the extender for the scores of nodes. Returns node name -> score, or None without an answer."""
 
 
@@ -43,9 +43,9 @@ class _ChangedRows:
 class CachedResults:
     """Cached filter results of nodes; a result is valid until its node changes."""
 
-    def __init__(self, nodes: Nodes, ask: AskPredicate, *, ignorable: bool) -> None:
+    def __init__(self, nodes: Nodes, call: CallPredicate, *, ignorable: bool) -> None:
         """``ignorable``: whether a node without an answer passes."""
-        self._ask = ask
+        self._call = call
         self._ignorable = ignorable
         self._changed_rows = _ChangedRows(nodes)
         self._codes = np.full(len(nodes), _UNKNOWN)
@@ -57,7 +57,7 @@ class CachedResults:
         self._codes[self._changed_rows.take()] = _UNKNOWN
         unknown = rows[self._codes[rows] == _UNKNOWN].tolist()
         if unknown:
-            for row, answer in zip(unknown, self._ask(unknown), strict=True):
+            for row, answer in zip(unknown, self._call(unknown), strict=True):
                 self._codes[row], self.reasons[row] = self._read(answer)
         results: Counts = self._codes[rows]
         return results
@@ -108,9 +108,9 @@ class ExtenderScore:
 
     scope = Scope.CLUSTER
 
-    def __init__(self, nodes: Nodes, ask: AskScores) -> None:
+    def __init__(self, nodes: Nodes, call: CallScores) -> None:
         self._names = nodes.names
-        self._ask = ask
+        self._call = call
         self._changed_rows = _ChangedRows(nodes)
         self._scores = np.full(len(nodes), np.nan)
 
@@ -118,7 +118,7 @@ class ExtenderScore:
         self._scores[self._changed_rows.take()] = np.nan
         unknown = rows[np.isnan(self._scores[rows])].tolist()
         if unknown:
-            answer = self._ask(unknown)
+            answer = self._call(unknown)
             if answer is None:
                 return np.zeros(len(rows))
             for row in unknown:

@@ -93,12 +93,12 @@ class Extender:
             return False
         return True
 
-    def _cached_answer(self, question: object, ask: Callable[[], A]) -> A:
-        """Calls ``ask``, or returns its last answer if nothing has been placed or evicted since."""
+    def _cached_answer(self, question: object, call: Callable[[], A]) -> A:
+        """Calls ``call``, or returns its last answer if nothing has been placed or evicted since."""
         version = len(self._session.nodes.log)
         cached = self._cached.get(question)
         if cached is None or cached[0] != version:
-            cached = self._cached[question] = (version, ask())
+            cached = self._cached[question] = (version, call())
         answer: A = cached[1]
         return answer
 
@@ -109,28 +109,28 @@ class Extender:
         if not self._settings.predicate:
             return [SequentialFilter()]
         results = CachedResults(
-            self._session.nodes, partial(self._ask_predicate, cls, job), ignorable=self._settings.ignorable
+            self._session.nodes, partial(self._call_predicate, cls, job), ignorable=self._settings.ignorable
         )
         return [PredicateFilter(results, unresolvable=True), PredicateFilter(results, unresolvable=False)]
 
-    def _ask_predicate(
+    def _call_predicate(
         self, cls: TaskClass, job: Job, rows: Sequence[int]
     ) -> Sequence[responses.Predicate | NoAnswerError]:
         task = self._next(cls, job)
         questions = [{"task": task, "node": self._wire.node(row)} for row in rows]
-        return self._client.ask_all(self._settings.predicate, questions, responses.Predicate)
+        return self._client.call_all(self._settings.predicate, questions, responses.Predicate)
 
     def _scores(self, cls: TaskClass, job: Job) -> list[Score]:
         if not self._settings.manages(cls):
             return []
-        return [ExtenderScore(self._session.nodes, partial(self._ask_scores, cls, job))]
+        return [ExtenderScore(self._session.nodes, partial(self._call_scores, cls, job))]
 
-    def _ask_scores(self, cls: TaskClass, job: Job, rows: Sequence[int]) -> Mapping[str, float] | None:
+    def _call_scores(self, cls: TaskClass, job: Job, rows: Sequence[int]) -> Mapping[str, float] | None:
         """If the extender does not rank the nodes, no task is placed, unless it is ignorable."""
         question = {"task": self._next(cls, job), "nodes": [self._wire.node(row) for row in rows]}
         self._ranking_errors.pop((job.key, cls.id), None)
         try:
-            answer = self._client.ask(self._settings.prioritize, question, responses.Prioritize)
+            answer = self._client.call(self._settings.prioritize, question, responses.Prioritize)
         except NoAnswerError as error:
             if not self._settings.ignorable:
                 self._ranking_errors[job.key, cls.id] = str(error)
@@ -155,13 +155,13 @@ class Extender:
             return None
         return self._cached_answer(
             (verb, evictor.uid, *(task.uid for task in evictees)),
-            lambda: self._ask_victims(verb, evictor, evictees),
+            lambda: self._call_victims(verb, evictor, evictees),
         )
 
-    def _ask_victims(self, verb: str, evictor: Task, evictees: Sequence[Task]) -> list[Task] | None:
+    def _call_victims(self, verb: str, evictor: Task, evictees: Sequence[Task]) -> list[Task] | None:
         question = {"evictor": self._task(evictor), "evictees": [self._task(task) for task in evictees]}
         try:
-            answer = self._client.ask(verb, question, responses.Victims)
+            answer = self._client.call(verb, question, responses.Victims)
         except NoAnswerError:
             return None if self._settings.ignorable else []
         uids = answer.uids
@@ -172,12 +172,12 @@ class Extender:
 
     # --- queues and jobs ---
     def _overused(self, queue: Queue) -> Refusal | None:
-        return self._cached_answer(("overused", queue.name), lambda: self._ask_overused(queue))
+        return self._cached_answer(("overused", queue.name), lambda: self._call_overused(queue))
 
-    def _ask_overused(self, queue: Queue) -> Refusal | None:
+    def _call_overused(self, queue: Queue) -> Refusal | None:
         verb = self._settings.queue_overused
         try:
-            answer = self._client.ask(verb, {"queue": self._wire.queue(queue)}, responses.Overused)
+            answer = self._client.call(verb, {"queue": self._wire.queue(queue)}, responses.Overused)
         except NoAnswerError as error:
             return None if self._settings.ignorable else Refusal("Extender", f"queue {queue.name}: {error}")
         if not answer.overused:
@@ -187,7 +187,7 @@ class Extender:
     def _enqueueable(self, job: Job) -> Vote:
         try:
             question = {"job": self._wire.job(job)}
-            status = self._client.ask(self._settings.job_enqueueable, question, responses.Vote).status
+            status = self._client.call(self._settings.job_enqueueable, question, responses.Vote).status
         except NoAnswerError:
             status = 1 if self._settings.ignorable else -1
         return Vote.PERMIT if status > 0 else Vote.REJECT if status < 0 else Vote.ABSTAIN
@@ -197,12 +197,12 @@ class Extender:
         others = (f for tier in self._session.functions(JOB_READY) for f in tier if f != self._missing)
         if any(other(job) for other in others):
             return 0
-        return self._cached_answer(("ready", job.key), lambda: self._ask_missing(job))
+        return self._cached_answer(("ready", job.key), lambda: self._call_missing(job))
 
-    def _ask_missing(self, job: Job) -> int:
+    def _call_missing(self, job: Job) -> int:
         try:
             question = {"job": self._wire.job(job)}
-            return int(not self._client.ask(self._settings.job_ready, question, responses.Ready).status)
+            return int(not self._client.call(self._settings.job_ready, question, responses.Ready).status)
         except NoAnswerError:
             return int(not self._settings.ignorable)
 
@@ -229,6 +229,6 @@ class Extender:
         if not verb or not self._settings.manages(task.cls):
             return ""
         try:
-            return self._client.ask(verb, {"task": self._wire.task(job, task, status)}, responses.Event).errormessage
+            return self._client.call(verb, {"task": self._wire.task(job, task, status)}, responses.Event).errormessage
         except NoAnswerError as error:
             return "" if self._settings.ignorable else str(error)

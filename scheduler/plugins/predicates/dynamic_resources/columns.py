@@ -26,7 +26,7 @@ from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
 from scheduler.plugins.predicates.dynamic_resources.search import (
     CANNOT_ALLOCATE,
     Budget,
-    NodeRefusedError,
+    NodeRejectedError,
     Picks,
     release,
     selected,
@@ -109,7 +109,7 @@ class DeviceFilter:
             return (version, limit, min(known[2], limit), known[3])
         try:
             room, reason = self._ledger.room(self._demands, row, limit, self._budget), CANNOT_ALLOCATE
-        except NodeRefusedError as error:
+        except NodeRejectedError as error:
             room, reason = 0, str(error)
         known = self._cached[pools] = (version, limit, room, reason)
         return known

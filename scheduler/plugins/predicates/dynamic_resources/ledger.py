@@ -22,7 +22,7 @@ from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimRese
 from scheduler.plugins.predicates.dynamic_resources.search import (
     CANNOT_ALLOCATE,
     Budget,
-    NodeRefusedError,
+    NodeRejectedError,
     Picks,
     Search,
     release,
@@ -80,7 +80,7 @@ class DeviceLedger(Ledger[None]):
 
     def room(self, demands: Sequence[Demand], row: int, limit: int, budget: Budget) -> int:
         """The number of tasks with the demands for which the devices of a node suffice, at most ``limit``. Raises
-        NodeRefusedError."""
+        NodeRejectedError."""
         pools = self.inventory.at(row)
         found: list[Picks] = []
         try:
@@ -91,7 +91,7 @@ class DeviceLedger(Ledger[None]):
                 found.append(picks)
                 if all(pick.admin_access for chosen in picks for pick in chosen):
                     return limit  # administrator access uses no device
-        except NodeRefusedError:
+        except NodeRejectedError:
             if not found:
                 raise
         finally:
@@ -114,7 +114,7 @@ class DeviceLedger(Ledger[None]):
         nothing."""
         try:
             picks = Search(self.books, self.inventory.at(row), demands, Budget(self._choices)).run()
-        except NodeRefusedError as error:
+        except NodeRejectedError as error:
             raise AllocationError(f"node {self._names[row]}: {error}") from None
         if picks is None:
             raise AllocationError(f"node {self._names[row]}: {CANNOT_ALLOCATE}")

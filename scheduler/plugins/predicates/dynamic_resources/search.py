@@ -26,7 +26,7 @@ CANNOT_ALLOCATE = "cannot allocate all claims"
 TIMED_OUT = "timed out trying to allocate devices"
 
 
-class NodeRefusedError(Exception):
+class NodeRejectedError(Exception):
     """The search on a node failed; the message says why."""
 
 
@@ -38,11 +38,11 @@ class Budget:
         self._left = choices
 
     def spend(self) -> None:
-        """Counts one undone choice. Raises NodeRefusedError beyond the limit."""
+        """Counts one undone choice. Raises NodeRejectedError beyond the limit."""
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
-                raise NodeRefusedError(TIMED_OUT)
+                raise NodeRejectedError(TIMED_OUT)
 
 
 class _Found:
@@ -98,7 +98,7 @@ class Search:
 
     def run(self) -> Picks | None:
         """Returns the devices, which are taken in the books, or None if no combination satisfies the claims. Raises
-        NodeRefusedError. In the last two cases no device is taken."""
+        NodeRejectedError. In the last two cases no device is taken."""
         self._check()
         steps: list[_Step] = [self._request(0)]
         try:
@@ -110,17 +110,17 @@ class Search:
                     return self._picks
                 else:
                     steps.append(next_step)
-        except NodeRefusedError:
+        except NodeRejectedError:
             for claim, picks in enumerate(self._picks):
                 while picks:
                     self._undo(claim)
             raise
         if self._pools.invalid:
-            raise NodeRefusedError("invalid resource pools were encountered")
+            raise NodeRejectedError("invalid resource pools were encountered")
         return None
 
     def _check(self) -> None:
-        """Raises NodeRefusedError if the claims request too many devices, or if their number cannot be determined."""
+        """Raises NodeRejectedError if the claims request too many devices, or if their number cannot be determined."""
         for claim, demand in enumerate(self._demands):
             minimum = 0
             for alternatives in demand.requests:
@@ -129,7 +129,7 @@ class Search:
                         self._all[alternative] = self._all_selected(claim, alternative)
                 minimum += min(map(self._number, alternatives))
             if minimum > dra.MOST_RESULTS:
-                raise NodeRefusedError(
+                raise NodeRejectedError(
                     f"claim {demand.title}: number of requested devices {minimum} exceeds the claim limit of "
                     f"{dra.MOST_RESULTS}"
                 )
@@ -140,18 +140,18 @@ class Search:
     def _all_selected(self, claim: int, alternative: Alternative) -> tuple[Device, ...]:
         pools, label = self._pools, self._label(claim, alternative)
         if pools.incomplete:
-            raise NodeRefusedError(
+            raise NodeRejectedError(
                 f"{label}: asks for all devices, but resource pool {pools.incomplete} is currently being updated"
             )
         if pools.invalid:
-            raise NodeRefusedError(
+            raise NodeRejectedError(
                 f"{label}: asks for all devices, but resource pool {pools.invalid} is currently invalid"
             )
         devices = selected(pools, alternative)
         for device in devices:
             problem = _selection(device, alternative)
             if problem:
-                raise NodeRefusedError(problem)
+                raise NodeRejectedError(problem)
         return tuple(device for device in devices if self._books.consumption(device, alternative) is not None)
 
     def _number(self, alternative: Alternative) -> int:
@@ -207,7 +207,7 @@ class Search:
             return False
         problem = _selection(device, alternative)
         if problem:
-            raise NodeRefusedError(problem)
+            raise NodeRejectedError(problem)
         consumed = self._books.consumption(device, alternative)
         if consumed is None or not self._books.counters_suffice(device) or not _tolerated(device, alternative):
             return False
@@ -217,7 +217,7 @@ class Search:
                 for earlier in constraints[:i]:
                     earlier.remove(alternative, device)
                 if alternative.all_devices:
-                    raise NodeRefusedError(
+                    raise NodeRejectedError(
                         f"{self._label(claim, alternative)}: cannot add device {'/'.join(device.id)} because a claim "
                         "constraint would not be satisfied"
                     )

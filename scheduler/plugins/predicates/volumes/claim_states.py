@@ -170,11 +170,11 @@ class ClaimStates:
             raise _Unschedulable(f'persistentvolumeclaim "{name}" is being deleted')
         if claim.spec.volume_name:
             self._volume(claim)
-        if self._enabled.binding and not is_bound(claim) and (claim.spec.volume_name or not self._waits(claim)):
+        if self._enabled.binding and not is_bound(claim) and (claim.spec.volume_name or not self._waits_for_pod(claim)):
             raise _Unschedulable(UNBOUND)
         return claim
 
-    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+    def _waits_for_pod(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the claim's storage class has the binding mode WaitForFirstConsumer."""
         storage = self._snapshot.storage_classes.get(class_of(claim))
         return storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.pools import Inventory
-from scheduler.plugins.predicates.dynamic_resources.search import NodeRefusedError
+from scheduler.plugins.predicates.dynamic_resources.search import NodeRejectedError
 from tests.builders import Raw
 from tests.device_builders import claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, search
@@ -79,7 +79,7 @@ def test_no_device_of_an_incomplete_pool_is_allocated() -> None:
     found = inventory([resource_slice(gpus(2), "n1", count=2)])
 
     assert reached(found) == []
-    with pytest.raises(NodeRefusedError, match=r"asks for all devices, but resource pool gpu.example.com/n1 is curr"):
+    with pytest.raises(NodeRejectedError, match=r"asks for all devices, but resource pool gpu.example.com/n1 is curr"):
         search(Books(found), demand(claim_spec(request(allocationMode="All"))))
 
 
@@ -101,7 +101,7 @@ def test_a_pool_is_complete_if_its_slices_are_on_several_nodes() -> None:
     ],
 )
 def test_no_device_of_an_inconsistent_pool_is_allocated(slices: list[Raw]) -> None:
-    with pytest.raises(NodeRefusedError, match="invalid resource pools were encountered"):
+    with pytest.raises(NodeRejectedError, match="invalid resource pools were encountered"):
         search(Books(inventory(slices)), demand(claim_spec(request())))
 
 

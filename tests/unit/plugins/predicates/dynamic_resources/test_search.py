@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.plugins.predicates.dynamic_resources.books import Books
-from scheduler.plugins.predicates.dynamic_resources.search import TIMED_OUT, NodeRefusedError, release
+from scheduler.plugins.predicates.dynamic_resources.search import TIMED_OUT, NodeRejectedError, release
 from tests.builders import Raw
 from tests.device_builders import alternatives, claim_spec, device, gpus, request, resource_slice
 from tests.unit.plugins.predicates.dynamic_resources.nodes import demand, inventory, names, search
@@ -97,7 +97,7 @@ def test_allocation_mode_all_fails_if_a_selected_device_is_taken_or_none_exists(
 def test_allocation_mode_all_reports_a_violated_constraint() -> None:
     spec = claim_spec(request(allocationMode="All"), constraints=[{"matchAttribute": "gpu.example.com/index"}])
 
-    with pytest.raises(NodeRefusedError, match=r"cannot add device gpu.example.com/n1/gpu-1"):
+    with pytest.raises(NodeRejectedError, match=r"cannot add device gpu.example.com/n1/gpu-1"):
         search(books(*gpus(2)), demand(spec))
 
 
@@ -270,7 +270,7 @@ def test_an_expression_that_fails_for_a_device_rejects_the_node_when_the_search_
     asks = demand(claim_spec(request("gpu", "gpu", 'device.attributes["gpu.example.com"].model == "a"')))
 
     assert names(search(node, asks)) == [["good"]]
-    with pytest.raises(NodeRefusedError, match=r"claim c: selector #0: CEL runtime error: .*model"):
+    with pytest.raises(NodeRejectedError, match=r"claim c: selector #0: CEL runtime error: .*model"):
         search(node, asks)
     assert names(search(node, demand(claim_spec(request())))) == [["bad"]]
 
@@ -278,14 +278,14 @@ def test_an_expression_that_fails_for_a_device_rejects_the_node_when_the_search_
 def test_an_expression_that_does_not_compile_rejects_all_nodes_with_devices() -> None:
     asks = demand(claim_spec(request("gpu", "gpu", "device.")))
 
-    with pytest.raises(NodeRefusedError, match=r"claim c: selector #0: CEL compile error"):
+    with pytest.raises(NodeRejectedError, match=r"claim c: selector #0: CEL compile error"):
         search(books(*gpus(1)), asks)
 
 
 def test_a_claim_for_more_devices_than_its_status_can_list_is_rejected() -> None:
     asks = demand(claim_spec(request("a", "gpu", "true", count=20), request("b", count=20)))
 
-    with pytest.raises(NodeRefusedError, match="number of requested devices 40 exceeds the claim limit of 32"):
+    with pytest.raises(NodeRejectedError, match="number of requested devices 40 exceeds the claim limit of 32"):
         search(books(*gpus(64)), asks)
 
 
@@ -302,6 +302,6 @@ def test_a_search_that_times_out_takes_no_devices() -> None:
     spec = claim_spec(request(count=12), constraints=[{"distinctAttribute": "gpu.example.com/numa"}])
     node = books(*numa(*(i % 11 for i in range(33))))
 
-    with pytest.raises(NodeRefusedError, match=TIMED_OUT):
+    with pytest.raises(NodeRejectedError, match=TIMED_OUT):
         search(node, demand(spec), choices=1000)
     assert names(search(node, demand(claim_spec(request())))) == [["gpu-0"]]
