@@ -54,6 +54,6 @@ async def _check(job: Manifest, validator: "TemplateValidator") -> None:
     refusal = validation.text(findings.problems)
     if refusal:
         raise ManifestError(f"{where}: {refusal}")
-    gap = findings.gap(validation)
-    if gap:
-        raise Failed(f"{where}: {gap}" + (f" ({findings.answer})" if findings.answer else ""))
+    unvalidated = findings.unvalidated(validation)
+    if unvalidated:
+        raise Failed(f"{where}: {unvalidated}" + (f" ({findings.answer})" if findings.answer else ""))

@@ -100,7 +100,7 @@ def test_without_the_right_nothing_is_validated_and_it_is_said_why(control_plane
         return await validator.validate([b"{}"], 60.0)
 
     findings = with_validator(control_plane, namespace, work)
-    assert findings.gap(ValidationResult([TemplateCheck(0, 0)], [b"{}"])) == (
+    assert findings.unvalidated(ValidationResult([TemplateCheck(0, 0)], [b"{}"])) == (
         "1 of 1 Pod templates could not be validated, the first that of spec.task[0]: PodTemplates may not be created "
         f"in namespace {namespace}, not even in a dry run (403)"
     )

@@ -1,8 +1,7 @@
-"""Makes API servers trust the server: writes its certificate authorities into the webhook configurations, and restores
-them when they are removed.
+"""Writes the CA bundle of the webhook server into the webhook configurations, and restores it when it is removed.
 
-Configurations that name a Service belong to the chart, and only the authorities are added to them. Where the server is
-known by a URL there is no chart: missing configurations are created, and another URL is replaced.
+Configurations with a Service belong to the chart, and only the CA bundle is added to them. With a URL there is no
+chart: missing configurations are created, and a different URL is replaced.
 """
 
 import base64
@@ -39,7 +38,7 @@ class BundleInjector:
     def __init__(
         self, client: ApiClient, routes: Iterable[Route], url: str, release_namespace: str, metrics: AdmissionMetrics
     ) -> None:
-        """``url``: "" when configurations name a Service."""
+        """``url``: the URL of the server; "" when the configurations have a Service."""
         self._client = client
         self._routes = list(routes)
         self._url = url
@@ -48,14 +47,14 @@ class BundleInjector:
         self._problems: dict[str, str] = {}
 
     async def ensure(self, bundle: bytes) -> bool:
-        """Checks and corrects every configuration. Returns whether all are correct. ``bundle``: PEM."""
+        """Checks and corrects all configurations. Returns whether all are correct. ``bundle``: PEM."""
         encoded = base64.b64encode(bundle).decode()
         for route in self._routes:
             try:
                 problem = await self._ensure_one(route, encoded)
             except (ApiError, TransportError, *UNREADABLE) as error:
                 problem = str(error)
-            self._tell(route, problem)
+            self._report(route, problem)
         return not any(self._problems.values())
 
     async def _ensure_one(self, route: Route, bundle: str) -> str:
@@ -97,10 +96,10 @@ class BundleInjector:
             self._metrics.bundle_writes.labels("error").inc()
             raise
         self._metrics.bundle_writes.labels("success").inc()
-        log.info("certificate authorities given", path=path)
+        log.info("CA bundle written", path=path)
 
-    def _tell(self, route: Route, problem: str) -> None:
-        """Logs a problem, once."""
+    def _report(self, route: Route, problem: str) -> None:
+        """Logs a problem when it is new."""
         if problem and problem != self._problems.get(route.path):
-            log.warning("API servers may not trust us", path=route.path, problem=problem)
+            log.warning("the API server may not trust the webhook server", path=route.path, problem=problem)
         self._problems[route.path] = problem

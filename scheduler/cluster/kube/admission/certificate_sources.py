@@ -28,38 +28,38 @@ from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source, object_path
 
 ATTEMPTS: Final = 5
-"""Writes that others may get in before."""
+"""Attempts to write the Secret before conflicts are reported."""
 _encode = msgspec.json.Encoder().encode
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """PEM."""
+class ServingCertificate:
+    """The serving certificate with its key and CA bundle, all PEM."""
 
     certificate: bytes
-    """The chain to serve."""
+    """The certificate chain."""
     key: bytes
     bundle: bytes
-    """The authorities that clients must trust; empty: another program configures them."""
+    """The CA certificates that clients must trust; empty if another program configures the clients."""
 
 
 class CertificateSource(Protocol):
-    async def read(self) -> Pair:
-        """Returns the pair to use now. Raises CertificateError, ApiError, TransportError."""
+    async def read(self) -> ServingCertificate:
+        """Returns the current certificate. Raises CertificateError, ApiError, TransportError."""
 
 
 class FileSource:
-    """Three files, of which the last may be absent ("")."""
+    """Certificate, key and CA bundle in files; the path of the bundle may be ""."""
 
     def __init__(self, certificate: str, key: str, bundle: str) -> None:
         self._certificate = Path(certificate)
         self._key = Path(key)
         self._bundle = Path(bundle) if bundle else None
 
-    async def read(self) -> Pair:
+    async def read(self) -> ServingCertificate:
         bundle = _contents(self._bundle) if self._bundle else b""
-        return Pair(_contents(self._certificate), _contents(self._key), bundle)
+        return ServingCertificate(_contents(self._certificate), _contents(self._key), bundle)
 
 
 def _contents(path: Path) -> bytes:
@@ -77,8 +77,8 @@ class _Secret(Wire):
 class SecretSource:
     """A Secret that the replicas share; the first replica that finds it due for renewal writes it.
 
-    An empty Secret, as the chart creates it, is filled, so that no right to create Secrets is needed. One that cannot
-    be read is rewritten, and a deleted one is created again with a new authority, which is how to revoke a key.
+    An empty Secret, as the chart creates it, is filled, so that no permission to create Secrets is needed. An invalid
+    one is overwritten. A deleted one is created again with a new authority; delete it to revoke a key.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class SecretSource:
         self._hosts = hosts
         self._clock = clock
 
-    async def read(self) -> Pair:
+    async def read(self) -> ServingCertificate:
         for _ in range(ATTEMPTS):
             stored = await self._stored()
             try:
                 material = from_pem(_decoded(stored.data)) if stored and stored.data else None
             except CertificateError as error:
-                log.warning("the certificates in the Secret cannot be used: making others", error=str(error))
+                log.warning("the certificates in the Secret are invalid and will be replaced", error=str(error))
                 material = None
-            wanted = renewed(material, self._hosts, self._clock())
-            if wanted is material or await self._write(stored, to_pem(wanted)):
-                pem = to_pem(wanted)
-                return Pair(pem[SERVING_CERTIFICATE], pem[SERVING_KEY], pem[AUTHORITY_CERTIFICATES])
+            current = renewed(material, self._hosts, self._clock())
+            if current is material or await self._write(stored, to_pem(current)):
+                pem = to_pem(current)
+                return ServingCertificate(pem[SERVING_CERTIFICATE], pem[SERVING_KEY], pem[AUTHORITY_CERTIFICATES])
         raise CertificateError(f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times")
 
     async def _stored(self) -> _Secret | None:
@@ -147,7 +147,7 @@ class SecretSource:
 
 
 def _decoded(data: dict[str, str]) -> dict[str, bytes]:
-    """Raises CertificateError."""
+    """Decodes the data of a Secret. Raises CertificateError."""
     try:
         return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
     except binascii.Error as error:

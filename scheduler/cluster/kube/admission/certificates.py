@@ -1,8 +1,8 @@
-"""A certificate authority of our own and the serving certificate it signs: when they are created and renewed.
+"""Creation and renewal of a private certificate authority and of the serving certificate that it signs.
 
 Pure functions of time. Clients trust a bundle of authorities, the newest first. A new authority is added to the bundle
-long before the old one expires, and signs nothing until every client has had time to load it; the old one stays in the
-bundle until it expires. So a certificate in use is trusted at every moment.
+long before the old one expires, and signs nothing until all clients have had time to load it. The old one stays in the
+bundle until it expires. So clients trust the certificate in use at any time.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,15 +17,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_LIFE: Final = timedelta(days=3 * 365)
-AUTHORITY_LEFT: Final = timedelta(days=500)
-"""Of an authority's life, when the next one is made: longer than a serving certificate that it may still sign."""
-SERVING_LIFE: Final = timedelta(days=365)
-SERVING_LEFT: Final = timedelta(days=120)
-OVERLAP: Final = timedelta(hours=1)
-"""How long an authority is in the bundle before it signs."""
-SKEW: Final = timedelta(hours=1)
-"""Certificates are dated back: the clocks that compare are not always the one that signs."""
+AUTHORITY_LIFETIME: Final = timedelta(days=3 * 365)
+AUTHORITY_RENEW_BEFORE: Final = timedelta(days=500)
+"""The time before an authority expires when the next one is created; longer than the lifetime of a serving certificate
+that it may still sign."""
+SERVING_LIFETIME: Final = timedelta(days=365)
+SERVING_RENEW_BEFORE: Final = timedelta(days=120)
+SIGNING_DELAY: Final = timedelta(hours=1)
+"""The time that an authority is in the bundle before it signs."""
+CLOCK_SKEW: Final = timedelta(hours=1)
+"""Certificates become valid this long before they are created, since clocks differ."""
 AUTHORITY_CERTIFICATES: Final = "ca.crt"
 AUTHORITY_KEY: Final = "ca.key"
 SERVING_CERTIFICATE: Final = "tls.crt"
@@ -36,62 +37,62 @@ Key = ec.EllipticCurvePrivateKey
 
 
 class CertificateError(ValueError):
-    """What is stored cannot be used."""
+    """A stored certificate or key is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
-    """Everything that replicas share."""
+class KeyMaterial:
+    """The certificates and keys that replicas share."""
 
     bundle: tuple[Certificate, ...]
-    """Authorities to trust, the newest first."""
+    """CA certificates to trust, the newest first."""
     authority_key: Key
-    """Of the newest."""
+    """The key of the newest authority."""
     certificate: Certificate
     key: Key
 
 
-def renewed(material: Material | None, hosts: Collection[str], now: datetime) -> Material:
-    """What should be in force: the same object if nothing is due. ``hosts``: the names and addresses to serve."""
+def renewed(material: KeyMaterial | None, hosts: Collection[str], now: datetime) -> KeyMaterial:
+    """Renews what is due; returns the same object if nothing is. ``hosts``: the host names and addresses to serve."""
     if material is None or material.bundle[0].not_valid_after_utc <= now:
-        return _fresh(hosts, now)
+        return _new_material(hosts, now)
     bundle = tuple(authority for authority in material.bundle if authority.not_valid_after_utc > now)
     if bundle != material.bundle:
         material = replace(material, bundle=bundle)
-    if material.bundle[0].not_valid_after_utc - now < AUTHORITY_LEFT:
+    if material.bundle[0].not_valid_after_utc - now < AUTHORITY_RENEW_BEFORE:
         key = ec.generate_private_key(ec.SECP256R1())
         material = replace(material, bundle=(_authority(key, now), *material.bundle), authority_key=key)
-    usable = _usable(material, now)
-    strange = not hosts_of(material.certificate).issuperset(hosts)
-    if strange or not usable or _serving_is_due(material, now):
-        # Replicas of another release may ask for other hosts: until the next renewal it is good for both.
-        wanted = {*hosts, *hosts_of(material.certificate)} if strange and usable else hosts
+    trusted = _is_trusted(material, now)
+    hosts_missing = not hosts_of(material.certificate).issuperset(hosts)
+    if hosts_missing or not trusted or _serving_is_due(material, now):
+        # Replicas of another release may need other hosts: until the next renewal the certificate has both.
+        all_hosts = {*hosts, *hosts_of(material.certificate)} if hosts_missing and trusted else hosts
         key = ec.generate_private_key(ec.SECP256R1())
-        material = replace(material, key=key, certificate=_serving(key, material, wanted, now))
+        material = replace(material, key=key, certificate=_serving(key, material, all_hosts, now))
     return material
 
 
-def _fresh(hosts: Collection[str], now: datetime) -> Material:
+def _new_material(hosts: Collection[str], now: datetime) -> KeyMaterial:
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = _authority(authority_key, now)
-    material = Material((authority,), authority_key, authority, key)
+    material = KeyMaterial((authority,), authority_key, authority, key)
     return replace(material, certificate=_serving(key, material, hosts, now))
 
 
-def _usable(material: Material, now: datetime) -> bool:
-    """Whether clients that know the bundle trust the serving certificate."""
-    trusted = any(_signed(authority, material.certificate) for authority in material.bundle)
-    return trusted and material.certificate.not_valid_after_utc > now
+def _is_trusted(material: KeyMaterial, now: datetime) -> bool:
+    """Whether clients with the bundle trust the serving certificate."""
+    signed = any(_is_signed_by(authority, material.certificate) for authority in material.bundle)
+    return signed and material.certificate.not_valid_after_utc > now
 
 
-def _serving_is_due(material: Material, now: datetime) -> bool:
-    """The end is near, and clients know the authority that is to sign the next one."""
-    known_since = material.bundle[0].not_valid_before_utc + SKEW
-    return material.certificate.not_valid_after_utc - now < SERVING_LEFT and now - known_since >= OVERLAP
+def _serving_is_due(material: KeyMaterial, now: datetime) -> bool:
+    """Whether the certificate expires soon and clients have the authority that signs the next one."""
+    known_since = material.bundle[0].not_valid_before_utc + CLOCK_SKEW
+    return material.certificate.not_valid_after_utc - now < SERVING_RENEW_BEFORE and now - known_since >= SIGNING_DELAY
 
 
 def hosts_of(certificate: Certificate) -> set[str]:
-    """The names and addresses that a certificate is good for."""
+    """The host names and addresses that a certificate is valid for."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -100,7 +101,7 @@ def hosts_of(certificate: Certificate) -> set[str]:
     return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
 
 
-def _signed(authority: Certificate, certificate: Certificate) -> bool:
+def _is_signed_by(authority: Certificate, certificate: Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -108,9 +109,9 @@ def _signed(authority: Certificate, certificate: Certificate) -> bool:
     return True
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- creation ---------------------------------------------------------------------------------------------------------
 def _authority(key: Key, now: datetime) -> Certificate:
-    # Two authorities of one name would make clients try the wrong one's key; the date distinguishes them.
+    # If two authorities had the same name, clients would try the wrong key; the date distinguishes them.
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_NAME} {now:%Y-%m-%dT%H:%M:%S}")])
     usage = x509.KeyUsage(
         digital_signature=True,
@@ -124,16 +125,16 @@ def _authority(key: Key, now: datetime) -> Certificate:
         decipher_only=False,
     )
     return (
-        _builder(key, name, name, key.public_key(), now, now + AUTHORITY_LIFE)
+        _builder(key, name, name, key.public_key(), now, now + AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
 
 
-def _serving(key: Key, material: Material, hosts: Collection[str], now: datetime) -> Certificate:
+def _serving(key: Key, material: KeyMaterial, hosts: Collection[str], now: datetime) -> Certificate:
     authority = material.bundle[0]
-    until = min(now + SERVING_LIFE, authority.not_valid_after_utc)
+    until = min(now + SERVING_LIFETIME, authority.not_valid_after_utc)
     common_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
     alternatives = x509.SubjectAlternativeName([_general_name(host) for host in sorted(hosts)])
     return (
@@ -154,7 +155,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
+        .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
@@ -169,8 +170,8 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 # --- PEM --------------------------------------------------------------------------------------------------------------
-def to_pem(material: Material) -> dict[str, bytes]:
-    """As a Secret holds it."""
+def to_pem(material: KeyMaterial) -> dict[str, bytes]:
+    """Encodes the material as the data of a Secret."""
     return {
         AUTHORITY_CERTIFICATES: b"".join(map(_certificate_pem, material.bundle)),
         AUTHORITY_KEY: _key_pem(material.authority_key),
@@ -179,22 +180,22 @@ def to_pem(material: Material) -> dict[str, bytes]:
     }
 
 
-def from_pem(data: Mapping[str, bytes]) -> Material:
-    """Raises CertificateError."""
+def from_pem(data: Mapping[str, bytes]) -> KeyMaterial:
+    """Decodes the data of a Secret. Raises CertificateError."""
     try:
-        material = Material(
+        material = KeyMaterial(
             bundle=tuple(x509.load_pem_x509_certificates(data[AUTHORITY_CERTIFICATES])),
             authority_key=_key(data[AUTHORITY_KEY]),
             certificate=x509.load_pem_x509_certificate(data[SERVING_CERTIFICATE]),
             key=_key(data[SERVING_KEY]),
         )
         pairs = ((material.bundle[0], material.authority_key), (material.certificate, material.key))
-        fitting = all(certificate.public_key() == key.public_key() for certificate, key in pairs)
+        matching = all(certificate.public_key() == key.public_key() for certificate, key in pairs)
     except KeyError as error:
         raise CertificateError(f"there is no {error.args[0]}") from None
     except (ValueError, TypeError, x509.ExtensionNotFound) as error:
         raise CertificateError(str(error)) from None
-    if not fitting:
+    if not matching:
         raise CertificateError("a key does not belong to its certificate")
     return material
 

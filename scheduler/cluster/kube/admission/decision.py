@@ -1,7 +1,8 @@
 """The decision on one review: a function of the request's body, the cluster and the settings, without effects.
 
-Its time and memory grow with the body, so a large review is decided in a worker process (``offload``) and a small one
-on the event loop. Both call ``decide``; an Outcome is plain data that msgspec carries from one process to the other.
+Its time and memory grow with the body, so a large review is decided in a worker process (``review_queue``) and a small
+one on the event loop. Both call ``decide``; an Outcome is plain data that msgspec carries from one process to the
+other.
 """
 
 import traceback
@@ -10,36 +11,36 @@ from typing import Final
 
 import msgspec
 
+from scheduler.cluster.kube.admission.cluster_view import DecisionView
 from scheduler.cluster.kube.admission.review import allowed, read_review
-from scheduler.cluster.kube.admission.view import CompletedView
 from scheduler.webhooks.contract import Json, Request, Settings
 from scheduler.webhooks.fields import truncated
 from scheduler.webhooks.routes import Route
 from scheduler.webhooks.validation_result import ValidationResult
 
-LOGGED: Final = 256
-"""Characters of a name."""
+MAX_LOGGED_NAME: Final = 256
+"""Characters of a name in the log."""
 
 
 class Result(StrEnum):
-    """What became of a review, as the metrics name it."""
+    """The result of a review, as the metrics name it."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
     ERROR = "error"
-    """The function of the path raised: a bug."""
+    """The function of the path raised an exception: a bug."""
     MALFORMED = "malformed"
     BUSY = "busy"
     FAILED = "failed"
-    """The worker process died, or took too long."""
+    """The worker process died or timed out."""
     UNVALIDATED = "unvalidated"
-    """The API server did not say whether Pod templates are valid."""
+    """The API server did not validate the Pod templates."""
     CANCELLED = "cancelled"
-    """The client went away."""
+    """The client disconnected."""
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):
-    """The decision, and what the log says of it."""
+    """The decision on a review, and its fields in the log."""
 
     uid: str
     operation: str
@@ -49,49 +50,49 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     answer: bytes = b""
     """The AdmissionReview to send; empty unless the write is allowed."""
     refusal: str = ""
-    """As far as it is known before Pod templates are validated."""
+    """The refusal without the problems of Pod templates."""
     validation: ValidationResult = ValidationResult()
-    """With the Pod templates that are still to be validated."""
-    missed: list[str] = []
-    """Queues that the decision looked up and that are not known."""
+    """The result with the Pod templates that remain to be validated."""
+    missing_queues: list[str] = []
+    """Queues that the decision looked up and that the view does not have."""
     traceback: str = ""
 
 
-def decide(route: Route, body: bytes, view: CompletedView, settings: Settings) -> Outcome:
-    """Decode the review, ask the function of the path, and encode the patch. Raises ReviewError, and MemoryError."""
-    asked = read_review(body, route)
-    request = asked.request
+def decide(route: Route, body: bytes, view: DecisionView, settings: Settings) -> Outcome:
+    """Decodes the review, calls the function of the path, and encodes the patch. Raises ReviewError and MemoryError."""
+    review = read_review(body, route)
+    request = review.request
     result, answer, refusal, validation, trace = Result.ALLOWED, b"", "", ValidationResult(), ""
     try:
-        new, validation = _ask(route, request, view, settings)
+        new, validation = _call(route, request, view, settings)
         refusal = validation.text()
         if refusal:
             result = Result.DENIED
         else:
-            answer = allowed(asked.uid, request.object, new)
-    except MemoryError:  # of this process, not of this review
+            answer = allowed(review.uid, request.object, new)
+    except MemoryError:  # the process is out of memory
         raise
-    except Exception as error:  # a bug: the write is refused, and does not hang
+    except Exception as error:  # a bug: the write is refused rather than left without an answer
         result = Result.ERROR
         refusal = f"{route.path} failed on {request.kind.name} {request.name}: {type(error).__name__}: {error}"
         trace = traceback.format_exc(limit=-20)
     return Outcome(
-        asked.uid,
+        review.uid,
         str(request.operation),
-        request.namespace[:LOGGED],
-        request.name[:LOGGED],
+        request.namespace[:MAX_LOGGED_NAME],
+        request.name[:MAX_LOGGED_NAME],
         result,
         answer,
         truncated(refusal),
         validation,
-        sorted(view.missed),
+        sorted(view.missing_queues),
         truncated(trace),
     )
 
 
-def _ask(route: Route, request: Request, view: CompletedView, settings: Settings) -> tuple[Json, ValidationResult]:
-    """The object as it is to be stored, and why it is refused."""
+def _call(route: Route, request: Request, view: DecisionView, settings: Settings) -> tuple[Json, ValidationResult]:
+    """The object to store, and the result of validation."""
     if route.mutate:
         return route.mutate(request, view, settings), ValidationResult()
-    found = route.validate(request, view, settings) if route.validate else ""
-    return request.object, found if isinstance(found, ValidationResult) else ValidationResult([found])
+    result = route.validate(request, view, settings) if route.validate else ""
+    return request.object, result if isinstance(result, ValidationResult) else ValidationResult([result])

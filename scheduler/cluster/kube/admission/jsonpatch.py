@@ -1,4 +1,4 @@
-"""What changed between two JSON values, as a JSON Patch (RFC 6902) of additions, removals and replacements."""
+"""The difference of two JSON values as a JSON Patch (RFC 6902) of additions, removals and replacements."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,10 +7,9 @@ from scheduler.webhooks.contract import Json
 
 
 def json_patch(old: Any, new: Any, path: str = "") -> Iterator[Json]:
-    """The operations that make ``new`` of ``old``, to be applied in order.
+    """The operations that turn ``old`` into ``new``, in order.
 
-    What is the same stays untouched, so that the patch of another webhook to it is not undone; lists are compared item
-    by item.
+    Equal members are not patched, so that the patch of another webhook is not undone. Lists are compared item by item.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old:
@@ -25,16 +24,16 @@ def json_patch(old: Any, new: Any, path: str = "") -> Iterator[Json]:
     elif isinstance(old, list) and isinstance(new, list):
         for index, (before, after) in enumerate(zip(old, new, strict=False)):
             yield from json_patch(before, after, f"{path}/{index}")
-        for index in range(len(old) - 1, len(new) - 1, -1):  # from the end, so that places stay what they are
+        for index in range(len(old) - 1, len(new) - 1, -1):  # from the end, so that the indices stay valid
             yield {"op": "remove", "path": f"{path}/{index}"}
         for value in new[len(old) :]:
             yield {"op": "add", "path": f"{path}/-", "value": value}
-    elif not _same(old, new):
+    elif not _equal(old, new):
         yield {"op": "replace", "path": path, "value": new}
 
 
-def _same(old: Any, new: Any) -> bool:
-    """For JSON, true is not 1."""
+def _equal(old: Any, new: Any) -> bool:
+    """Whether two values are equal in JSON, where true is not 1."""
     return bool(old == new) and isinstance(old, bool) == isinstance(new, bool)
 
 

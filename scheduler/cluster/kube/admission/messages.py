@@ -1,4 +1,4 @@
-"""What the server process and its worker process send each other: msgpack, each message after its length."""
+"""The messages between the server process and its worker process: msgpack, each preceded by its length."""
 
 from typing import Final
 
@@ -9,39 +9,39 @@ from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.admission.decision import Outcome
 from scheduler.webhooks.contract import Settings
 
-LENGTH: Final = 4
-"""Bytes of the length of a message, big-endian."""
+LENGTH_BYTES: Final = 4
+"""Size of the length field; big-endian."""
 
 
 # --- to the worker process ---
 class Changes(msgspec.Struct, tag=True):
-    """Objects of the cluster that were created or changed, and the kind and name of those that were deleted."""
+    """The created and updated objects of the cluster, and kind and name of the deleted ones."""
 
     queues: list[Queue] = []
     namespaces: list[Namespace] = []
     deleted: list[tuple[str, str]] = []
 
 
-class Rules(msgspec.Struct, tag=True):
-    """The settings in force."""
+class SettingsChange(msgspec.Struct, tag=True):
+    """The settings for the following reviews."""
 
     settings: Settings
 
 
 class Review(msgspec.Struct, tag=True):
-    """A review to decide on. The only message that is replied to."""
+    """A review to decide on, the only message with a reply."""
 
     path: str
     body: bytes
     read: list[Queue]
-    """Queues that were read from the API server for this decision."""
+    """Queues read from the API server for this decision."""
 
 
 # --- from the worker process ---
-class NoReview(msgspec.Struct, tag=True):
-    """The body is no review of the path."""
+class InvalidReview(msgspec.Struct, tag=True):
+    """The body is not a review of the path."""
 
-    why: str
+    reason: str
 
 
 class OutOfMemory(msgspec.Struct, tag=True):
@@ -52,5 +52,5 @@ class OutOfMemory(msgspec.Struct, tag=True):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-decode_message: Final = msgspec.msgpack.Decoder(Changes | Rules | Review).decode
-decode_reply: Final = msgspec.msgpack.Decoder(Outcome | NoReview | OutOfMemory).decode
+decode_message: Final = msgspec.msgpack.Decoder(Changes | SettingsChange | Review).decode
+decode_reply: Final = msgspec.msgpack.Decoder(Outcome | InvalidReview | OutOfMemory).decode

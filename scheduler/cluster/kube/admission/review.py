@@ -1,4 +1,4 @@
-"""The wire form of admission: an AdmissionReview (v1) in, its answer out."""
+"""Decodes AdmissionReviews (v1) and encodes their answers."""
 
 import base64
 from typing import Any, Final
@@ -13,13 +13,13 @@ from scheduler.webhooks.routes import Route
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 DENIED: Final = 400
-"""HTTP status that the API server gives the refused write."""
+"""The HTTP status with which the API server answers the refused write."""
 FAILED: Final = 500
 _encode = msgspec.json.Encoder().encode
 
 
 class ReviewError(ValueError):
-    """Not a review that this path can answer."""
+    """The body is not a review of this path."""
 
 
 class _Resource(Wire):
@@ -47,40 +47,40 @@ class _Review(Wire):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What one review asks."""
+class DecodedReview(msgspec.Struct, frozen=True):
+    """A review's uid, and the request in it."""
 
     uid: str
     request: Request
 
 
-def read_review(body: bytes, route: Route) -> Asked:
-    """Raises ReviewError, which says what is wrong."""
+def read_review(body: bytes, route: Route) -> DecodedReview:
+    """Decodes a review. Raises ReviewError with the reason."""
     try:
         review = _decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ReviewError(f"not an {KIND}: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         raise ReviewError(f"expected {API_VERSION} {KIND}, got {review.api_version[:64]} {review.kind[:64]}")
-    asked = review.request
-    if (asked.resource.group, asked.resource.resource) != (route.kind.group, route.kind.plural):
-        named = f"{asked.resource.resource}.{asked.resource.group}"
+    wire = review.request
+    if (wire.resource.group, wire.resource.resource) != (route.kind.group, route.kind.plural):
+        named = f"{wire.resource.resource}.{wire.resource.group}"
         raise ReviewError(f"{route.path} is about {route.kind}, not {named[:128]}")
-    if asked.operation not in route.operations:
-        raise ReviewError(f"{route.path} is not about {asked.operation[:64]}")
+    if wire.operation not in route.operations:
+        raise ReviewError(f"{route.path} is not about {wire.operation[:64]}")
     request = Request(
-        Operation(asked.operation),
+        Operation(wire.operation),
         route.kind,
-        asked.namespace,
-        asked.name,
-        asked.object or {},
-        asked.old_object or {},
+        wire.namespace,
+        wire.name,
+        wire.object or {},
+        wire.old_object or {},
     )
-    return Asked(asked.uid, request)
+    return DecodedReview(wire.uid, request)
 
 
 def allowed(uid: str, old: Json | None = None, new: Json | None = None) -> bytes:
-    """The answer that lets a write pass, with the patch that makes ``new`` of ``old``."""
+    """The answer that allows a write, with the patch from ``old`` to ``new``."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     patch = list(json_patch(old, new))
     if patch:
@@ -90,6 +90,7 @@ def allowed(uid: str, old: Json | None = None, new: Json | None = None) -> bytes
 
 
 def refused(uid: str, message: str, code: int = DENIED) -> bytes:
+    """The answer that refuses a write."""
     return _answer({"uid": uid, "allowed": False, "status": {"code": code, "message": message}})
 
 

@@ -1,5 +1,5 @@
-"""Handles reviews: decides on each in this process or in the worker process, reads the queues that a decision lacks,
-and has Pod templates validated."""
+"""Handles reviews: decides on each in this process or in the worker process, reads the queues that the watch has not
+delivered, and has Pod templates validated by the API server."""
 
 import asyncio
 import time
@@ -9,25 +9,25 @@ import structlog
 from msgspec.structs import replace
 
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome, Result, decide
-from scheduler.cluster.kube.admission.offload import BusyError, Offload, is_small
-from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review import DENIED, FAILED, ReviewError, refused
+from scheduler.cluster.kube.admission.review_queue import BusyError, ReviewQueue, is_small
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
-from scheduler.cluster.kube.admission.view import CompletedView, WatchedView
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import Settings
 from scheduler.webhooks.routes import Route
 
 READ_SECONDS = 3.0
-"""Seconds for reading the queues that a decision lacks; the API server waits for ten."""
-SECONDS = 10.0
-"""Seconds that an API server waits for an answer by default."""
-PART = 0.8
-"""The part of that time after which no more Pod templates are validated."""
-MOST_READS = 8
-"""The most queues read for one decision: one chain of ancestors."""
+"""Seconds for reading missing queues; the API server waits for ten."""
+DEFAULT_TIMEOUT = 10.0
+"""Seconds that the API server waits for an answer by default."""
+VALIDATION_SHARE = 0.8
+"""The share of that time after which no more Pod templates are validated."""
+MAX_READS = 8
+"""The maximum number of queues read for a decision: one chain of ancestors."""
 log = structlog.get_logger(__name__)
 
 
@@ -37,27 +37,29 @@ class ReviewHandler:
     def __init__(
         self,
         view: WatchedView,
-        reader: Reader,
+        reader: QueueReader,
         settings: Callable[[], Settings],
         metrics: AdmissionMetrics,
-        offload: Offload,
+        review_queue: ReviewQueue,
         templates: TemplateValidator,
     ) -> None:
-        """``settings``: those in force; ``offload``: decides on large reviews."""
+        """``settings``: returns the current settings; ``review_queue``: decides on large reviews."""
         self._view = view
         self._reader = reader
         self._settings = settings
         self._metrics = metrics
-        self._offload = offload
+        self._review_queue = review_queue
         self._templates = templates
 
-    async def answer(self, route: Route, body: bytes, seconds: float = SECONDS) -> bytes:
-        """The AdmissionReview to send back. ``seconds``: that the API server waits. Raises ReviewError when ``body`` is
-        none that can be answered, BusyError, WorkerError and NotValidatedError."""
+    async def answer(self, route: Route, body: bytes, seconds: float = DEFAULT_TIMEOUT) -> bytes:
+        """Returns the AdmissionReview to send back. ``seconds``: the time-out of the API server.
+
+        Raises ReviewError when ``body`` is not a review of the route, BusyError, WorkerError and NotValidatedError.
+        """
         started = time.perf_counter()
         result = Result.CANCELLED
         try:
-            outcome = await self._decided(route, body, started + PART * seconds)
+            outcome = await self._decide_and_validate(route, body, started + VALIDATION_SHARE * seconds)
             result = outcome.result
             return outcome.answer or refused(outcome.uid, outcome.refusal, FAILED if outcome.traceback else DENIED)
         except ReviewError:
@@ -76,49 +78,49 @@ class ReviewHandler:
             self._metrics.requests.labels(route.path, result).inc()
             self._metrics.seconds.labels(route.path).observe(time.perf_counter() - started)
 
-    async def _decided(self, route: Route, body: bytes, end: float) -> Outcome:
-        outcome = await self._decided_with_all_queues(route, body)
+    async def _decide_and_validate(self, route: Route, body: bytes, end: float) -> Outcome:
+        outcome = await self._decide_with_missing_queues(route, body)
         if outcome.validation.templates and not outcome.traceback:
-            outcome = await self._with_templates(outcome, max(0.0, end - time.perf_counter()))
+            outcome = await self._validate_templates(outcome, max(0.0, end - time.perf_counter()))
         where = {"path": route.path, "namespace": outcome.namespace, "name": outcome.name}
         if outcome.traceback:
-            log.error("a review could not be decided", exception=outcome.traceback, **where)
+            log.error("deciding on a review failed", exception=outcome.traceback, **where)
         elif outcome.refusal:
             log.info("refused", operation=outcome.operation, reason=outcome.refusal[:1024], **where)
         return outcome
 
-    async def _decided_with_all_queues(self, route: Route, body: bytes) -> Outcome:
-        """A decision that refuses is repeated with the queues that it lacked, as far as they exist."""
+    async def _decide_with_missing_queues(self, route: Route, body: bytes) -> Outcome:
+        """Decides, and repeats a refusing decision with the missing queues that exist."""
         settings, known = self._settings(), dict[str, Queue]()
         outcome = await self._decide(route, body, known, settings)
         deadline = asyncio.get_running_loop().time() + READ_SECONDS
-        for _ in range(MOST_READS):
+        for _ in range(MAX_READS):
             left = deadline - asyncio.get_running_loop().time()
-            if not outcome.refusal or not outcome.missed or left <= 0:
+            if not outcome.refusal or not outcome.missing_queues or left <= 0:
                 break
-            found = await self._reader.read(outcome.missed[:MOST_READS], left)
+            found = await self._reader.read(outcome.missing_queues[:MAX_READS], left)
             if not found:
                 break
             known.update(found)
             outcome = await self._decide(route, body, known, settings)
         return outcome
 
-    async def _with_templates(self, outcome: Outcome, seconds: float) -> Outcome:
-        """The outcome with what the API server says of the Pod templates. Raises NotValidatedError when nothing else is
-        wrong with the object and they are not all known to be valid."""
+    async def _validate_templates(self, outcome: Outcome, seconds: float) -> Outcome:
+        """Adds the problems of the Pod templates to the outcome. Raises NotValidatedError when the object has no known
+        problem and not all templates could be validated."""
         validation = outcome.validation
         findings = await self._templates.validate(validation.templates, seconds)
-        gap = findings.gap(validation)
-        if gap:
-            log.warning("Pod templates were not validated", why=gap, answer=findings.answer)
+        unvalidated = findings.unvalidated(validation)
+        if unvalidated:
+            log.warning("Pod templates were not validated", why=unvalidated, answer=findings.answer)
         refusal = validation.text(findings.problems) if any(findings.problems) else outcome.refusal
-        if gap and not refusal:
-            raise NotValidatedError(gap)
+        if unvalidated and not refusal:
+            raise NotValidatedError(unvalidated)
         if not refusal:
             return outcome
-        return replace(outcome, result=Result.DENIED, answer=b"", refusal=f"{refusal} {gap}".strip())
+        return replace(outcome, result=Result.DENIED, answer=b"", refusal=f"{refusal} {unvalidated}".strip())
 
     async def _decide(self, route: Route, body: bytes, known: Mapping[str, Queue], settings: Settings) -> Outcome:
         if is_small(body):
-            return decide(route, body, CompletedView(self._view, known), settings)
-        return await self._offload.decide(route.path, body, known.values(), settings)
+            return decide(route, body, DecisionView(self._view, known), settings)
+        return await self._review_queue.decide(route.path, body, known.values(), settings)

@@ -1,4 +1,4 @@
-"""The admission server as a long-running process: watches, certificates, and answers to reviews."""
+"""The admission server as a long-running process: watches, certificates and the webhook server."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
 from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
 from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, SecretSource
-from scheduler.cluster.kube.admission.offload import Offload
-from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.cluster_view import WatchedView
+from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
+from scheduler.cluster.kube.admission.review_queue import ReviewQueue
 from scheduler.cluster.kube.admission.server import AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext
-from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.cluster.kube.process.liveness import STOPPING, Phase
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.reload import ReloadedFile
@@ -36,15 +36,16 @@ from scheduler.webhooks.routes import Route
 
 CHECK_SECONDS: Final = 5.0
 """Seconds between two checks of certificates, webhook configurations and the configuration file."""
-LEAVE_SECONDS: Final = 5.0
-"""Seconds, at most, for which a stopping process keeps serving: API servers notice late that it is leaving."""
+DRAIN_SECONDS: Final = 5.0
+"""Maximum seconds for which a stopping process keeps serving, since API servers notice late that it is stopping."""
 _NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """Paths. ``bundle`` may be "": then another program maintains the authorities in the webhook configurations."""
+    """Paths of certificate files. An empty ``bundle`` means that another program sets the CA bundles of the webhook
+    configurations."""
 
     certificate: str
     key: str
@@ -66,11 +67,11 @@ class RoleSettings:
     routes: Sequence[Route]
     certificates: CertificateFiles | CertificateSecret
     namespace: str
-    """Where the program runs, and where Pod templates are validated."""
+    """The namespace of the program, in which Pod templates are validated."""
     url: str = ""
-    """Under which API servers reach it; "" if through a Service."""
+    """The URL at which API servers reach the server; "" if they use a Service."""
     host: str = ""
-    """To listen on; "" for all addresses."""
+    """The address to listen on; "" for all."""
     port: int = 8443
     health_address: str = ""
     qps: float = 50
@@ -79,19 +80,19 @@ class RoleSettings:
 
 
 class Admission:
-    """One process that answers reviews. ``run`` once."""
+    """The process of the admission server. Call ``run`` once."""
 
     def __init__(
         self,
         settings: RoleSettings,
-        rules: Settings,
+        webhook_settings: Settings,
         groups: ReloadedFile[tuple[ResourceGroup, ...]],
         credentials: Credentials,
     ) -> None:
-        """``rules``: what the functions are given, with the resource groups of ``groups`` in place of its own."""
+        """``webhook_settings``: the settings of the admission functions; their resource groups come from ``groups``."""
         self._settings = settings
         self._groups = groups
-        self._rules = replace(rules, resource_groups=groups.current)
+        self._webhook_settings = replace(webhook_settings, resource_groups=groups.current)
         self._metrics = metrics = AdmissionMetrics()
         process = ProcessSettings(
             qps=settings.qps,
@@ -107,28 +108,30 @@ class Admission:
         kinds = [QUEUE, NAMESPACE] if _NEED_NAMESPACES & {route.path for route in settings.routes} else [QUEUE]
         self._informers = [Informer(client, Source(kind), view, self._report, metrics) for kind in kinds]
         self._informer_set = InformerSet(self._informers)
-        self._offload = Offload(view)
+        self._review_queue = ReviewQueue(view)
         templates = TemplateValidator(client, settings.namespace)
         review_handler = ReviewHandler(
-            view, Reader(client, metrics), lambda: self._rules, metrics, self._offload, templates
+            view, QueueReader(client, metrics), lambda: self._webhook_settings, metrics, self._review_queue, templates
         )
         self._tls = ServingContext()
         self._server = AdmissionServer(
-            review_handler, settings.routes, settings.host, settings.port, patience=settings.graceful_shutdown
+            review_handler, settings.routes, settings.host, settings.port, shutdown_timeout=settings.graceful_shutdown
         )
         bundles = BundleInjector(client, settings.routes, settings.url, settings.namespace, metrics)
         self._certificates = CertificateReloader(self._source(), bundles, self._tls, metrics)
 
     def _source(self) -> CertificateSource:
-        given = self._settings.certificates
-        if isinstance(given, CertificateFiles):
-            return FileSource(given.certificate, given.key, given.bundle)
-        return SecretSource(self._client, self._settings.namespace, given.name, given.hosts, lambda: datetime.now(UTC))
+        certificates = self._settings.certificates
+        if isinstance(certificates, CertificateFiles):
+            return FileSource(certificates.certificate, certificates.key, certificates.bundle)
+        return SecretSource(
+            self._client, self._settings.namespace, certificates.name, certificates.hosts, lambda: datetime.now(UTC)
+        )
 
     def _report(self, malformed: Malformed, ref: ObjectRef) -> None:
         """Logs a malformed object; the scheduler posts the Event."""
         self._metrics.malformed.labels(malformed.kind).inc()
-        log.warning("an object is set aside", kind=ref.kind, name=ref.name, problem=str(malformed))
+        log.warning("malformed object ignored", kind=ref.kind, name=ref.name, problem=str(malformed))
 
     def _unready(self) -> str:
         if self._stop.is_set():
@@ -155,13 +158,13 @@ class Admission:
                     maintaining = asyncio.create_task(self._maintain())
                     await self._stop.wait()
                     log.info("stopping")
-                    await asyncio.sleep(min(LEAVE_SECONDS, self._settings.graceful_shutdown / 2))
+                    await asyncio.sleep(min(DRAIN_SECONDS, self._settings.graceful_shutdown / 2))
             finally:
                 if maintaining is not None:
                     maintaining.cancel()
                     await asyncio.gather(maintaining, return_exceptions=True)
                 await self._server.stop()
-                await self._offload.close()
+                await self._review_queue.close()
                 await self._informer_set.close()
         return 0
 
@@ -180,7 +183,7 @@ class Admission:
             self._liveness.progress()
             try:
                 if self._groups.poll(self._metrics):
-                    self._rules = replace(self._rules, resource_groups=self._groups.current)
+                    self._webhook_settings = replace(self._webhook_settings, resource_groups=self._groups.current)
                 await self._certificates.load()
                 trusted = await self._certificates.ensure_trust()
             except Exception:  # certificates must not expire because of any error

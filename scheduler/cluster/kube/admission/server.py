@@ -1,7 +1,7 @@
 """The HTTPS server of the review handler.
 
-A body that is too large, or is no review, is answered as HTTP, and so is a review that could not be decided on;
-everything else as a review.
+A body that is too large or is not a review, and a review that could not be decided, get an HTTP error; every other
+request gets an AdmissionReview.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from scheduler.cluster.kube.admission.offload import BusyError
 from scheduler.cluster.kube.admission.review import ReviewError
-from scheduler.cluster.kube.admission.review_handler import SECONDS, ReviewHandler
+from scheduler.cluster.kube.admission.review_handler import DEFAULT_TIMEOUT, ReviewHandler
+from scheduler.cluster.kube.admission.review_queue import BusyError
 from scheduler.cluster.kube.admission.templates import NotValidatedError
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.connections import BODY, Connections, Limits
 from scheduler.webhooks.routes import Route
 
-LARGEST: Final = 3 * 1024 * 1024
-"""Bytes of a request, as the API server's own limit."""
-LIMITS: Final = Limits(largest=LARGEST)
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+"""The API server's own limit for a request body."""
+LIMITS: Final = Limits(largest=MAX_BODY_BYTES)
 JSON: Final = "application/json"
-PIECE: Final = 64 * 1024
-"""Bytes of an answer that are encrypted at a time."""
+CHUNK_BYTES: Final = 64 * 1024
+"""Bytes of an answer that are encrypted without a break."""
 _TIMEOUT: Final = re.compile(r"([1-9][0-9]?)s")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger(__name__)
@@ -42,28 +42,29 @@ class AdmissionServer:
         host: str,
         port: int,
         *,
-        patience: float = 30.0,
+        shutdown_timeout: float = 30.0,
         limits: Limits = LIMITS,
     ) -> None:
-        """``host``: "" for all addresses; ``patience``: seconds that requests in flight are given when stopping."""
+        """``host``: "" for all addresses; ``shutdown_timeout``: seconds for requests in flight to finish in
+        ``stop``."""
         self._review_handler = review_handler
         self._routes = list(routes)
         self._host = host
-        self._wanted = port
-        self._patience = patience
+        self._requested_port = port
+        self._shutdown_timeout = shutdown_timeout
         self._connections = Connections(limits)
         self._runner: web.AppRunner | None = None
         self.port = 0
-        """In use; 0 before ``start``."""
+        """The port in use; 0 before ``start``."""
 
     async def start(self, tls: ssl.SSLContext) -> None:
         """Starts to listen. Raises OSError when the address cannot be used."""
         app = web.Application()
         for route in self._routes:
             app.router.add_post(route.path, self._handler(route))
-        self._runner = self._connections.runner(app, auto_decompress=False, shutdown_timeout=self._patience)
+        self._runner = self._connections.runner(app, auto_decompress=False, shutdown_timeout=self._shutdown_timeout)
         await self._runner.setup()
-        self.port = await self._connections.listen(self._runner, self._host or None, self._wanted, tls)
+        self.port = await self._connections.listen(self._runner, self._host or None, self._requested_port, tls)
         paths = " ".join(route.path for route in self._routes)
         log.info("listening", host=self._host or "*", port=self.port, paths=paths)
 
@@ -75,7 +76,7 @@ class AdmissionServer:
 
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            if request.headers.get("Content-Type") != JSON:  # an empty answer, as Volcano's server gives
+            if request.headers.get("Content-Type") != JSON:  # an empty answer, as from Volcano's server
                 log.warning("not JSON", path=route.path, content_type=request.headers.get("Content-Type", "")[:64])
                 return web.Response()
             try:
@@ -86,28 +87,31 @@ class AdmissionServer:
             except BusyError as error:
                 log.warning("too busy for a review", path=route.path, size=len(request[BODY]), why=str(error))
                 return web.Response(status=503, text=str(error))
-            except (WorkerError, NotValidatedError) as error:  # with this status the client is given the text
+            except (
+                WorkerError,
+                NotValidatedError,
+            ) as error:  # with this status the API server passes the text to the client
                 return web.Response(status=500, text=str(error))
-            if len(answer) <= PIECE:
+            if len(answer) <= CHUNK_BYTES:
                 return web.Response(body=answer, content_type=JSON)
-            return await _in_pieces(request, answer)
+            return await _write_in_chunks(request, answer)
 
         return handle
 
 
 def _seconds(request: web.Request) -> float:
-    """How long the API server waits: ``timeoutSeconds`` of the webhook configuration, which it sends along."""
+    """The time-out of the API server, ``timeoutSeconds`` of the webhook configuration, which it sends in the query."""
     found = _TIMEOUT.fullmatch(request.query.get("timeout", ""))
-    return float(found[1]) if found else SECONDS
+    return float(found[1]) if found else DEFAULT_TIMEOUT
 
 
-async def _in_pieces(request: web.Request, answer: bytes) -> web.StreamResponse:
-    """Send an answer so that the event loop can do something else in between."""
+async def _write_in_chunks(request: web.Request, answer: bytes) -> web.StreamResponse:
+    """Sends an answer in chunks, between which the event loop runs other tasks."""
     response = web.StreamResponse(headers={"Content-Type": JSON})
     response.content_length = len(answer)
     await response.prepare(request)
-    for start in range(0, len(answer), PIECE):
-        await response.write(answer[start : start + PIECE])
+    for start in range(0, len(answer), CHUNK_BYTES):
+        await response.write(answer[start : start + CHUNK_BYTES])
         await asyncio.sleep(0)
     await response.write_eof()
     return response

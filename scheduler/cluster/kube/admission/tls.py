@@ -1,15 +1,15 @@
-"""TLS of at least 1.2 with a certificate that can be exchanged while connections are open."""
+"""TLS 1.2 or newer with a certificate that can be replaced while connections are open."""
 
 import os
 import ssl
 
 
 class ServingContext:
-    """What a server listens with."""
+    """The TLS context of a listening server, with a replaceable certificate."""
 
     def __init__(self) -> None:
         self.tls = _context()
-        self.tls.sni_callback = self._choose
+        self.tls.sni_callback = self._select_context
         self._current: ssl.SSLContext | None = None
 
     @property
@@ -18,11 +18,13 @@ class ServingContext:
         return self._current is not None
 
     def use(self, context: ssl.SSLContext) -> None:
-        """Have new connections served with the certificate of this context (``serving_context``)."""
+        """Uses the certificate of a ``serving_context`` for new connections."""
         self._current = context
 
-    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> int | None:
-        """Called in every handshake, whether or not the client names a server."""
+    def _select_context(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext
+    ) -> int | None:
+        """Sets the context of a handshake; OpenSSL calls it whether or not the client sends a server name."""
         if self._current is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current
@@ -30,9 +32,9 @@ class ServingContext:
 
 
 def serving_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """A context of a chain and its key, both PEM. Raises ssl.SSLError."""
+    """A context with a certificate chain and its key, both PEM. Raises ssl.SSLError."""
     context = _context()
-    # OpenSSL reads files only; this one is nowhere but in memory.
+    # OpenSSL loads a chain from files only; this file exists in memory only.
     descriptor = os.memfd_create("certificate")
     try:
         os.write(descriptor, certificate + b"\n" + key)

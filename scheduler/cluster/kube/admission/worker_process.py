@@ -1,4 +1,4 @@
-"""The worker process as the server process sees it: starts it, keeps its copy of the cluster current, ends it."""
+"""The server's handle of the worker process: starts it, updates its copy of the cluster, and stops it."""
 
 import asyncio
 import contextlib
@@ -13,27 +13,27 @@ import structlog
 
 from scheduler.api.kinds import QUEUE
 from scheduler.api.scheduling import Queue
+from scheduler.cluster.kube.admission.cluster_view import WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome
 from scheduler.cluster.kube.admission.messages import (
-    LENGTH,
+    LENGTH_BYTES,
     Changes,
-    NoReview,
+    InvalidReview,
     OutOfMemory,
     Review,
-    Rules,
+    SettingsChange,
     decode_reply,
     encode,
 )
 from scheduler.cluster.kube.admission.review import ReviewError
-from scheduler.cluster.kube.admission.view import WatchedView
 from scheduler.webhooks.contract import Settings
 
 COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.cluster.kube.admission.worker")
 MEBIBYTE: Final = 2**20
-BATCH: Final = 100
-"""Objects that are encoded before the event loop does something else."""
-ENDING: Final = 2.0
-"""Seconds to exit once its input is closed."""
+BATCH_SIZE: Final = 100
+"""Objects that are encoded before the event loop runs other tasks."""
+EXIT_TIMEOUT: Final = 2.0
+"""Seconds for the process to exit after its input is closed."""
 log = structlog.get_logger(__name__)
 
 
@@ -42,7 +42,7 @@ class WorkerError(Exception):
 
 
 class WorkerProcess:
-    """For one event loop, and one review at a time. After a WorkerError call ``end``."""
+    """Belongs to one event loop and decides on one review at a time. Call ``stop`` after a WorkerError."""
 
     def __init__(self, process: asyncio.subprocess.Process, view: WatchedView) -> None:
         self._process = process
@@ -50,19 +50,19 @@ class WorkerProcess:
             raise RuntimeError("a worker process without pipes")
         self._requests, self._replies = process.stdin, process.stdout
         self._view = view
-        self._changed = view.follow()
+        self._changed = view.track_changes()
         self._settings: Settings | None = None
 
     @classmethod
     async def start(cls, view: WatchedView, command: Sequence[str] = COMMAND) -> "WorkerProcess":
-        """Raises WorkerError."""
+        """Starts a worker process. Raises WorkerError."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=MEBIBYTE,
-                # The threads of numpy's linear algebra, which nothing here uses, would each reserve memory.
+                # Each thread of numpy's linear algebra, which the worker does not use, would reserve memory.
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
                 start_new_session=True,
             )
@@ -76,72 +76,72 @@ class WorkerProcess:
         return self._process.pid
 
     @property
-    def ended(self) -> bool:
+    def exited(self) -> bool:
         return self._process.returncode is not None
 
     async def decide(
         self, path: str, body: bytes, read: Iterable[Queue], settings: Settings, seconds: float
     ) -> Outcome:
-        """Raises ReviewError and WorkerError."""
+        """Sends a review and waits for the decision. Raises ReviewError and WorkerError."""
         try:
             async with asyncio.timeout(seconds):
-                await self._update(settings)
+                await self._send_updates(settings)
                 await self._send(Review(path, body, list(read)))
-                length = int.from_bytes(await self._replies.readexactly(LENGTH))
-                reply: Outcome | NoReview | OutOfMemory = decode_reply(await self._replies.readexactly(length))
+                length = int.from_bytes(await self._replies.readexactly(LENGTH_BYTES))
+                reply: Outcome | InvalidReview | OutOfMemory = decode_reply(await self._replies.readexactly(length))
         except TimeoutError:
             raise WorkerError(f"the worker process came to no decision within {seconds:g} s") from None
         except (ConnectionError, EOFError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
-            await self._fail()
+            await self._raise_exit_error()
         except msgspec.MsgspecError as error:
             raise WorkerError(f"the worker process gave an answer that cannot be read: {error}") from None
-        if isinstance(reply, NoReview):
-            raise ReviewError(reply.why)
+        if isinstance(reply, InvalidReview):
+            raise ReviewError(reply.reason)
         if isinstance(reply, OutOfMemory):
             text = f"a decision on {len(body)} bytes needs more than the {reply.limit // MEBIBYTE} MiB"
             raise WorkerError(f"{text} of memory that the worker process may use")
         return reply
 
-    async def end(self) -> None:
-        """Close its input, wait for it to exit, and kill it if it does not."""
-        self._view.unfollow()
-        await self._ended()
-        log.info("worker process ended", pid=self.pid, code=self._process.returncode)
+    async def stop(self) -> None:
+        """Closes its input and waits for it to exit; kills it if it does not."""
+        self._view.stop_tracking()
+        await self._wait_for_exit()
+        log.info("worker process exited", pid=self.pid, code=self._process.returncode)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-    async def _ended(self) -> int:
-        """Its exit code, or the signal that killed it as a negative number."""
+    async def _wait_for_exit(self) -> int:
+        """Returns the exit code, or the negative number of the signal that killed the process."""
         self._requests.close()
         try:
-            async with asyncio.timeout(ENDING):
-                await self._gone()
+            async with asyncio.timeout(EXIT_TIMEOUT):
+                await self._drain()
         except TimeoutError:
             self.kill()
-            await self._gone()
+            await self._drain()
         return self._process.returncode or 0
 
-    async def _gone(self) -> None:
+    async def _drain(self) -> None:
         with contextlib.suppress(ConnectionError):
-            while await self._replies.read(MEBIBYTE):  # asyncio waits for the end of the pipe, too
+            while await self._replies.read(MEBIBYTE):  # asyncio also waits for the end of the pipe
                 pass
         await self._process.wait()
 
-    async def _fail(self) -> NoReturn:
-        code = await self._ended()
+    async def _raise_exit_error(self) -> NoReturn:
+        code = await self._wait_for_exit()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         raise WorkerError(f"the worker process {how}")
 
-    async def _update(self, settings: Settings) -> None:
-        """Send what has changed since the last review."""
+    async def _send_updates(self, settings: Settings) -> None:
+        """Sends the changes since the last review."""
         if settings is not self._settings:
-            await self._send(Rules(settings))
+            await self._send(SettingsChange(settings))
             self._settings = settings
         while self._changed:
             changes = Changes()
-            for _ in range(min(BATCH, len(self._changed))):
+            for _ in range(min(BATCH_SIZE, len(self._changed))):
                 self._add(changes, *self._changed.pop())
             await self._send(changes)
             await asyncio.sleep(0)
@@ -154,8 +154,8 @@ class WorkerProcess:
         else:
             changes.deleted.append((kind, name))
 
-    async def _send(self, message: Rules | Changes | Review) -> None:
+    async def _send(self, message: SettingsChange | Changes | Review) -> None:
         content = encode(message)
-        self._requests.write(len(content).to_bytes(LENGTH))
+        self._requests.write(len(content).to_bytes(LENGTH_BYTES))
         self._requests.write(content)
         await self._requests.drain()

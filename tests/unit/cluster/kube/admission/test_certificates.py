@@ -6,12 +6,12 @@ import pytest
 from cryptography import x509
 
 from scheduler.cluster.kube.admission.certificates import (
-    AUTHORITY_LIFE,
-    OVERLAP,
-    SERVING_LEFT,
-    SERVING_LIFE,
+    AUTHORITY_LIFETIME,
+    SERVING_LIFETIME,
+    SERVING_RENEW_BEFORE,
+    SIGNING_DELAY,
     CertificateError,
-    Material,
+    KeyMaterial,
     from_pem,
     hosts_of,
     renewed,
@@ -43,21 +43,21 @@ def test_the_first_certificate_is_valid_for_the_hosts_and_signed_by_the_authorit
     assert hosts_of(material.certificate) == set(HOSTS)
     assert len(material.bundle) == 1
     assert trusted(material.certificate, material.bundle, BEGIN)
-    assert material.certificate.not_valid_after_utc == BEGIN + SERVING_LIFE
-    assert material.bundle[0].not_valid_after_utc == BEGIN + AUTHORITY_LIFE
+    assert material.certificate.not_valid_after_utc == BEGIN + SERVING_LIFETIME
+    assert material.bundle[0].not_valid_after_utc == BEGIN + AUTHORITY_LIFETIME
 
 
 def test_nothing_is_renewed_before_it_is_due() -> None:
     material = renewed(None, HOSTS, BEGIN)
-    assert renewed(material, HOSTS, BEGIN + SERVING_LIFE - SERVING_LEFT - DAY) is material
+    assert renewed(material, HOSTS, BEGIN + SERVING_LIFETIME - SERVING_RENEW_BEFORE - DAY) is material
 
 
 def test_a_serving_certificate_is_renewed_long_before_it_expires_by_the_same_authority() -> None:
     material = renewed(None, HOSTS, BEGIN)
-    later = BEGIN + SERVING_LIFE - SERVING_LEFT + DAY
+    later = BEGIN + SERVING_LIFETIME - SERVING_RENEW_BEFORE + DAY
     after = renewed(material, HOSTS, later)
     assert after.bundle == material.bundle
-    assert after.certificate.not_valid_after_utc == later + SERVING_LIFE
+    assert after.certificate.not_valid_after_utc == later + SERVING_LIFETIME
 
 
 def test_a_new_host_gets_a_certificate_at_once_that_stays_valid_for_the_old_host() -> None:
@@ -66,7 +66,7 @@ def test_a_new_host_gets_a_certificate_at_once_that_stays_valid_for_the_old_host
     assert hosts_of(after.certificate) == {*HOSTS, "other.svc"}
     assert after.bundle == material.bundle
     assert renewed(after, HOSTS, BEGIN) is after  # a replica of an older release does not undo it
-    later = BEGIN + SERVING_LIFE - SERVING_LEFT + DAY
+    later = BEGIN + SERVING_LIFETIME - SERVING_RENEW_BEFORE + DAY
     assert hosts_of(renewed(after, ("other.svc",), later).certificate) == {"other.svc"}
 
 
@@ -76,7 +76,7 @@ def test_for_ten_years_clients_trust_the_served_certificate_and_get_authorities_
     bundles, certificates, longest = {material.bundle}, {material.certificate}, 1
     while now < BEGIN + 10 * 365 * DAY:
         now += 5 * DAY
-        for moment in (now, now + OVERLAP / 2):
+        for moment in (now, now + SIGNING_DELAY / 2):
             material = renewed(material, HOSTS, moment)
             assert trusted(material.certificate, client, moment)  # the client does not have the newest bundle yet
         client = material.bundle
@@ -90,11 +90,11 @@ def test_for_ten_years_clients_trust_the_served_certificate_and_get_authorities_
 
 def test_expired_certificates_and_authorities_are_replaced() -> None:
     material = renewed(None, HOSTS, BEGIN)
-    late = BEGIN + AUTHORITY_LIFE + DAY
+    late = BEGIN + AUTHORITY_LIFETIME + DAY
     after = renewed(material, HOSTS, late)
     assert not set(after.bundle) & set(material.bundle)
     assert trusted(after.certificate, after.bundle, late)
-    ended = BEGIN + SERVING_LIFE + DAY
+    ended = BEGIN + SERVING_LIFETIME + DAY
     assert trusted(renewed(material, HOSTS, ended).certificate, material.bundle, ended)
 
 
@@ -103,7 +103,7 @@ def test_a_written_bundle_can_be_read_again() -> None:
     assert to_pem(from_pem(to_pem(material))) == to_pem(material)
 
 
-def two() -> tuple[Material, Material]:
+def two() -> tuple[KeyMaterial, KeyMaterial]:
     return renewed(None, HOSTS, BEGIN), renewed(None, HOSTS, BEGIN)
 
 

@@ -19,16 +19,16 @@ from aiohttp import web
 from scheduler.api.kinds import QUEUE
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
-from scheduler.cluster.kube.admission.certificates import Material, renewed, to_pem
+from scheduler.cluster.kube.admission.certificates import KeyMaterial, renewed, to_pem
+from scheduler.cluster.kube.admission.cluster_view import DecisionView, WatchedView
 from scheduler.cluster.kube.admission.decision import Outcome, decide
-from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload
-from scheduler.cluster.kube.admission.reader import Reader
+from scheduler.cluster.kube.admission.queue_reader import QueueReader
 from scheduler.cluster.kube.admission.review_handler import ReviewHandler
-from scheduler.cluster.kube.admission.server import LARGEST, AdmissionServer
+from scheduler.cluster.kube.admission.review_queue import MAX_INLINE_BYTES, MAX_INLINE_OBJECTS, BusyError, ReviewQueue
+from scheduler.cluster.kube.admission.server import MAX_BODY_BYTES, AdmissionServer
 from scheduler.cluster.kube.admission.templates import TemplateValidator
 from scheduler.cluster.kube.admission.tls import ServingContext, serving_context
-from scheduler.cluster.kube.admission.view import CompletedView, WatchedView
-from scheduler.cluster.kube.admission.worker_process import BATCH
+from scheduler.cluster.kube.admission.worker_process import BATCH_SIZE
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
@@ -39,11 +39,11 @@ HOSTS = ("127.0.0.1",)
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 
-def made() -> Material:
+def made() -> KeyMaterial:
     return renewed(None, HOSTS, datetime.now(UTC))
 
 
-def served(material: Material) -> ssl.SSLContext:
+def served(material: KeyMaterial) -> ssl.SSLContext:
     pem = to_pem(material)
     return serving_context(pem["tls.crt"], pem["tls.key"])
 
@@ -58,16 +58,16 @@ class World:
         self.tls = ServingContext()
         self.trusted = made()
         self.tls.use(served(self.trusted))
-        self.offload = Offload(self.view)
+        self.review_queue = ReviewQueue(self.view)
         review_handler = ReviewHandler(
             self.view,
-            Reader(client, self.metrics),
+            QueueReader(client, self.metrics),
             lambda: Settings(("volcano",)),
             self.metrics,
-            self.offload,
+            self.review_queue,
             TemplateValidator(client, "ours"),
         )
-        self.server = AdmissionServer(review_handler, known, "127.0.0.1", 0, patience=5.0)
+        self.server = AdmissionServer(review_handler, known, "127.0.0.1", 0, shutdown_timeout=5.0)
 
     def queue(self, name: str, parent: str = "", state: str = "Open") -> None:
         obj = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parent=parent), status=QueueStatus(state=state))
@@ -124,7 +124,7 @@ async def running(*extra: Route) -> AsyncIterator[World]:
             yield world
         finally:
             await world.server.stop()
-            await world.offload.close()
+            await world.review_queue.close()
 
 
 def patch_of(response: Json) -> Any:
@@ -238,11 +238,11 @@ def test_an_api_server_that_does_not_answer_does_not_delay_the_refusal(monkeypat
 def test_a_body_that_is_too_large_is_refused_with_413() -> None:
     async def scenario() -> None:
         async with running() as world:
-            assert await world.post("/queues/mutate", b"x" * (LARGEST + 1)) == (
+            assert await world.post("/queues/mutate", b"x" * (MAX_BODY_BYTES + 1)) == (
                 413,
                 b"request body too large: at most 3145728 bytes",
             )
-            assert (await world.post("/queues/mutate", b"x" * LARGEST))[0] == 400
+            assert (await world.post("/queues/mutate", b"x" * MAX_BODY_BYTES))[0] == 400
 
     run(scenario)
 
@@ -368,7 +368,7 @@ def test_a_view_drops_deleted_objects() -> None:
     view = WatchedView()
 
     def bound() -> int:
-        return CompletedView(view, {}).bound_pods("q")
+        return DecisionView(view, {}).bound_pods("q")
 
     view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name="q"), status=QueueStatus(allocated={"pods": "3"})))
     assert bound() == 3
@@ -384,14 +384,14 @@ def test_queues_read_for_a_decision_take_precedence_over_those_of_the_watch() ->
     for name in ("a", "b"):
         view.upsert(QUEUE.name, Queue(metadata=ObjectMeta(name=name)))
     read = {name: Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=7)) for name in ("b", "c")}
-    seen = CompletedView(view, read)
+    seen = DecisionView(view, read)
     assert sorted((queue.metadata.name, queue.spec.weight == 7) for queue in seen.queues()) == [
         ("a", False),
         ("b", True),
         ("c", True),
     ]
-    assert seen.queue("b") is read["b"] and seen.missed == set()
-    assert seen.queue("d") is None and seen.missed == {"d"}
+    assert seen.queue("b") is read["b"] and seen.missing_queues == set()
+    assert seen.queue("d") is None and seen.missing_queues == {"d"}
 
 
 # --- Pod templates ---
@@ -423,7 +423,7 @@ def validating(api: FakeApi) -> None:
     api.on("POST", TEMPLATES, validate)
 
 
-@pytest.mark.parametrize("padding", [0, SMALL])
+@pytest.mark.parametrize("padding", [0, MAX_INLINE_BYTES])
 def test_the_distinct_pod_templates_of_small_and_large_jobs_are_validated(padding: int) -> None:
     async def scenario() -> None:
         async with running() as world:
@@ -435,7 +435,7 @@ def test_the_distinct_pod_templates_of_small_and_large_jobs_are_validated(paddin
             missing = "template.spec.containers[0].image: Required value."
             text = f"spec.task[0].{missing} spec.task[2].{missing}"
             assert response["status"] == {"code": 400, "message": text}
-            assert (world.offload.worker is not None) == bool(padding)
+            assert (world.review_queue.worker is not None) == bool(padding)
             assert world.answered("/jobs/validate", "denied") == 1
 
     run(scenario)
@@ -503,7 +503,7 @@ def test_an_update_of_a_job_needs_no_api_server() -> None:
 
 
 # --- large reviews ---
-def large(path: str = "/jobs/validate", size: int = 2 * SMALL, **spec: Any) -> bytes:
+def large(path: str = "/jobs/validate", size: int = 2 * MAX_INLINE_BYTES, **spec: Any) -> bytes:
     return review(path, {"metadata": {"name": "x", "annotations": {"a": "x" * size}}, "spec": spec})
 
 
@@ -517,7 +517,7 @@ def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asserts that this process, with the event loop, decides on no large review."""
 
     def only_small(route: Route, body: bytes, *others: Any) -> Outcome:
-        assert len(body) <= SMALL and body.count(b"{") <= FEW
+        assert len(body) <= MAX_INLINE_BYTES and body.count(b"{") <= MAX_INLINE_OBJECTS
         return decide(route, body, *others)
 
     monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.decide", only_small)
@@ -533,13 +533,13 @@ def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
             expected = decide(
                 routes()["/jobs/mutate"],
                 review("/jobs/mutate", job),
-                CompletedView(world.view, {}),
+                DecisionView(world.view, {}),
                 Settings(("volcano",)),
             )
             assert mutated == json.loads(expected.answer)["response"]
             assert len(patch_of(mutated)) > 10_000
             assert (await world.ask("/jobs/validate", many_tasks(200)))["status"]["code"] == 400
-            assert world.offload.worker is not None and world.offload.worker.pid != os.getpid()
+            assert world.review_queue.worker is not None and world.review_queue.worker.pid != os.getpid()
             assert (world.answered("/jobs/mutate", "allowed"), world.answered("/jobs/validate", "denied")) == (1, 1)
 
     run(scenario)
@@ -550,9 +550,9 @@ def test_a_review_of_few_bytes_with_many_objects_is_large_too() -> None:
     async def scenario() -> None:
         async with running() as world:
             body = review("/jobs/validate", {"metadata": {"name": "x"}, "spec": {"tasks": [{}] * 1000}})
-            assert len(body) < SMALL
+            assert len(body) < MAX_INLINE_BYTES
             assert (await world.post("/jobs/validate", body))[0] == 200
-            assert world.offload.worker is not None
+            assert world.review_queue.worker is not None
 
     run(scenario)
 
@@ -561,7 +561,7 @@ def test_small_reviews_do_not_start_the_worker() -> None:
     async def scenario() -> None:
         async with running() as world:
             assert not (await world.ask("/jobs/validate", many_tasks(20)))["allowed"]
-            assert world.offload.worker is None
+            assert world.review_queue.worker is None
 
     run(scenario)
 
@@ -570,11 +570,11 @@ def test_small_reviews_are_answered_while_large_ones_wait() -> None:
     async def scenario() -> None:
         async with running() as world:
             await world.post("/jobs/validate", large())
-            worker = world.offload.worker
+            worker = world.review_queue.worker
             assert worker is not None
             os.kill(worker.pid, signal.SIGSTOP)
             big = [asyncio.create_task(world.post("/jobs/validate", large())) for _ in range(10)]
-            while len(world.offload._waiting) < 9:
+            while len(world.review_queue._queued) < 9:
                 await asyncio.sleep(0.01)
             assert (await world.ask("/queues/validate", {"metadata": {"name": "q"}, "spec": {}}))["allowed"]
             assert not any(task.done() for task in big)
@@ -589,10 +589,10 @@ def test_a_large_review_sees_the_queues_of_the_watch_their_changes_and_undeliver
         async with running() as world:
 
             async def problem(queue: str) -> str:
-                answer = await world.ask("/podgroups/validate", {**group(queue), "x": "x" * SMALL})
+                answer = await world.ask("/podgroups/validate", {**group(queue), "x": "x" * MAX_INLINE_BYTES})
                 return str(answer.get("status", {}).get("message", ""))
 
-            for number in range(3 * BATCH):
+            for number in range(3 * BATCH_SIZE):
                 world.queue(f"q{number}", parent="p")
             assert await problem("q7") == ""
             assert "not found" in await problem("p")
@@ -623,11 +623,11 @@ def test_a_worker_that_dies_fails_its_review_and_the_next_one_answers_those_that
     async def scenario() -> None:
         async with running() as world:
             await world.post("/jobs/validate", large())
-            worker = world.offload.worker
+            worker = world.review_queue.worker
             assert worker is not None
             os.kill(worker.pid, signal.SIGSTOP)
             first = asyncio.create_task(world.post("/jobs/validate", large()))
-            while not world.offload.deciding:
+            while not world.review_queue.deciding:
                 await asyncio.sleep(0.01)
             second = asyncio.create_task(world.post("/jobs/validate", large()))
             os.kill(worker.pid, signal.SIGKILL)
@@ -644,7 +644,7 @@ def test_a_review_beyond_the_queue_limit_gets_an_http_error_and_is_counted() -> 
             raise BusyError("32 large reviews wait already")
 
         async with running() as world:
-            world.offload.decide = busy  # type: ignore[method-assign]
+            world.review_queue.decide = busy  # type: ignore[method-assign]
             assert await world.post("/jobs/validate", large()) == (503, b"32 large reviews wait already")
             assert world.answered("/jobs/validate", "busy") == 1
 

@@ -9,9 +9,9 @@ from aiohttp import web
 
 from scheduler.cluster.kube.admission import templates as module
 from scheduler.cluster.kube.admission.templates import (
-    AT_ONCE_FOR_ONE,
     ATTEMPTS,
-    KEPT_SECONDS,
+    CACHE_SECONDS,
+    MAX_IN_FLIGHT_PER_JOB,
     Findings,
     TemplateValidator,
 )
@@ -33,8 +33,8 @@ def run(scenario: Scenario) -> None:
 
 
 @pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PAUSE", 0.001)
+def short_retry_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_DELAY", 0.001)
 
 
 def status(code: int, message: str, *causes: dict[str, str]) -> web.Response:
@@ -127,8 +127,8 @@ def test_an_error_that_is_not_about_the_template_leaves_it_unvalidated(code: int
         findings = await validator.validate([BAD], 5.0)
         assert findings == Findings([""], [0], reason, f"{code} R: the secrets of the namespace")
         validation = ValidationResult([TemplateCheck(0, 3)], [BAD])
-        gap = f"1 of 1 Pod templates could not be validated, the first that of spec.task[3]: {reason}"
-        assert findings.gap(validation) == gap
+        unvalidated = f"1 of 1 Pod templates could not be validated, the first that of spec.task[3]: {reason}"
+        assert findings.unvalidated(validation) == unvalidated
 
     run(scenario)
 
@@ -206,15 +206,15 @@ def distinct(prefix: str, count: int) -> list[bytes]:
 
 
 def test_concurrent_requests_are_limited_per_job_and_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", AT_ONCE_FOR_ONE + 2)
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", MAX_IN_FLIGHT_PER_JOB + 2)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         gauge = Gauge()
         api.on("POST", PATH, gauge)
         await validator.validate(distinct("a", 50), 30.0)
-        assert (gauge.most, len(api.calls)) == (AT_ONCE_FOR_ONE, 50)
+        assert (gauge.most, len(api.calls)) == (MAX_IN_FLIGHT_PER_JOB, 50)
         await asyncio.gather(*(validator.validate(distinct(prefix, 20), 30.0) for prefix in "bcd"))
-        assert (gauge.most, len(api.calls)) == (AT_ONCE_FOR_ONE + 2, 110)
+        assert (gauge.most, len(api.calls)) == (MAX_IN_FLIGHT_PER_JOB + 2, 110)
 
     run(scenario)
 
@@ -242,7 +242,7 @@ def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cache
                 await validator.validate([GOOD, BAD], 5.0)
             sent = [call.body["template"]["spec"] for call in api.calls]
             assert (sent.count({"good": 1}), sent.count({"bad": 1})) == (1, 3)
-            now += KEPT_SECONDS
+            now += CACHE_SECONDS
             await validator.validate([GOOD], 5.0)
             assert len(api.calls) == 5
 
@@ -250,7 +250,7 @@ def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cache
 
 
 def test_the_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 3)
+    monkeypatch.setattr(module, "CACHE_SIZE", 3)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
         api.answer("POST", PATH)
@@ -267,4 +267,4 @@ def test_the_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPat
 
 def test_complete_findings_have_no_gap() -> None:
     validation: Any = ValidationResult([TemplateCheck(0, 0)], [GOOD])
-    assert Findings([""], []).gap(validation) == ""
+    assert Findings([""], []).unvalidated(validation) == ""

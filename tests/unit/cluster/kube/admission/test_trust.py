@@ -13,7 +13,12 @@ from aiohttp import web
 
 from scheduler.cluster.kube.admission.bundle_injector import BundleInjector
 from scheduler.cluster.kube.admission.certificate_reloader import CertificateReloader
-from scheduler.cluster.kube.admission.certificate_sources import CertificateSource, FileSource, Pair, SecretSource
+from scheduler.cluster.kube.admission.certificate_sources import (
+    CertificateSource,
+    FileSource,
+    SecretSource,
+    ServingCertificate,
+)
 from scheduler.cluster.kube.admission.certificates import CertificateError, from_pem, renewed, to_pem
 from scheduler.cluster.kube.admission.tls import ServingContext
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
@@ -283,10 +288,10 @@ def test_a_concurrent_update_of_a_configuration_is_not_overwritten() -> None:
 class Given:
     """A certificate source with given answers."""
 
-    def __init__(self, pair: Pair) -> None:
-        self.pair: Pair | CertificateError = pair
+    def __init__(self, pair: ServingCertificate) -> None:
+        self.pair: ServingCertificate | CertificateError = pair
 
-    async def read(self) -> Pair:
+    async def read(self) -> ServingCertificate:
         if isinstance(self.pair, CertificateError):
             raise self.pair
         return self.pair
@@ -297,22 +302,22 @@ def keeper(w: World, source: CertificateSource) -> tuple[CertificateReloader, Se
     return CertificateReloader(source, w.bundles(), tls, AdmissionMetrics()), tls
 
 
-def a_pair() -> Pair:
+def a_serving_certificate() -> ServingCertificate:
     pem = to_pem(renewed(None, HOSTS, BEGIN))
-    return Pair(pem["tls.crt"], pem["tls.key"], pem["ca.crt"])
+    return ServingCertificate(pem["tls.crt"], pem["tls.key"], pem["ca.crt"])
 
 
 def test_the_last_valid_certificate_stays_in_use() -> None:
     async def scenario() -> None:
         async with world() as w:
-            source = Given(Pair(b"junk", b"junk", b""))
+            source = Given(ServingCertificate(b"junk", b"junk", b""))
             kept, tls = keeper(w, source)
             assert not await kept.load()
             assert (tls.ready, "cannot be served" in kept.problem) == (False, True)
-            good = source.pair = a_pair()
+            good = source.pair = a_serving_certificate()
             assert await kept.load()
             assert (tls.ready, kept.problem) == (True, "")
-            source.pair = Pair(good.certificate, a_pair().key, b"")
+            source.pair = ServingCertificate(good.certificate, a_serving_certificate().key, b"")
             assert await kept.load()
             assert "cannot be served" in kept.problem
             source.pair = CertificateError("gone")
@@ -325,8 +330,8 @@ def test_the_last_valid_certificate_stays_in_use() -> None:
 def test_with_certificates_from_files_no_configuration_is_modified() -> None:
     async def scenario() -> None:
         async with world() as w:
-            pair = a_pair()
-            kept, _ = keeper(w, Given(Pair(pair.certificate, pair.key, b"")))
+            pair = a_serving_certificate()
+            kept, _ = keeper(w, Given(ServingCertificate(pair.certificate, pair.key, b"")))
             await kept.load()
             assert await kept.ensure_trust()
             assert w.api.calls == []
@@ -340,7 +345,7 @@ def test_certificate_files_are_reloaded(tmp_path: Path) -> None:
         source = FileSource(*map(str, paths))
         with pytest.raises(CertificateError, match=r"ca\.crt: No such file"):
             await source.read()
-        for pair in (a_pair(), a_pair()):
+        for pair in (a_serving_certificate(), a_serving_certificate()):
             for path, content in zip(paths, (pair.certificate, pair.key, pair.bundle), strict=True):
                 path.write_bytes(content)
             assert await source.read() == pair

@@ -1,7 +1,7 @@
-"""What admission knows of the cluster: the Queues and Namespaces that watches deliver.
+"""The ClusterView of the webhook server: the Queues and Namespaces that watches deliver.
 
-A watch lags a little. A queue that a decision looks up in vain is read from the API server (``reader``) before a write
-is refused because the queue does not exist, and the decision is made again.
+A watch lags behind the API server. Before a write is refused because a queue does not exist, ``queue_reader`` reads the
+queue from the API server, and the decision is repeated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ Keys = set[tuple[str, str]]
 
 
 class WatchedView:
-    """The sink of the informers, and what they have delivered."""
+    """The objects that the informers have delivered."""
 
     def __init__(self) -> None:
         self._queues: dict[str, Queue] = {}
@@ -37,14 +37,16 @@ class WatchedView:
         if self._changed is not None:
             self._changed.add((kind, name))
 
-    def follow(self) -> Keys:
-        """The keys of all objects, to which those that change are added. For one follower: until the next call, and
-        until ``unfollow``."""
+    def track_changes(self) -> Keys:
+        """Returns the keys of all objects, a set to which the keys of changed objects are added.
+
+        The set is updated until the next call or ``stop_tracking``.
+        """
         self._changed = {(QUEUE.name, name) for name in self._queues}
         self._changed |= {(NAMESPACE.name, name) for name in self._namespaces}
         return self._changed
 
-    def unfollow(self) -> None:
+    def stop_tracking(self) -> None:
         self._changed = None
 
     def queue(self, name: str) -> Queue | None:
@@ -57,19 +59,18 @@ class WatchedView:
         return self._namespaces.get(name)
 
 
-class CompletedView:
-    """A ClusterView for one decision: what watches delivered, and queues that were read for it. It notes which queues
-    it lacks."""
+class DecisionView:
+    """A ClusterView for one decision: the watched objects and the queues read for it. Records the missing queues."""
 
     def __init__(self, view: WatchedView, read: Mapping[str, Queue]) -> None:
         self._view = view
         self._read = read
-        self.missed: set[str] = set()
+        self.missing_queues: set[str] = set()
 
     def queue(self, name: str) -> Queue | None:
         found = self._read.get(name) or self._view.queue(name)
         if found is None and name:
-            self.missed.add(name)
+            self.missing_queues.add(name)
         return found
 
     def queues(self) -> Iterable[Queue]:
@@ -82,7 +83,7 @@ class CompletedView:
         return self._view.namespace(name)
 
     def bound_pods(self, queue: str) -> int:
-        """As the scheduler last wrote it into the queue's status, which Volcano trusts as well: no Pod is watched."""
+        """The number in the queue's status, which the scheduler writes. Like Volcano's, the server watches no Pods."""
         found = self.queue(queue)
         allocated = found.status.allocated if found else None
         try:

@@ -14,9 +14,15 @@ from typing import Any
 import pytest
 import uvloop
 
-from scheduler.cluster.kube.admission.decision import LOGGED, Outcome
-from scheduler.cluster.kube.admission.offload import FEW, SMALL, BusyError, Offload, is_small
-from scheduler.cluster.kube.admission.view import WatchedView
+from scheduler.cluster.kube.admission.cluster_view import WatchedView
+from scheduler.cluster.kube.admission.decision import MAX_LOGGED_NAME, Outcome
+from scheduler.cluster.kube.admission.review_queue import (
+    MAX_INLINE_BYTES,
+    MAX_INLINE_OBJECTS,
+    BusyError,
+    ReviewQueue,
+    is_small,
+)
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.webhooks.contract import ResourceGroup, Settings
 from scheduler.webhooks.fields import MAX_MESSAGE_LENGTH
@@ -38,23 +44,23 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @asynccontextmanager
-async def offloading(**options: Any) -> AsyncIterator[Offload]:
-    offload = Offload(WatchedView(), **options)
+async def running_queue(**options: Any) -> AsyncIterator[ReviewQueue]:
+    review_queue = ReviewQueue(WatchedView(), **options)
     try:
-        yield offload
+        yield review_queue
     finally:
-        await offload.close()
+        await review_queue.close()
 
 
-def decide(offload: Offload, size: int = 1) -> Awaitable[Outcome]:
-    return offload.decide(PATH, body(size), (), SETTINGS)
+def decide(review_queue: ReviewQueue, size: int = 1) -> Awaitable[Outcome]:
+    return review_queue.decide(PATH, body(size), (), SETTINGS)
 
 
-async def pid_of(offload: Offload) -> int:
+async def pid_of(review_queue: ReviewQueue) -> int:
     """The process id of the worker, once it has started."""
-    assert (await decide(offload)).result == "allowed"
-    assert offload.worker is not None
-    return offload.worker.pid
+    assert (await decide(review_queue)).result == "allowed"
+    assert review_queue.worker is not None
+    return review_queue.worker.pid
 
 
 def gone(pid: int) -> bool:
@@ -68,19 +74,19 @@ def script(code: str) -> tuple[str, ...]:
 
 
 def test_a_review_is_small_by_its_bytes_and_by_its_objects() -> None:
-    assert is_small(b"x" * SMALL) and not is_small(b"x" * (SMALL + 1))
-    assert is_small(b"{" * FEW) and not is_small(b"{" * (FEW + 1))
+    assert is_small(b"x" * MAX_INLINE_BYTES) and not is_small(b"x" * (MAX_INLINE_BYTES + 1))
+    assert is_small(b"{" * MAX_INLINE_OBJECTS) and not is_small(b"{" * (MAX_INLINE_OBJECTS + 1))
 
 
 # --- the worker process fails ---
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_that_dies_fails_its_review_and_the_next_worker_takes_those_that_wait(number: signal.Signals) -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            pid = await pid_of(offload)
+        async with running_queue() as review_queue:
+            pid = await pid_of(review_queue)
             os.kill(pid, signal.SIGSTOP)
-            first, second = (asyncio.ensure_future(decide(offload)) for _ in range(2))
-            await until(lambda: offload.deciding)
+            first, second = (asyncio.ensure_future(decide(review_queue)) for _ in range(2))
+            await until(lambda: review_queue.deciding)
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)
             with pytest.raises(WorkerError, match=f"^the worker process was killed by {number.name}$"):
@@ -93,11 +99,11 @@ def test_a_worker_that_dies_fails_its_review_and_the_next_worker_takes_those_tha
 
 def test_a_worker_that_dies_between_reviews_fails_none() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            pid = await pid_of(offload)
+        async with running_queue() as review_queue:
+            pid = await pid_of(review_queue)
             os.kill(pid, signal.SIGKILL)
-            await until(lambda: offload.worker is not None and offload.worker.ended)
-            assert await pid_of(offload) != pid
+            await until(lambda: review_queue.worker is not None and review_queue.worker.exited)
+            assert await pid_of(review_queue) != pid
 
     run(scenario)
 
@@ -105,14 +111,14 @@ def test_a_worker_that_dies_between_reviews_fails_none() -> None:
 def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
     async def scenario() -> None:
         command = script("import time; time.sleep(60)")
-        async with offloading(seconds=0.2, command=command) as offload:
-            task = asyncio.ensure_future(decide(offload))
-            await until(lambda: offload.worker is not None)
-            assert offload.worker is not None
-            pid = offload.worker.pid
+        async with running_queue(timeout=0.2, command=command) as review_queue:
+            task = asyncio.ensure_future(decide(review_queue))
+            await until(lambda: review_queue.worker is not None)
+            assert review_queue.worker is not None
+            pid = review_queue.worker.pid
             with pytest.raises(WorkerError, match=r"came to no decision within 0\.2 s"):
                 await task
-            assert gone(pid) and offload.worker is None
+            assert gone(pid) and review_queue.worker is None
 
     run(scenario)
 
@@ -132,10 +138,10 @@ def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
 )
 def test_a_worker_that_cannot_start_fails_each_review_with_the_reason(command: tuple[str, ...], text: str) -> None:
     async def scenario() -> None:
-        async with offloading(command=command) as offload:
+        async with running_queue(command=command) as review_queue:
             for _ in range(2):
                 with pytest.raises(WorkerError, match=text):
-                    await decide(offload)
+                    await decide(review_queue)
 
     run(scenario)
 
@@ -145,15 +151,15 @@ def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_succeeds()
         command = script(
             """
             import scheduler.cluster.kube.admission.worker as worker
-            worker.MEMORY = 96 * 1024 * 1024
+            worker.MEMORY_LIMIT = 96 * 1024 * 1024
             worker.main()
             """
         )
-        async with offloading(command=command) as offload:
+        async with running_queue(command=command) as review_queue:
             many = review(PATH, {"metadata": {"name": "q"}, "spec": {"x": [{"a": {}}] * 400_000}})
             with pytest.raises(WorkerError, match=r"a decision on \d+ bytes needs more than the 96 MiB of memory"):
-                await offload.decide(PATH, many, (), SETTINGS)
-            assert (await decide(offload)).result == "allowed"
+                await review_queue.decide(PATH, many, (), SETTINGS)
+            assert (await decide(review_queue)).result == "allowed"
 
     run(scenario)
 
@@ -168,8 +174,8 @@ def test_output_printed_in_the_worker_is_not_taken_for_an_answer() -> None:
             worker.main()
             """
         )
-        async with offloading(command=command) as offload:
-            assert (await decide(offload)).result == "allowed"
+        async with running_queue(command=command) as review_queue:
+            assert (await decide(review_queue)).result == "allowed"
 
     run(scenario)
 
@@ -177,26 +183,26 @@ def test_output_printed_in_the_worker_is_not_taken_for_an_answer() -> None:
 # --- start and exit ---
 def test_the_worker_starts_with_the_first_review_and_exits_when_idle() -> None:
     async def scenario() -> None:
-        async with offloading(idle=0.05) as offload:
-            assert offload.worker is None
-            pid = await pid_of(offload)
-            await until(lambda: offload.worker is None)
+        async with running_queue(idle_timeout=0.05) as review_queue:
+            assert review_queue.worker is None
+            pid = await pid_of(review_queue)
+            await until(lambda: review_queue.worker is None)
             assert gone(pid)
-            assert await pid_of(offload) != pid
+            assert await pid_of(review_queue) != pid
 
     run(scenario)
 
 
 def test_close_ends_the_worker_in_any_state() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            idle = await pid_of(offload)
+        async with running_queue() as review_queue:
+            idle = await pid_of(review_queue)
         assert gone(idle)
-        async with offloading(command=script("import time; time.sleep(60)")) as offload:
-            tasks = [asyncio.ensure_future(decide(offload)) for _ in range(2)]
-            await until(lambda: offload.worker is not None and offload.deciding)
-            assert offload.worker is not None
-            busy = offload.worker.pid
+        async with running_queue(command=script("import time; time.sleep(60)")) as review_queue:
+            tasks = [asyncio.ensure_future(decide(review_queue)) for _ in range(2)]
+            await until(lambda: review_queue.worker is not None and review_queue.deciding)
+            assert review_queue.worker is not None
+            busy = review_queue.worker.pid
         assert gone(busy)
         assert all(task.cancelled() for task in (await asyncio.wait(tasks))[0])
 
@@ -205,20 +211,20 @@ def test_close_ends_the_worker_in_any_state() -> None:
 
 def test_the_worker_exits_when_the_server_is_gone() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            await pid_of(offload)
-            assert offload.worker is not None
-            offload.worker._requests.close()
-            await until(lambda: offload.worker is not None and offload.worker.ended)
-            assert offload.worker._process.returncode == 0
+        async with running_queue() as review_queue:
+            await pid_of(review_queue)
+            assert review_queue.worker is not None
+            review_queue.worker._requests.close()
+            await until(lambda: review_queue.worker is not None and review_queue.worker.exited)
+            assert review_queue.worker._process.returncode == 0
 
     run(scenario)
 
 
 def test_signals_of_the_terminal_do_not_reach_the_worker() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            assert os.getpgid(await pid_of(offload)) != os.getpgid(0)
+        async with running_queue() as review_queue:
+            assert os.getpgid(await pid_of(review_queue)) != os.getpgid(0)
 
     run(scenario)
 
@@ -226,19 +232,19 @@ def test_signals_of_the_terminal_do_not_reach_the_worker() -> None:
 # --- the queue of reviews ---
 def test_the_smallest_waiting_review_is_next_and_of_equal_ones_the_first() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
-            pid, order = await pid_of(offload), list[str]()
+        async with running_queue() as review_queue:
+            pid, order = await pid_of(review_queue), list[str]()
 
             async def asked(name: str, size: int) -> None:
-                await decide(offload, size)
+                await decide(review_queue, size)
                 order.append(name)
 
             os.kill(pid, signal.SIGSTOP)
             tasks = [asyncio.create_task(asked("at hand", 9))]
-            await until(lambda: offload.deciding)
+            await until(lambda: review_queue.deciding)
             for name, size in (("third", 5), ("fourth", 5), ("last", 7), ("second", 3)):
                 tasks.append(asyncio.create_task(asked(name, size)))
-            await until(lambda: len(offload._waiting) == 4)
+            await until(lambda: len(review_queue._queued) == 4)
             os.kill(pid, signal.SIGCONT)
             await asyncio.gather(*tasks)
             assert order == ["at hand", "second", "third", "fourth", "last"]
@@ -248,25 +254,25 @@ def test_the_smallest_waiting_review_is_next_and_of_equal_ones_the_first() -> No
 
 def test_reviews_beyond_the_limit_are_rejected_and_cancelled_ones_are_not_decided() -> None:
     async def scenario() -> None:
-        async with offloading(most=2) as offload:
-            pid = await pid_of(offload)
+        async with running_queue(max_queued=2) as review_queue:
+            pid = await pid_of(review_queue)
             os.kill(pid, signal.SIGSTOP)
-            first = asyncio.ensure_future(decide(offload))
-            await until(lambda: offload.deciding)
-            given_up, last = (asyncio.ensure_future(decide(offload)) for _ in range(2))
-            await until(lambda: len(offload._waiting) == 2)
+            first = asyncio.ensure_future(decide(review_queue))
+            await until(lambda: review_queue.deciding)
+            given_up, last = (asyncio.ensure_future(decide(review_queue)) for _ in range(2))
+            await until(lambda: len(review_queue._queued) == 2)
             with pytest.raises(BusyError, match="2 large reviews wait already"):
-                await decide(offload)
+                await decide(review_queue)
             given_up.cancel()
-            assert offload.worker is not None
+            assert review_queue.worker is not None
             sent = list[bytes]()
-            real = offload.worker.decide
+            real = review_queue.worker.decide
 
             async def counted(path: str, content: bytes, *others: Any) -> Outcome:
                 sent.append(content)
                 return await real(path, content, *others)
 
-            offload.worker.decide = counted  # type: ignore[method-assign,assignment]
+            review_queue.worker.decide = counted  # type: ignore[method-assign,assignment]
             os.kill(pid, signal.SIGCONT)
             assert [(await task).result for task in (first, last)] == ["allowed", "allowed"]
             assert len(sent) == 1
@@ -276,10 +282,10 @@ def test_reviews_beyond_the_limit_are_rejected_and_cancelled_ones_are_not_decide
 
 def test_long_names_are_truncated_in_the_log() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
+        async with running_queue() as review_queue:
             long = review(PATH, {"metadata": {"name": "q" * 2_000_000}, "spec": {"weight": 1}}, "CREATE")
-            outcome = await offload.decide(PATH, long, (), SETTINGS)
-            assert len(outcome.name) == LOGGED and len(outcome.refusal) < 2 * MAX_MESSAGE_LENGTH
+            outcome = await review_queue.decide(PATH, long, (), SETTINGS)
+            assert len(outcome.name) == MAX_LOGGED_NAME and len(outcome.refusal) < 2 * MAX_MESSAGE_LENGTH
 
     run(scenario)
 
@@ -287,12 +293,12 @@ def test_long_names_are_truncated_in_the_log() -> None:
 # --- settings ---
 def test_the_worker_gets_all_settings_and_their_changes() -> None:
     async def scenario() -> None:
-        async with offloading() as offload:
+        async with running_queue() as review_queue:
             toleration = {"key": "a", "operator": "Exists"}
             group = ResourceGroup("g", "namespace", ("default",), "other", (toleration,), {"pool": "x"}, {"a": [1]})
             pod = review("/pods/mutate", {"metadata": {"name": "p"}, "spec": {}})
             for settings, patches in ((Settings(), 0), (Settings(resource_groups=(group,)), 4)):
-                outcome = await offload.decide("/pods/mutate", pod, (), settings)
+                outcome = await review_queue.decide("/pods/mutate", pod, (), settings)
                 answer = json.loads(outcome.answer)["response"]
                 assert len(patch_of(answer) if patches else ()) == patches
 

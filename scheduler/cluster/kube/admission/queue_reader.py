@@ -18,8 +18,8 @@ from scheduler.webhooks.names import dns_subdomain
 log = structlog.get_logger(__name__)
 
 
-class Reader:
-    """Queues from the API server. For one event loop."""
+class QueueReader:
+    """Reads queues from the API server. Belongs to one event loop."""
 
     def __init__(self, client: ApiClient, metrics: AdmissionMetrics) -> None:
         self._client = client
@@ -31,7 +31,7 @@ class Reader:
         return {queue.metadata.name: queue for queue in queues if queue is not None}
 
     async def _read(self, name: str, seconds: float) -> Queue | None:
-        if dns_subdomain(name):  # no queue can be called so, and the name must not lead to another path
+        if dns_subdomain(name):  # not a valid name, and it must not change the path of the request
             return None
         try:
             async with asyncio.timeout(seconds):
@@ -41,7 +41,7 @@ class Reader:
             absent = isinstance(error, ApiError) and error.status == 404
             self._metrics.queue_reads.labels("absent" if absent else "failed").inc()
             if not absent:
-                log.warning("a queue could not be read", queue=name[:64], error=str(error) or "no answer in time")
+                log.warning("reading a queue failed", queue=name[:64], error=str(error) or "no answer in time")
             return None
         self._metrics.queue_reads.labels("found").inc()
         return queue
