@@ -66,7 +66,7 @@ class Overcommit:
 
 @remedies(Overcommit, ChangeKind.OVERCOMMIT)
 def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
-    """Let more be promised than the cluster has."""
+    """Raises the factor up to which the resources of the cluster may be reserved."""
     shortages = [s for gate in evidence.gates if gate.plugin == "overcommit" for s in gate.shortages]
     if not shortages:
         return
@@ -76,8 +76,8 @@ def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
     parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
     guess = max([1, *(ceil(part * _HUNDREDTHS) for part in parts)])
 
-    def at(degree: int) -> Step:
-        then = round(factor + degree / _HUNDREDTHS, 2)
+    def at(amount: int) -> Step:
+        then = round(factor + amount / _HUNDREDTHS, 2)
         text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
         return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
 

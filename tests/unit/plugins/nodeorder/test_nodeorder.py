@@ -144,12 +144,12 @@ def test_fewer_prefer_no_schedule_taints_score_higher_and_without_taints_there_i
 
 def test_preferred_pod_affinity_is_scaled_to_the_candidates() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
-    wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}
     nodes = [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"}), node("c1", labels={"zone": "c"})]
     web = [pod("w", on="a1", labels={"app": "web"}), *[pod(f"v{i}", on="b1", labels={"app": "web"}) for i in range(2)]]
 
-    near = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAffinity": wish}))
-    far = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAntiAffinity": wish}))
+    near = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAffinity": preferred}))
+    far = World(nodes, web, group("g"), pod("p", "1c", "g", affinity={"podAntiAffinity": preferred}))
 
     assert scores(near, podaffinity=1) == {"a1": 50.0, "b1": 100.0, "c1": 0.0}
     assert scores(far, podaffinity=1) == {"a1": 50.0, "b1": 0.0, "c1": 100.0}
@@ -157,12 +157,14 @@ def test_preferred_pod_affinity_is_scaled_to_the_candidates() -> None:
 
 def test_the_preferred_terms_of_existing_pods_count() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "new"}}, "topologyKey": "zone"}
-    wish = {
+    preferred = {
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": term}]}
     }
     nodes = [node("a1", labels={"zone": "a"}), node("b1", labels={"zone": "b"})]
 
-    world = World(nodes, pod("old", on="b1", affinity=wish), group("g"), pod("p", "1c", "g", labels={"app": "new"}))
+    world = World(
+        nodes, pod("old", on="b1", affinity=preferred), group("g"), pod("p", "1c", "g", labels={"app": "new"})
+    )
 
     assert scores(world, podaffinity=1) == {"a1": 0.0, "b1": 100.0}
 
