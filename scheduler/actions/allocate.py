@@ -99,7 +99,7 @@ class Allocate:
     def _place(self, queue: Queue, job: Job) -> Statement | None:
         """Place tasks of the job until it is ready or cannot become ready."""
         work = self._work[job.key]
-        if job.grouped or job.confined:
+        if job.has_sub_groups or job.has_tier_limit:
             # Tasks are tried in several HyperNodes; gates are removed once, before that.
             left = {key: self._placer.ungate(queue, job, pending) for key, pending in work.items()}
             work = self._work[job.key] = {key: pending for key, pending in left.items() if pending}

@@ -28,7 +28,7 @@ class Enqueue:
             job = worklist.next_job(queue)
             if job is None:
                 continue
-            if not job.announces_need or session.job_enqueueable(job):
+            if not job.declares_resources or session.job_enqueueable(job):
                 session.job_enqueued(job)
                 job.phase = INQUEUE
                 job.changed = True

@@ -1,4 +1,4 @@
-"""The domain in plain data: resources, tasks, jobs, queues, nodes, reasons, decisions and well-known names.
+"""The domain model as plain data: resources, tasks, jobs, queues, nodes, reasons, decisions and well-known names.
 
-Nothing here does I/O and nothing here imports the rest of the program; every other package may import this one.
+The package does no I/O and imports no other package of the program. Every other package may import it.
 """

@@ -1,7 +1,7 @@
 """The objects of ``batch.volcano.sh``, ``bus.volcano.sh`` and ``flow.volcano.sh``, as typed structs.
 
-Templates of Pods, claims and Jobs are kept as they were written (plain JSON): the controllers copy them into what they
-create. Phases, actions and events are the words of Volcano's API.
+Templates of Pods, claims and Jobs are plain JSON, which the controllers copy into the objects they create. Phases,
+actions and events have the names of Volcano's API.
 """
 
 from enum import StrEnum
@@ -29,11 +29,11 @@ class JobPhase(StrEnum):
 
 
 FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
-"""Phases that nothing but the deletion of the job ends."""
+"""Phases that a job does not leave."""
 
 
 class Action(StrEnum):
-    """What policies and Commands ask for."""
+    """Actions of policies and Commands."""
 
     ABORT_JOB = "AbortJob"
     RESTART_JOB = "RestartJob"
@@ -51,7 +51,7 @@ class Action(StrEnum):
 
 
 class JobEvent(StrEnum):
-    """What happens to a vcjob, as policies name it."""
+    """Events of vcjobs that policies name."""
 
     ANY = "*"
     POD_FAILED = "PodFailed"
@@ -89,7 +89,7 @@ class PartitionPolicy(Wire):
 
 
 class TaskSpec(Wire):
-    """One role of a vcjob: so many Pods of one template."""
+    """A task of a vcjob: a number of Pods of one template."""
 
     name: str = ""
     replicas: int = 0
@@ -106,7 +106,7 @@ class JobVolume(Wire):
     mount_path: str = ""
     volume_claim_name: str = ""
     volume_claim: dict[str, Any] | None = None
-    """The spec of a claim to be made."""
+    """The spec of a claim to create."""
 
 
 class JobSpec(Wire):
@@ -119,7 +119,7 @@ class JobSpec(Wire):
     running_estimate: str | None = None
     queue: str = ""
     max_retry: int = 3
-    """Without one; an API server fills in the same."""
+    """The default, as in the CRD."""
     ttl_seconds_after_finished: int | None = None
     priority_class_name: str = ""
     min_success: int | None = None
@@ -207,7 +207,7 @@ class CronJob(KubeObject):
 
 # --- Command ---
 class Command(KubeObject):
-    """An order to a vcjob or a Queue; it has no spec."""
+    """A command to a vcjob or a Queue. It has no spec."""
 
     action: str = ""
     target: OwnerReference | None = None
@@ -250,6 +250,6 @@ class WorkloadSpec(Wire):
 
 
 class Workload(KubeObject):
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or batch/v1 Job: what is read of the owner of a Pod."""
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or batch/v1 Job: the fields read of owners of Pods."""
 
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.times import DurationError, parse_duration
 
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _WEEKDAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_WORDS: Final = {
+_MACROS: Final = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
@@ -26,18 +26,18 @@ _EVERY: Final = "@every "
 _NUMBER: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
 _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S*)(?:\s+|$)")
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC).timestamp()
-"""Nothing fires after that: the calendar must have room to go on."""
+"""The schedule has no time after this one, so that calendar arithmetic cannot overflow."""
 _YEARS: Final = 5
-"""What does not fire for so long never does (as robfig/cron)."""
+"""Years after which a schedule without a time counts as never firing (as in robfig/cron)."""
 
 
 class CronError(ValueError):
-    """The text is no schedule."""
+    """The text is not a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """When it fires: at the start of each minute of which all fields hold."""
+    """A schedule that fires at the start of each minute that matches all fields."""
 
     minutes: frozenset[int] = frozenset()
     hours: frozenset[int] = frozenset()
@@ -47,13 +47,14 @@ class CronSchedule:
     weekdays: frozenset[int] = frozenset()
     """0 is Sunday."""
     any_day: bool = False
-    """One of ``days`` and ``weekdays`` is all there are, so both have to hold; else one of them is enough."""
+    """``days`` or ``weekdays`` allows all days, so both must match; otherwise one of them is enough."""
     every: float = 0.0
-    """Seconds between two times, at least 1; not 0 for ``@every``, which has no fields."""
+    """Period of ``@every`` in seconds, at least 1; 0 for a schedule with fields."""
     zone: tzinfo = UTC
 
     def next_after(self, moment: float) -> float | None:
-        """The first time after a moment (``@every``: one period after it); None if there is none within five years."""
+        """Returns the first time after ``moment`` (``@every``: one period after it), or None if there is none within
+        five years. Times are Unix seconds."""
         start = math.floor(moment)
         if not -_LATEST < start < _LATEST:
             return None
@@ -63,9 +64,9 @@ class CronSchedule:
         local = datetime.fromtimestamp(at, self.zone)
         last_year = local.year + _YEARS
         while local.year <= last_year:
-            if not (minutes := self._minutes_off(local)):
+            if not (minutes := self._minutes_to_skip(local)):
                 return float(at)
-            # An hour or a day ahead is that on the wall too, unless clocks are changed in between.
+            # Elapsed time equals local time, unless the UTC offset changes in between.
             ahead = datetime.fromtimestamp(at + 60 * minutes, self.zone)
             if ahead.utcoffset() != local.utcoffset():
                 minutes, ahead = 1, datetime.fromtimestamp(at + 60, self.zone)
@@ -73,7 +74,7 @@ class CronSchedule:
         return None
 
     def last_until(self, moment: float, until: float) -> float | None:
-        """The last time after ``moment`` and not after ``until``; None if there is none."""
+        """Returns the last time after ``moment`` and not after ``until``, or None."""
         last = self.next_after(moment)
         if last is None or last > until:
             return None
@@ -89,8 +90,8 @@ class CronSchedule:
                 last, reach = soon, middle
         return last
 
-    def _minutes_off(self, local: datetime) -> int:
-        """0 if the schedule fires then; else so many minutes in which it certainly does not."""
+    def _minutes_to_skip(self, local: datetime) -> int:
+        """Returns 0 if the schedule fires at ``local``, else a number of minutes within which it does not fire."""
         on_day, on_weekday = local.day in self.days, local.isoweekday() % 7 in self.weekdays
         if local.month not in self.months or not (on_day and on_weekday if self.any_day else on_day or on_weekday):
             return 1440 - 60 * local.hour - local.minute
@@ -100,7 +101,7 @@ class CronSchedule:
 
 
 def load_zone(name: str) -> tzinfo:
-    """A time zone of the IANA database; "" and ``Local`` are UTC. Raises CronError."""
+    """Returns a time zone of the IANA database; UTC for "" and ``Local``. Raises CronError."""
     if name in ("", "Local"):
         return UTC
     try:
@@ -110,7 +111,7 @@ def load_zone(name: str) -> tzinfo:
 
 
 def parse_cron(text: str, zone: tzinfo = UTC) -> CronSchedule:
-    """``zone`` is that of the fields if the text names none. Raises CronError, which says what is wrong."""
+    """Parses a schedule. ``zone`` applies if the text names no time zone. Raises CronError with the problem."""
     named = _ZONE.match(text)
     if named is not None:
         try:
@@ -123,9 +124,9 @@ def parse_cron(text: str, zone: tzinfo = UTC) -> CronSchedule:
             return CronSchedule(every=max(1.0, float(int(parse_duration(text.removeprefix(_EVERY))))))
         except DurationError as error:
             raise CronError(f"{text!r:.66}: {error}") from None
-    if text.startswith("@") and text not in _WORDS:
-        raise CronError(f"{text!r:.66} is none of {', '.join(_WORDS)}, @every <duration>")
-    fields = _WORDS.get(text, text).split()
+    if text.startswith("@") and text not in _MACROS:
+        raise CronError(f"{text!r:.66} is none of {', '.join(_MACROS)}, @every <duration>")
+    fields = _MACROS.get(text, text).split()
     if len(fields) != 5:
         raise CronError(f"{text!r:.66} has {len(fields)} fields, not 5 (minute, hour, day, month, weekday)")
     minute, hour, day, month, weekday = fields
@@ -143,7 +144,7 @@ def parse_cron(text: str, zone: tzinfo = UTC) -> CronSchedule:
 
 
 def _field(text: str, low: int, high: int, names: list[str] | None = None) -> tuple[frozenset[int], bool]:
-    """The numbers of a field, and whether it says "any"."""
+    """Returns the numbers of a field, and whether it allows all numbers."""
     numbers: set[int] = set()
     everything = False
     parts = [part for part in text.split(",") if part]
@@ -172,7 +173,7 @@ def _field(text: str, low: int, high: int, names: list[str] | None = None) -> tu
 
 
 def _number(text: str, low: int = 0, names: list[str] | None = None) -> int:
-    """A number, or the name of one, of which the first is ``low``."""
+    """Returns a number from digits or a name. The first name means ``low``."""
     if names and text.lower() in names:
         return low + names.index(text.lower())
     if _NUMBER.fullmatch(text) is None:

@@ -1,5 +1,7 @@
-"""What a session decides, as data. The cluster side carries it out, in this order of importance: bindings,
-evictions and gates, then PodGroup, Pod and Queue status, then Events.
+"""The decisions of a session, as data.
+
+``cluster`` carries them out in this order of importance: bindings, evictions and gates; then PodGroup, Pod and Queue
+status; then Events.
 """
 
 from collections import Counter
@@ -7,36 +9,37 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from scheduler.api.admission_record import AdmissionRecord
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.job import Job
 from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.api.preparation import Preparation
 from scheduler.api.scheduling import PodGroupCondition
+from scheduler.api.signed_records import AdmissionRecord, BindingRecord
 from scheduler.api.task import Task
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):
-    """Bind a Pod to a node, writing the annotations in the same call. A struct, since sessions make them by the ten
-    thousand: it is made faster than a dataclass, and the collector of cycles, which cannot find any here, passes it
-    over."""
+    """Bind a Pod to a node, and write the annotations in the same call.
+
+    A struct, because sessions create tens of thousands of them: it is faster to create than a dataclass, and the cyclic
+    garbage collector skips it.
+    """
 
     task: Task
     node: str
     annotations: dict[str, str]
     preparations: tuple[Preparation, ...] = ()
-    """What must be so of other objects before."""
+    """States of other objects that are required before the binding."""
     together: int = 0
-    """Bindings of one ``Decisions`` with the same number other than 0 come about together or not at all, as far as
-    preparations go: none is made before those of all are done."""
+    """Bindings of one ``Decisions`` with the same number other than 0 wait for the preparations of all of them. If one
+    preparation fails, none of them is made."""
     record: BindingRecord | None = None
-    """What is to be known of the binding whatever becomes of the annotations; None for Pods that take nothing recorded.
-    A cluster writes it, signed, onto the Pod in the same call."""
+    """The record of the binding, which ``cluster`` writes onto the Pod, signed, in the same call. None for Pods that
+    take nothing that is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete a Pod, saying why."""
+    """Delete a Pod for a reason."""
 
     task: Task
     reason: str
@@ -44,14 +47,14 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Ungate:
-    """Take the scheduling gate of queue admission off a Pod: its queue has room for it."""
+    """Remove the scheduling gate of queue admission from a Pod, because its queue has room for it."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroupStatusUpdate:
-    """The new status of a PodGroup; every field is the whole new value."""
+    """The new status of a PodGroup. Each field replaces the old value."""
 
     namespace: str
     name: str
@@ -62,17 +65,18 @@ class PodGroupStatusUpdate:
     succeeded: int
     failed: int
     admits: bool = False
-    """The job may have its Pods from now on (enqueued): they are waiting for this, as for a binding."""
+    """Whether it admits the job (enqueue). The Pods of the job are created only then, so the write is as urgent as a
+    binding."""
     admission: AdmissionRecord | None = None
-    """What a job that is in its queue was admitted with; None for other phases, and for jobs that announce no need. A
-    cluster writes it, signed, onto the PodGroup in the same call."""
+    """What an Inqueue job was admitted with, which ``cluster`` writes onto the PodGroup, signed, in the same call. None
+    for other phases, and for jobs that declare neither minResources nor cards."""
     removes_record: bool = False
-    """The PodGroup carries a record of its admission that no longer counts."""
+    """Whether to remove an admission record that no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodUnschedulable:
-    """Set a Pod's PodScheduled condition to False, and its nominated node where one is given."""
+    """Set the PodScheduled condition of a Pod to False, and its nominated node if there is one."""
 
     task: Task
     reason: str
@@ -89,7 +93,7 @@ class QueueAllocated:
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):
-    """The object an Event is about."""
+    """The object of an Event."""
 
     api_version: str
     kind: str
@@ -99,17 +103,17 @@ class ObjectRef(msgspec.Struct, frozen=True, gc=False):
 
 
 def group_ref(job: Job) -> ObjectRef:
-    """The job's PodGroup as the subject of an Event."""
+    """The PodGroup of a job, as the object of an Event."""
     return ObjectRef(SCHEDULING_API_VERSION, "PodGroup", job.namespace, job.name, job.uid)
 
 
 def pod_ref(task: Task) -> ObjectRef:
-    """The task's Pod as the subject of an Event."""
+    """The Pod of a task, as the object of an Event."""
     return ObjectRef("v1", "Pod", task.namespace, task.name, task.uid)
 
 
 class EventPost(msgspec.Struct, frozen=True, gc=False):
-    """An Event; equal ones are counted, not posted again."""
+    """An Event. Equal Events are counted instead of posted again."""
 
     about: ObjectRef
     type: str
@@ -119,7 +123,7 @@ class EventPost(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Decisions:
-    """All that one session wants done."""
+    """All decisions of one session."""
 
     binds: list[Bind] = field(default_factory=list)
     evictions: list[Evict] = field(default_factory=list)
@@ -129,9 +133,9 @@ class Decisions:
     queues: list[QueueAllocated] = field(default_factory=list)
     events: list[EventPost] = field(default_factory=list)
     eviction_transactions: Counter[str] = field(default_factory=Counter)
-    """Action -> how many of its statements with evictions were committed. Told in metrics; nothing is to be done."""
+    """Action -> number of its committed statements with evictions, for metrics."""
     preemption_attempts: int = 0
-    """Nodes on which evictions were tried for a Pod of the same queue. Told in metrics, too."""
+    """Number of nodes on which evictions were tried for a Pod of the same queue, for metrics."""
 
     def __bool__(self) -> bool:
         placed = self.binds or self.evictions or self.ungates

@@ -1,15 +1,16 @@
-"""Devices of ResourceClaims as amounts that queues are limited by: ``deviceclass/<class>`` is a number of devices,
-``<dimension>.deviceclass/<class>`` an amount of their capacity (Volcano's names).
+"""Devices of ResourceClaims as amounts that limit queues (Volcano's names): ``deviceclass/<class>`` is a number of
+devices, ``<dimension>.deviceclass/<class>`` an amount of their capacity.
 
-Only requests for an exact number count: what one with alternatives, or for all devices, will take is not known before.
+Only requests for an exact number count. The amount of a request with alternatives, or for all devices, is not known
+before the allocation.
 """
 
 from collections.abc import Mapping
 
-from scheduler.api.amount import Amount, parse_amount
 from scheduler.api.dra import EXACT_COUNT, ResourceClaimSpec
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, DEVICE_CLASS_QUOTA
 from scheduler.api.objects import ResourceList
+from scheduler.api.quantity import Amount, parse_amount
 from scheduler.api.task import Task
 
 _UNIT = 10**9
@@ -17,7 +18,7 @@ Amounts = dict[str, Amount]
 
 
 def device_amounts(spec: ResourceClaimSpec) -> Amounts:
-    """What a claim counts for. Raises QuantityError."""
+    """Returns the amounts of a claim. Raises QuantityError."""
     result: Amounts = {}
     for request in spec.devices.requests or ():
         ask = request.exactly
@@ -32,12 +33,12 @@ def device_amounts(spec: ResourceClaimSpec) -> Amounts:
 
 
 def device_limits(amounts: ResourceList | None) -> Amounts:
-    """Those of a queue's amounts that are of devices. Raises QuantityError naming the resource."""
+    """Returns the device amounts of a queue. Raises QuantityError, which names the resource."""
     return {name: parse_amount(amount) for name, amount in (amounts or {}).items() if device_class_of(name)}
 
 
 def device_class_of(name: str) -> str:
-    """The DeviceClass that the name of an amount is about; "": it is of something else."""
+    """Returns the DeviceClass in the name of an amount, or "" for other resources."""
     if name.startswith(DEVICE_CLASS_QUOTA):
         return name.removeprefix(DEVICE_CLASS_QUOTA)
     dimension, _, device_class = name.partition(DEVICE_CAPACITY_QUOTA)
@@ -45,13 +46,13 @@ def device_class_of(name: str) -> str:
 
 
 def add(sums: Amounts, amounts: Mapping[str, Amount], sign: int = 1) -> None:
-    """Add amounts (or, with ``sign`` -1, take them away) by name."""
+    """Adds amounts by name, or subtracts them with ``sign`` -1."""
     for name, amount in amounts.items():
         sums[name] = sums.get(name, Amount(0)) + amount * sign
 
 
 def claims_of(task: Task) -> list[str]:
-    """The keys of a Pod's ResourceClaims, as far as they are made."""
+    """The keys of the existing ResourceClaims of a Pod."""
     names = (
         entry.resource_claim_name or task.device_claims.get(entry.name) for entry in task.cls.spec.resource_claims or ()
     )

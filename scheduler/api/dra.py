@@ -1,8 +1,8 @@
-"""The objects of dynamic resource allocation (``resource.k8s.io/v1``): what Pods claim, what drivers offer.
+"""The objects of dynamic resource allocation (``resource.k8s.io/v1``): claims of Pods, and devices of drivers.
 
-A ResourceClaim asks for devices by DeviceClass and selectors; a ResourceSlice lists devices of one pool of one driver.
-Which devices a claim got is in its status, written before the Pod is bound. Amounts of capacity stay text here, as in
-all wire structs.
+A ResourceClaim requests devices by DeviceClass and selectors. A ResourceSlice lists devices of one pool of one driver.
+The status of a claim names its allocated devices; it is written before the Pod is bound. Amounts of capacity are text,
+as in all wire structs.
 """
 
 from typing import Any, Final
@@ -14,15 +14,15 @@ from scheduler.api.objects import KubeObject, NodeSelector, ObjectMeta, Quantity
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
 """Values of ``allocationMode``."""
-MOST_RESULTS: Final = 32
-"""Devices of one claim."""
-MOST_CONSUMERS: Final = 256
-"""Entries of ``status.reservedFor``."""
-MOST_ALTERNATIVES: Final = 8
-"""Entries of ``firstAvailable``."""
+MAX_RESULTS: Final = 32
+"""Limit of devices of one claim."""
+MAX_CONSUMERS: Final = 256
+"""Limit of entries of ``status.reservedFor``."""
+MAX_ALTERNATIVES: Final = 8
+"""Limit of entries of ``firstAvailable``."""
 
 
-# --- what is asked for ---
+# --- requests ---
 class CELSelector(Wire):
     expression: str = ""
 
@@ -36,7 +36,7 @@ class CapacityRequirements(Wire):
 
 
 class DeviceSubRequest(Wire):
-    """One way to satisfy a request; also what a request that leaves no choice consists of."""
+    """An alternative of a request, or the only way to satisfy it (``exactly``)."""
 
     name: str = ""
     device_class_name: str = ""
@@ -44,7 +44,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str = EXACT_COUNT
     count: int = 1
     admin_access: bool = False
-    """Only where there is no choice."""
+    """Only in ``exactly``."""
     tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
 
@@ -62,7 +62,7 @@ class DeviceConstraint(Wire):
 
 
 class DeviceConfiguration(Wire):
-    """Parameters for a driver; they are handed on unread."""
+    """Parameters for a driver, passed on unread."""
 
     requests: list[str] | None = None
     opaque: dict[str, Any] | None = None
@@ -78,7 +78,7 @@ class ResourceClaimSpec(Wire):
     devices: DeviceClaim = msgspec.field(default_factory=DeviceClaim)
 
 
-# --- what was given ---
+# --- allocations ---
 class ConsumerReference(Wire):
     resource: str = ""
     name: str = ""
@@ -86,7 +86,7 @@ class ConsumerReference(Wire):
 
 
 class DeviceResult(Wire):
-    """One device of an allocation."""
+    """An allocated device."""
 
     request: str
     driver: str
@@ -157,9 +157,9 @@ class DeviceClass(KubeObject):
     spec: DeviceClassSpec = msgspec.field(default_factory=DeviceClassSpec)
 
 
-# --- what is offered ---
+# --- devices ---
 class DeviceAttribute(Wire):
-    """One of the values is set."""
+    """A value of one of these types; the others are None."""
 
     number: int | None = msgspec.field(default=None, name="int")
     truth: bool | None = msgspec.field(default=None, name="bool")
@@ -174,7 +174,7 @@ class CapacityRange(Wire):
 
 
 class CapacityPolicy(Wire):
-    """Which amounts may be asked for of a device that several claims share."""
+    """The amounts that claims may request of a shared device."""
 
     default: Quantity | None = None
     valid_values: list[Quantity] | None = None
@@ -238,4 +238,4 @@ class ResourceSlice(KubeObject):
 
 class ResourceClaimTemplate(KubeObject):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    """``metadata`` and ``spec`` of the claims made from it, copied as they are."""
+    """``metadata`` and ``spec`` of the claims made from it, copied unchanged."""

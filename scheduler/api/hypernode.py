@@ -1,8 +1,8 @@
 """The tree of HyperNodes: which nodes are close to each other in the network, and how close.
 
-A HyperNode of a low tier holds nodes behind one switch, one of a higher tier holds HyperNodes of lower ones. Above all
-stands a virtual top that holds every node, so that a search always has a root and two HyperNodes always have one in
-common. A tree is immutable and shared by snapshots; nodes are rows of the session's table.
+A HyperNode of a low tier contains the nodes behind one switch; a HyperNode of a higher tier contains HyperNodes of
+lower tiers. The root is a virtual HyperNode with all nodes, so that any two HyperNodes have a common ancestor. A tree
+is immutable and shared by snapshots. Nodes are rows of the session's table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ import numpy as np
 from scheduler.api.node import Codes, Column, Rows
 
 CLUSTER_TOP: Final = "<cluster-top-hypernode>"
-"""Name of the virtual HyperNode that holds all nodes (Volcano's name for it)."""
+"""Name of the virtual root (as in Volcano)."""
 
 
 @dataclass(slots=True, eq=False)
 class HyperNode:
-    """One HyperNode in the tree. Identity is equality."""
+    """A HyperNode in the tree. Compared by identity."""
 
     name: str
     tier: int
@@ -30,32 +30,32 @@ class HyperNode:
     children: "tuple[HyperNode, ...]" = ()
     """By name."""
     index: int = 0
-    """Its place in ``HyperNodes.ordered``."""
+    """Position in ``HyperNodes.ordered``."""
 
     @property
     def lineage(self) -> "list[HyperNode]":
-        """Itself, then what it is in, up to the top."""
+        """The HyperNode and its ancestors, up to the root."""
         result = [self]
         while result[-1].parent is not None:
             result.append(result[-1].parent)
         return result
 
     def holds(self, rows: Rows) -> bool:
-        """Whether all the rows are among its own."""
+        """Whether the HyperNode contains all these rows."""
         positions = np.searchsorted(self.rows, rows)
         return bool((positions < len(self.rows)).all() and (self.rows[positions] == rows).all())
 
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeSeed:
-    """What a tree is built from: one HyperNode with its members resolved."""
+    """A HyperNode with resolved members, from which a tree is built."""
 
     name: str
     tier: int
     rows: Rows
-    """Rows of nodes that are its own members, ascending."""
+    """Rows of its member nodes, ascending."""
     parent: str
-    """Name of the HyperNode it is a member of, or ""."""
+    """Name of its parent, or ""."""
 
 
 class HyperNodes:
@@ -64,8 +64,8 @@ class HyperNodes:
     def __init__(
         self, nodes: int, seeds: Iterable[HyperNodeSeed] = (), tier_names: Mapping[str, int] | None = None
     ) -> None:
-        """``nodes``: how many there are. Parents must be among the seeds and have no cycles. ``tier_names``: tierName
-        -> tier."""
+        """``nodes``: number of nodes. Parents must be among the seeds and have no cycles. ``tier_names``: tierName ->
+        tier."""
         listed = sorted(seeds, key=lambda seed: seed.name)
         self.top = HyperNode(CLUSTER_TOP, max([0, *(seed.tier for seed in listed)]) + 1, np.arange(nodes))
         self.tier_names: Mapping[str, int] = tier_names or {}
@@ -82,7 +82,7 @@ class HyperNodes:
             if hn.children and hn is not self.top:
                 hn.rows = np.unique(np.concatenate([hn.rows, *(child.rows for child in hn.children)]))
         self.ordered = sorted(self._by_name.values(), key=lambda hn: (hn.tier, hn.name))
-        """All of them, the top included, by tier, then name."""
+        """All HyperNodes with the root, by tier, then name."""
         for index, hn in enumerate(self.ordered):
             hn.index = index
 
@@ -91,12 +91,12 @@ class HyperNodes:
 
     @cached_property
     def tiers(self) -> list[int]:
-        """The tiers there are, the top's included, ascending."""
+        """All tiers with that of the root, ascending."""
         return sorted({hn.tier for hn in self._by_name.values()})
 
     @staticmethod
     def common(one: HyperNode, other: HyperNode) -> HyperNode:
-        """The lowest HyperNode that both are or are in."""
+        """The lowest common ancestor of two HyperNodes, which may be one of them."""
         if one is other:
             return one
         above = {id(hn) for hn in one.lineage}
@@ -104,20 +104,20 @@ class HyperNodes:
 
     @staticmethod
     def below(root: HyperNode) -> list[HyperNode]:
-        """The HyperNode and all that are in it."""
+        """The HyperNode and its descendants."""
         result = [root]
         for hn in result:
             result.extend(hn.children)
         return result
 
     def covering(self, rows: Rows) -> HyperNode:
-        """The lowest HyperNode that holds all the rows (at least one), the first by name of several."""
+        """The lowest HyperNode that contains all these rows (at least one); the first by name of several."""
         distinct = np.unique(rows)
         return next(hn for hn in self.holding[int(distinct[0])] if hn.holds(distinct))
 
     @cached_property
     def holding(self) -> list[list[HyperNode]]:
-        """Per node the HyperNodes it is in, as in ``ordered``."""
+        """Per node the HyperNodes that contain it, in the order of ``ordered``."""
         result: list[list[HyperNode]] = [[] for _ in self.top.rows]
         for hn in self.ordered:
             for row in hn.rows.tolist():
@@ -126,13 +126,13 @@ class HyperNodes:
 
     @cached_property
     def leaf_codes(self) -> Codes:
-        """Shape (nodes,): the index of the lowest HyperNode each node is in, the first by name of several; -1 where it
-        is in none but the top."""
+        """Shape (nodes,): the index of the lowest HyperNode that contains each node, the first by name of several; -1
+        for nodes that only the root contains."""
         return self._codes(self.ordered)
 
     def codes_of(self, tier: int) -> Codes:
-        """Shape (nodes,): the index of the HyperNode of one tier that each node is in, the first by name of several; -1
-        where it is in none."""
+        """Shape (nodes,): the index of the HyperNode of this tier that contains each node, the first by name of
+        several; -1 without one."""
         return self._codes([hn for hn in self.ordered if hn.tier == tier])
 
     def _codes(self, hyper_nodes: Sequence[HyperNode]) -> Codes:

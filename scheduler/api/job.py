@@ -1,21 +1,83 @@
-"""A job is one PodGroup with its tasks: what is scheduled or refused as a whole.
+"""A job is a PodGroup with its tasks: the unit that is scheduled or refused as a whole.
 
-The cache builds a Job for a snapshot and keeps it for the next one while neither the cluster nor a session changed it;
-a session moves tasks between statuses through ``move`` and remembers that the Job is no longer the cache's.
+A sub-job is a part of a job that is placed and counted as a whole: the Pods of one sub-group (spec.subGroupPolicy), or
+all Pods of a job that has a network topology and no sub-groups.
+
+The cache builds a Job for a snapshot, and reuses it for the next one unless the cluster or a session has changed it. A
+session moves tasks between statuses with ``move``, which marks the Job as changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.names import CARD_REQUEST, PREEMPTABLE, TRUE
 from scheduler.api.objects import ResourceList
 from scheduler.api.reasons import FitErrors, Refusal
 from scheduler.api.resource import Vector
 from scheduler.api.scheduling import NetworkTopology, PodGroupCondition
-from scheduler.api.subjob import SubJob
+from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, READY_STATUSES, Task, TaskStatus
+
+
+@dataclass(slots=True, eq=False)
+class SubJob:
+    """Some tasks of one job in a session."""
+
+    key: str
+    """``namespace/podgroup/policy/values``; the key of the job for tasks without a policy."""
+    job: str
+    """Key of the job."""
+    policy: str | None
+    """Name of the subGroupPolicy; None: tasks without a policy."""
+    minimum: int
+    """Number of tasks that must be placed together (subGroupSize)."""
+    index: int
+    """The value of the first label of the policy, if it is a number, else 0."""
+    topology: NetworkTopology | None
+    """The network topology of the policy or the job."""
+    tasks: dict[str, Task]
+    """uid -> task, in any status."""
+    priority: int = 0
+    """The highest priority of its tasks, at least 0."""
+    ready_count: int = 0
+    """Number of tasks that count towards the minimum. The job updates this and the next two numbers."""
+    waiting_count: int = 0
+    """Number of tasks pipelined in this session."""
+    pending_best_effort: int = 0
+    """Number of pending tasks without a request."""
+    tier_limit: int | None = None
+    """The highest tier that its tasks may span; None: no limit. Each session computes it."""
+
+    @property
+    def missing(self) -> int:
+        """Number of tasks that it lacks to be ready; 0 or less: it is ready."""
+        return self.minimum - self.ready_count - self.pending_best_effort
+
+    @property
+    def ready(self) -> bool:
+        return self.missing <= 0
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether it is ready once its pipelined tasks can be bound."""
+        return self.missing <= self.waiting_count
+
+    def add(self, task: Task) -> None:
+        """Adds a task to a new sub-job."""
+        self.tasks[task.uid] = task
+        self.priority = max(self.priority, task.priority)
+        self.account(task, task.status, 1)
+
+    def account(self, task: Task, status: TaskStatus, sign: int) -> None:
+        """Counts a task that enters (``sign`` 1) or leaves (-1) a status."""
+        if status in READY_STATUSES:
+            self.ready_count += sign
+        elif status is TaskStatus.PIPELINED:
+            self.waiting_count += sign
+        elif status is TaskStatus.PENDING and task.cls.best_effort:
+            self.pending_best_effort += sign
+
 
 PENDING = "Pending"
 PENDING_PHASES = ("", PENDING)
@@ -23,7 +85,7 @@ INQUEUE = "Inqueue"
 
 
 class Condition(NamedTuple):
-    """A condition of a PodGroup that is to be True."""
+    """A condition of a PodGroup whose status is to become True."""
 
     type: str
     reason: str
@@ -46,11 +108,11 @@ class Job:
     role_minimum: Mapping[str, int]
     """spec.minTaskMember."""
     min_resources: Vector | None
-    """spec.minResources, or None when it is not given."""
+    """spec.minResources, or None if it is not set."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     phase: str
-    """PodGroup phase, as far as the scheduler has set it; enqueue and allocate change it within the session."""
+    """PodGroup phase, if the scheduler has set it. enqueue and allocate change it within the session."""
     conditions: tuple[PodGroupCondition, ...]
     counts: tuple[int, int, int]
     """status.running, succeeded, failed as the API server has them."""
@@ -59,53 +121,54 @@ class Job:
     by_status: dict[TaskStatus, dict[str, Task]]
     """status -> uid -> task."""
     allocated: Vector
-    """Sum over tasks in an allocated status; kept up to date by ``move``."""
+    """Sum over tasks in an allocated status; ``move`` updates it."""
     pending: Vector
-    """Sum over Pending tasks; kept up to date by ``move``."""
+    """Sum over Pending tasks; ``move`` updates it."""
     pipelined: Vector
-    """Sum over tasks pipelined in this session; kept up to date by ``move``."""
+    """Sum over tasks pipelined in this session; ``move`` updates it."""
     gated: Vector | None
-    """Sum over Pending tasks held back by scheduling gates, other than by that of queue admission alone; None if there
-    are none."""
+    """Sum over Pending tasks with scheduling gates, except tasks that have only the gate of queue admission. None if
+    there are no such tasks."""
     pending_best_effort: int
-    """Number of Pending tasks that ask for nothing."""
+    """Number of Pending tasks without a request."""
     placed: dict[str, int] = field(default_factory=dict)
     """uid -> row of the node, for tasks allocated or pipelined in this session."""
     nominated: set[str] = field(default_factory=set)
-    """uids of tasks pipelined in this session for which others are evicted."""
+    """uids of tasks pipelined in this session for which other tasks are evicted."""
     changed: bool = False
-    """A session has moved tasks or set the phase: the cache must not reuse it."""
+    """A session has moved tasks or set the phase, so the cache must not reuse the Job."""
     fit_errors: dict[int, FitErrors] = field(default_factory=dict)
     """Class id -> why its tasks found no node in this session."""
     refusals: list[Refusal] = field(default_factory=list)
     """Why the job as a whole was refused in this session (enqueue, quota, validity)."""
     new_conditions: list[Condition] = field(default_factory=list)
-    """To be set on the PodGroup at the end of this session."""
-    most_reserved: Vector | None = None
-    """The most that it reserves as long as it is not admitted again: minResources, as far as it was admitted with them;
-    None when they are not given."""
+    """Conditions to set on the PodGroup at the end of this session."""
+    reservation_limit: Vector | None = None
+    """Upper limit of its reservation until it is admitted again: minResources, limited to those it was admitted with.
+    None without minResources."""
     admission: AdmissionRecord | None = None
-    """What it was admitted with; None: it is not admitted, or every phase is believed."""
+    """What it was admitted with; None: it is not admitted, or admissions are not enforced."""
     claimed_phase: str = ""
-    """A phase other than Pending that the PodGroup carries, and that does not count: the scheduler has not set it."""
+    """A phase of the PodGroup other than Pending that does not count, because the scheduler has not set it."""
     recorded: bool = False
-    """The PodGroup carries a record of its admission."""
+    """The PodGroup has an annotation with an admission record."""
     record_lost: bool = False
-    """Its record was changed or taken away, or was never written."""
+    """Its admission record was changed or removed, or was never written."""
     min_resource_list: ResourceList | None = None
-    """spec.minResources as it was written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
+    """spec.minResources as written, with the names that only quotas count (``requests.cpu``, ``count/pods``)."""
     transaction: dict[str, tuple[TaskStatus, str]] = field(default_factory=dict)
-    """uid -> (status, node name) that a statement, then discarded, had given the task: it fits, its gang does not."""
+    """uid -> (status, node name) of the task in a discarded statement: the task fits, its gang does not."""
     topology: NetworkTopology | None = None
     """spec.networkTopology."""
     sub_jobs: Mapping[str, SubJob] = field(default_factory=dict)
-    """Key -> sub-job, each task in one; none where the PodGroup has neither a networkTopology nor a subGroupPolicy."""
+    """Key -> sub-job. Each task is in one sub-job. Empty if the PodGroup has neither a networkTopology nor a
+    subGroupPolicy."""
     sub_job_of: Mapping[str, SubJob] = field(default_factory=dict)
     """uid -> the sub-job of the task."""
     sub_group_minimum: Mapping[str, int] | None = None
     """Name of a subGroupPolicy -> minSubGroups; None: there are no policies."""
     tier_limit: int | None = None
-    """The highest tier its tasks may spread over; None: no limit. Found anew by each session."""
+    """The highest tier that its tasks may span; None: no limit. Each session computes it."""
 
     def tasks(self) -> Iterator[Task]:
         for group in self.by_status.values():
@@ -127,17 +190,17 @@ class Job:
 
     @property
     def waiting_for_queue(self) -> bool:
-        """The PodGroup has not been let into its queue (phase Pending)."""
+        """The PodGroup is not admitted to its queue (phase Pending)."""
         return self.phase in PENDING_PHASES
 
     @property
-    def announces_need(self) -> bool:
-        """It says before its Pods exist what it needs at least: minResources, or cards."""
+    def declares_resources(self) -> bool:
+        """The PodGroup declares minResources or cards, before its Pods exist."""
         return self.min_resources is not None or CARD_REQUEST in self.annotations
 
     @property
     def ready_count(self) -> int:
-        """Tasks that count towards the gang: bound, binding, running, allocated, succeeded."""
+        """Number of tasks that count towards the gang: bound, binding, running, allocated, succeeded."""
         number = 0
         for status, tasks in self.by_status.items():
             if status in READY_STATUSES:
@@ -146,21 +209,22 @@ class Job:
 
     @property
     def waiting_count(self) -> int:
-        """Tasks pipelined in this session."""
+        """Number of tasks pipelined in this session."""
         return self.count(TaskStatus.PIPELINED)
 
     @property
     def missing(self) -> int:
-        """How many more tasks minMember takes, those pending that ask for nothing counted in; below 1: none."""
+        """Number of tasks that it lacks for minMember, where pending tasks without a request count as present. 0 or
+        less: it lacks none."""
         return self.min_member - self.ready_count - self.pending_best_effort
 
     @property
     def preemptable(self) -> bool:
-        """The PodGroup says that it may be preempted as a whole."""
+        """The PodGroup allows its preemption as a whole."""
         return self.annotations.get(PREEMPTABLE, self.labels.get(PREEMPTABLE)) in TRUE
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
-        """Take a task from one status to another and keep the sums. Raises KeyError if it is not in ``old``."""
+        """Moves a task to another status and updates the sums. Raises KeyError if the task is not in ``old``."""
         group = self.by_status[old]
         del group[task.uid]
         if not group:
@@ -169,7 +233,7 @@ class Job:
         self.account((task,), old, new)
 
     def account(self, tasks: Sequence[Task], old: TaskStatus, new: TaskStatus) -> None:
-        """Keep the sums for tasks of one class that went from one status to another."""
+        """Updates the sums after tasks of one class have moved to another status."""
         cls, count = tasks[0].cls, len(tasks)
         if self.sub_jobs:
             for task in tasks:
@@ -194,7 +258,7 @@ class Job:
         self.changed = True
 
     def role_counts(self, *statuses: TaskStatus) -> dict[str, int]:
-        """Number of tasks per role in the statuses given."""
+        """Number of tasks per role in these statuses."""
         result: dict[str, int] = {}
         for status in statuses:
             for task in self.of(status).values():
@@ -202,21 +266,21 @@ class Job:
         return result
 
     @property
-    def grouped(self) -> bool:
-        """Its tasks are in sub-groups, which are ready each for itself."""
+    def has_sub_groups(self) -> bool:
+        """The PodGroup has sub-groups, each of which is ready on its own."""
         return self.sub_group_minimum is not None
 
     @property
     def has_topology(self) -> bool:
-        """It, or one of its sub-groups, asks for a network topology."""
+        """The job or one of its sub-groups requests a network topology."""
         return any(sub_job.topology is not None for sub_job in self.sub_jobs.values()) or self.topology is not None
 
     @property
-    def confined(self) -> bool:
-        """It, or one of its sub-jobs, may not spread over all tiers."""
+    def has_tier_limit(self) -> bool:
+        """The job or one of its sub-jobs may not span all tiers."""
         return any(s.tier_limit is not None for s in self.sub_jobs.values()) or self.tier_limit is not None
 
     @property
-    def roles_binding(self) -> bool:
-        """Whether spec.minTaskMember has to be met (it need not when minMember is below its sum)."""
+    def enforces_role_minimum(self) -> bool:
+        """Whether spec.minTaskMember must be met. It is ignored if minMember is below its sum."""
         return bool(self.role_minimum) and self.min_member >= sum(self.role_minimum.values())

@@ -1,4 +1,4 @@
-"""The kinds of objects the program handles: how each is called on the wire and what it is decoded into."""
+"""The kinds of objects that the program handles: their names on the wire and their structs."""
 
 from dataclasses import dataclass, field
 
@@ -16,14 +16,14 @@ from scheduler.api.names import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One kind of object. Identity is equality: dictionaries by kind are looked into for every object."""
+    """A kind of object. Compared by identity, because dictionaries by kind are read for every object."""
 
     name: str
     api_version: str
     plural: str
     namespaced: bool
     struct: type[objects.KubeObject] | None = None
-    """What it is decoded into; None: it is only carried through."""
+    """The struct that objects are decoded into; None: the program passes objects on undecoded."""
     group: str = field(init=False)
     """The API group; "" is the core group."""
 
@@ -124,7 +124,7 @@ KINDS: tuple[Kind, ...] = (
     NUMATOPOLOGY,
 )
 
-SCHEDULED_FROM: tuple[Kind, ...] = (
+SCHEDULER_KINDS: tuple[Kind, ...] = (
     NODE,
     NAMESPACE,
     PRIORITY_CLASS,
@@ -151,17 +151,17 @@ SCHEDULED_FROM: tuple[Kind, ...] = (
     STATEFUL_SET,
     POD,
 )
-"""The kinds the scheduler's cache is fed with, those first that others refer to."""
+"""The kinds that the cache of the scheduler stores. A kind comes after those that it refers to."""
 
-SHOWN: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
-"""The kinds of which plugins may show whole objects to other programs."""
+ORIGINAL_KINDS: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
+"""The kinds whose original objects plugins may send to other programs."""
 
 OPTIONAL: frozenset[Kind] = frozenset({NUMATOPOLOGY, HYPER_NODE, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM})
-"""Kinds that an API server need not know."""
+"""Kinds that an API server may lack."""
 
 _BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 
 
 def find_kind(api_version: str, name: str) -> Kind | None:
-    """The kind of an object; the version within the group does not matter."""
+    """Returns the kind of an object, for any version of its group, or None."""
     return _BY_GROUP_AND_NAME.get((api_version.rpartition("/")[0], name))

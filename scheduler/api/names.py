@@ -1,6 +1,6 @@
-"""Every well-known string of the wire: labels, annotations, ConfigMap names, condition types and Event reasons.
+"""All well-known strings of the API: labels, annotations, ConfigMap names, condition types and Event reasons.
 
-A key is written here once; the rest of the program, its documents and its tests refer to these constants. Sources:
+The rest of the program and its tests refer to these constants. Sources:
 Volcano's API packages for ``volcano.sh`` and ``scheduling.k8s.io`` keys, the Ascend device plugin for ``huawei.com``
 keys, and the card quota design for ``volcano.sh/card.*``.
 """
@@ -12,7 +12,7 @@ DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 DEFAULT_NAMESPACE: Final = "default"
 SYSTEM_NAMESPACE: Final = "volcano-system"
-"""Where the program is installed unless somebody says otherwise."""
+"""Default namespace of the program."""
 
 # --- API groups ---
 SCHEDULING_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
@@ -27,7 +27,7 @@ RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 DEFAULT_TASK: Final = "default"
-"""The task of Pods of which the vcjob gives none a name."""
+"""Name of the task of a vcjob whose task has no name."""
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
@@ -39,33 +39,33 @@ NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 NETWORK_TOPOLOGY_SOURCE: Final = "volcano.sh/network-topology-source"
-"""Label of a HyperNode that was discovered: from what."""
+"""Label of a discovered HyperNode: the source of the discovery."""
 CONTROLLER_CONFIGURATION: Final = "volcano-controller.conf"
 """Key in the ConfigMap that configures the controllers."""
 NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
 HARD: Final = "hard"
-"""Mode of a network topology: its tier is not exceeded."""
+"""Mode of a network topology: the highest allowed tier is a limit."""
 SOFT: Final = "soft"
-"""Mode of a network topology: low tiers are tried first."""
+"""Mode of a network topology: low tiers are preferred."""
 SLA_WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 SLA_WAITING_TIME_PLAIN: Final = "sla-waiting-time"
-"""The same, as older clients write it."""
+"""The annotation as older clients write it."""
 TASK_TOPOLOGY_AFFINITY: Final = "volcano.sh/task-topology-affinity"
 TASK_TOPOLOGY_ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
 TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
 QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
-"""The scheduling gate of Pods whose queue has no room for them yet, and the annotation by which Pods ask for it."""
+"""The scheduling gate of Pods that wait for room in their queue, and the annotation of Pods that request the gate."""
 RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
 RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 PODGROUP_PREFIX: Final = "podgroup-"
 VOLCANO_PREFIX: Final = "volcano.sh/"
 
 TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""Values of annotations that say yes; any other says no."""
+"""Values of annotations that mean true. Any other value means false."""
 
 SCHEDULING_GATES_QUEUE_ADMISSION: Final = "SchedulingGatesQueueAdmission"
-"""The feature gate of that."""
+"""The feature gate of ``QUEUE_ALLOCATION_GATE``."""
 
 # --- vcjobs and their Pods ---
 TASK_INDEX: Final = "volcano.sh/task-index"
@@ -85,26 +85,26 @@ CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 
 RUN_LABEL: Final = "job.volcano.sh"
-"""On the Pods of a vcjob that was made on the command line; its value is the job's name."""
+"""Label of the Pods of a vcjob that was created on the command line. Its value is the name of the job."""
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
-# --- What the scheduler signs ---
+# --- Signed records ---
 SIGNING_KEY_SECRET: Final = "volcano-py-signing-key"
-"""Name of the Secret with the key, unless somebody says otherwise."""
+"""Default name of the Secret with the signing key."""
 BINDING_RECORD: Final = "volcano-py/binding-record"
-"""Annotation of a Pod: what was decided with its binding, signed (``api/binding_record.py``)."""
+"""Annotation of a Pod: the signed record of its binding (``api/signed_records.py``)."""
 ADMISSION_RECORD: Final = "volcano-py/admission-record"
-"""Annotation of a PodGroup: what the scheduler admitted it with, signed."""
+"""Annotation of a PodGroup: the signed record of its admission."""
 
 # --- Simulations ---
 WHAT_IF: Final = "volcano-py/what-if"
-"""On an object of a what-if file: ``delete`` or ``merge``."""
+"""Annotation of an object in a what-if file: ``delete`` or ``merge``."""
 
 # --- Queues ---
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
-"""In the limits of a ResourceQuota: how much its namespace counts for."""
+"""Entry in the limits of a ResourceQuota: the weight of its namespace."""
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"
@@ -112,9 +112,9 @@ NODEGROUP_RESOURCE_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
 
 # --- Nodes ---
 OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
-"""Annotation: thousandths of a core that may be given out beyond what is allocatable."""
+"""Annotation of a Node: oversubscribed cpu, in thousandths of a core."""
 OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
-"""The same in bytes."""
+"""Annotation of a Node: oversubscribed memory, in bytes."""
 
 # --- Card quota ---
 CARD_QUOTA: Final = "volcano.sh/card.quota"
@@ -176,12 +176,12 @@ HAMI_BIND_TIME: Final = "hami.io/bind-time"
 HAMI_BIND_PHASE: Final = "hami.io/bind-phase"
 HAMI_CORE_NODE: Final = "hami-vnpu-core"
 BIND_ALLOCATING: Final = "allocating"
-"""The bind phase of a Pod whose device plugin is still to be asked for its devices."""
+"""Bind phase of a Pod for which the kubelet has not called the device plugin yet."""
 VNPU_MODE: Final = "huawei.com/vnpu-mode"
 HAMI_CORE: Final = "hami-core"
 ASCEND_310P: Final = "huawei.com/Ascend310P"
 NPU_CORE: Final = "huawei.com/npu-core"
-"""A resource and the annotation of what was given of it."""
+"""A resource, and the annotation of its allocated cores."""
 NPU_JOB_KIND: Final = "ring-controller.atlas"
 VNPU_LEVEL: Final = "vnpu-level"
 VNPU_DVPP: Final = "vnpu-dvpp"
@@ -190,10 +190,10 @@ SERVER_TYPE: Final = "servertype"
 GPU_NODE_LOCK: Final = "gpu"
 VGPU_NODE_LOCK: Final = "hamivgpu"
 HAMI_NODE_LOCK: Final = "hami.io/mutex.lock"
-"""Annotations of a Node: since when one Pod at a time is being given its devices there."""
+"""Annotations of a Node: the time since which it is locked, while devices are allocated to one Pod."""
 
 CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL)
-"""Pod labels that plugins look at when they place a task; selectors add the keys that they name."""
+"""Pod labels that plugins read when they place a task. Selectors add the keys that they name."""
 CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     CARD_NAME,
     COOLDOWN_TIME,
@@ -215,10 +215,10 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     VGPU_USE_UUID,
     VNPU_MODE,
 )
-"""Pod annotations that plugins look at when they place or evict a task."""
+"""Pod annotations that plugins read when they place or evict a task."""
 TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL, GPU_INDEX, NPU_CORE, VGPU_IDS)
-"""Pod annotations that differ from Pod to Pod and are read: the chips and cards held. Those of HAMi's NPUs have the
-name of the model between prefix and suffix."""
+"""Pod annotations that name the chips and cards of a Pod. Those of HAMi's NPUs have the name of the model between
+prefix and suffix."""
 
 # --- Nodes ---
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -228,12 +228,12 @@ UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 
 # --- Volumes ---
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""On a claim: the node for whose Pod a volume is to be provisioned."""
+"""Annotation of a claim: the node for which a volume is to be provisioned."""
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
-"""A storage class as older clients name it."""
+"""The storage class of a claim, as older clients write it."""
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 CLAIM_LOST: Final = "Lost"
@@ -244,13 +244,13 @@ STORAGE: Final = "storage"
 
 # --- Devices ---
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""On ResourceClaims that are allocated."""
+"""Finalizer of allocated ResourceClaims."""
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
-"""On ResourceClaims made from a template: the entry of the Pod's spec."""
+"""Annotation of ResourceClaims made from a template: the entry of the Pod's spec."""
 DEVICE_CLASS_QUOTA: Final = "deviceclass/"
-"""Before the name of a DeviceClass, in amounts of queues: a number of devices."""
+"""Prefix of the name of a DeviceClass in amounts of queues: a number of devices."""
 DEVICE_CAPACITY_QUOTA: Final = ".deviceclass/"
-"""Between a dimension of devices' capacity and the name of a DeviceClass, in amounts of queues."""
+"""Separator of a capacity dimension and the name of a DeviceClass in amounts of queues."""
 
 # --- Resources ---
 CPU: Final = "cpu"
@@ -309,8 +309,8 @@ EVENT_CREATED: Final = "Created"
 EVENT_SYNC_JOB_FLOW: Final = "SyncJobFlow"
 EVENT_MALFORMED: Final = "Malformed"
 EVENT_DEVICES_DISAGREE: Final = "DevicesDisagree"
-"""A Pod's annotations name other devices than it asked for or was bound with, or devices that another Pod holds."""
+"""The annotations of a Pod name devices that it did not request, was not bound with, or that another Pod has."""
 EVENT_CHARGED_QUEUE: Final = "ChargedQueue"
-"""A queue is charged for Pods that is not the queue of their PodGroup."""
+"""Pods are charged to a queue other than that of their PodGroup."""
 EVENT_NORMAL: Final = "Normal"
 EVENT_WARNING: Final = "Warning"

@@ -1,8 +1,8 @@
-"""The nodes of a session as a table of columns: one row per node, in name order.
+"""The nodes of a session as a table of columns, with one row per node in the order of names.
 
-Amounts are arrays of shape (resources, nodes), so that one resource of all nodes is contiguous. Labels, taints and
-images are interned: a predicate looks at each distinct value once and spreads the answer over the rows. The part that
-does not change within a session (NodeFacts) is shared from snapshot to snapshot.
+Amounts are arrays of shape (resources, nodes), so that one resource of all nodes is contiguous. Labels and taints are
+interned, so that a filter evaluates each distinct value once and maps the result to rows. Snapshots share the part that
+does not change within a session (NodeFacts).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,15 @@ Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Change = tuple[int, int, int]
-"""(row, id of the class that took amounts there, how many of its tasks); (row, -1, 0): anything else."""
+"""(row, id of the class that was placed there, number of its tasks); (row, -1, 0) for other changes."""
 
 NONZERO_CPU = 100.0
 NONZERO_MEMORY = 200.0 * 1024 * 1024
-"""What kube-scheduler's scores assume for a container that asks for no cpu (milli) or memory (bytes)."""
+"""The cpu (milli) and memory (bytes) that kube-scheduler's scores assume for a container without a request."""
 
 
 class NodeFacts:
-    """What is known of the nodes apart from amounts. Immutable; built anew when a Node object changes."""
+    """The fields of nodes without amounts. Immutable; a change of a Node object leads to a new instance."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         """``nodes`` must be sorted by name."""
@@ -46,12 +46,13 @@ class NodeFacts:
         return len(self.names)
 
     def label_column(self, key: str) -> tuple[Codes, list[str]]:
-        """The values of one label: (codes of shape (nodes,), values); code -1 where the label is absent."""
+        """Returns the column of a label as (codes of shape (nodes,), values). The code is -1 where the label is
+        absent."""
         codes, _, values = self._label(key)
         return codes, values
 
     def label_codes(self, key: str) -> tuple[Codes, Mapping[str, int]]:
-        """``label_column`` with value -> code, in the order of the codes."""
+        """Returns ``label_column`` with value -> code, in the order of the codes."""
         codes, numbers, _ = self._label(key)
         return codes, numbers
 
@@ -68,7 +69,7 @@ class NodeFacts:
         return column
 
     def rows_with(self, key: str, value: str) -> Rows:
-        """The rows of the nodes that have one value of a label, ascending."""
+        """Returns the rows of the nodes with one value of a label, ascending."""
         by_value = self._label_rows.get(key)
         if by_value is None:
             codes, values = self.label_column(key)
@@ -90,26 +91,26 @@ class NodeFacts:
 
 @dataclass(slots=True, eq=False)
 class Nodes:
-    """Amounts per node, of shape (resources, nodes), and the log of rows that changed."""
+    """Amounts per node, of shape (resources, nodes), and a log of changed rows."""
 
     facts: NodeFacts
     allocatable: Column
     idle: Column
-    """Allocatable less what bound tasks hold; may be negative where a node shrank."""
+    """Allocatable minus used; negative if a node shrank."""
     used: Column
     releasing: Column
-    """Part of used that terminating tasks will give back."""
+    """The part of used that terminating tasks will free."""
     pipelined: Column
-    """Promised to tasks that wait for releasing amounts; exists only within a session."""
+    """Amounts of tasks pipelined onto releasing amounts; exists only within a session."""
     evicted: Column
-    """Part of releasing that tasks hold which were evicted within this session."""
+    """The part of releasing that belongs to tasks evicted within this session."""
     nonzero: Column
-    """Shape (2, nodes): cpu and memory asked for by tasks there or promised to come, with defaults for containers that
-    ask for none (for scores). Those evicted within this session count as gone."""
+    """Shape (2, nodes): requested cpu and memory of placed and pipelined tasks, with defaults for containers without a
+    request (for scores). Tasks evicted within this session do not count."""
     capacity: Column
-    """What the machines have, allocatable or not; a node that does not say so has what is allocatable."""
+    """Capacity of the machines; allocatable for nodes that do not report a capacity."""
     log: list[Change] = field(default_factory=list)
-    """What changed in this session, in order; readers keep a position in it."""
+    """Changes in this session, in order. Readers keep a position in it."""
 
     @classmethod
     def empty(cls, facts: NodeFacts, width: int) -> "Nodes":
@@ -158,39 +159,39 @@ class Nodes:
         result: Vector = self.idle[:, row] + self.releasing[:, row] - self.pipelined[:, row]
         return result
 
-    # --- accounting: each returns nothing and is undone exactly by its opposite (amounts are whole numbers) ---
+    # --- accounting: the same call with a negative count undoes a call exactly (amounts are whole numbers) ---
     def hold(self, row: int, cls: TaskClass, count: int = 1) -> None:
-        """``count`` tasks of a class take their amounts (negative: give back)."""
+        """Places ``count`` tasks of a class on a node (negative: removes them)."""
         amount = cls.request * count if count != 1 else cls.request
         self.idle[:, row] -= amount
         self.used[:, row] += amount
-        self._nonzero(row, cls, count)
+        self._add_nonzero(row, cls, count)
         self.log.append((row, cls.id, count))
 
     def release(self, row: int, cls: TaskClass, count: int = 1) -> None:
-        """``count`` tasks that hold amounts begin to terminate (negative: are taken back into service)."""
+        """Marks the amounts of ``count`` tasks as releasing, because they terminate (negative: unmarks them)."""
         self.releasing[:, row] += cls.request * count
         self.log.append((row, -1, 0))
 
     def evict(self, row: int, cls: TaskClass, count: int = 1) -> None:
-        """The same of tasks that this session evicts (negative: spares)."""
+        """Marks the amounts of ``count`` tasks as evicted by this session and releasing (negative: unmarks them)."""
         self.evicted[:, row] += cls.request * count
-        self._nonzero(row, cls, -count)
+        self._add_nonzero(row, cls, -count)
         self.release(row, cls, count)
 
-    def promise(self, row: int, cls: TaskClass, count: int = 1) -> None:
-        """``count`` tasks are pipelined onto the node (negative: no longer)."""
+    def pipeline(self, row: int, cls: TaskClass, count: int = 1) -> None:
+        """Pipelines ``count`` tasks onto a node (negative: removes them)."""
         self.pipelined[:, row] += cls.request * count
-        self._nonzero(row, cls, count)
+        self._add_nonzero(row, cls, count)
         self.log.append((row, -1, 0))
 
-    def _nonzero(self, row: int, cls: TaskClass, count: int) -> None:
+    def _add_nonzero(self, row: int, cls: TaskClass, count: int) -> None:
         cpu, memory = cls.nonzero
         self.nonzero[0, row] += cpu * count
         self.nonzero[1, row] += memory * count
 
     def pod_room(self, rows: "Rows | slice") -> Column:
-        """How many more Pods each node may run by its own limit; terminating and promised Pods count."""
+        """Number of Pods that each node can still run. Terminating and pipelined Pods count as running."""
         room: Column = (
             self.allocatable[PODS_INDEX, rows] - self.used[PODS_INDEX, rows] - self.pipelined[PODS_INDEX, rows]
         )

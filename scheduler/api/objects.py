@@ -1,9 +1,10 @@
-"""The objects of Kubernetes that the scheduler reads, as typed structs that hold only the fields it uses.
+"""Kubernetes objects as typed structs with only the fields that the program uses.
 
-Those of volumes are in ``storage``, of devices in ``dra``, Volcano's own in ``scheduling`` and ``batch``.
+Storage objects are in ``storage``, devices in ``dra``, Volcano's objects in ``scheduling`` and ``batch``. The
+scheduler's own model of them is in ``task``, ``job``, ``node`` and ``queue``.
 
-Wire bytes are decoded straight into these (msgspec), so an unknown field costs nothing and a field of a wrong type is
-an error that names its path. What the program makes of them is in ``task``, ``job``, ``node`` and ``queue``.
+msgspec decodes JSON directly into these structs. Unknown fields are skipped, and a field of a wrong type is an error
+that names its path.
 """
 
 from typing import Any, Final
@@ -15,7 +16,7 @@ ResourceList = dict[str, Quantity]
 
 
 class Wire(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """Base of every decoded struct: camelCase on the wire, unknown fields ignored."""
+    """Base of all decoded structs: camelCase in JSON, unknown fields are ignored."""
 
 
 # --- metadata ---
@@ -40,14 +41,14 @@ class ObjectMeta(Wire):
 
 
 class KubeObject(Wire):
-    """Anything with metadata; ``kind`` and ``apiVersion`` are left out by list answers and so are not kept."""
+    """An object with metadata. List responses omit ``kind`` and ``apiVersion`` of items, so these are not fields."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 # --- selectors ---
 class Requirement(Wire):
-    """One expression of a label selector or a node selector term."""
+    """An expression of a label selector or a node selector term."""
 
     key: str
     operator: str
@@ -154,7 +155,7 @@ class ClaimSource(Wire):
 
 
 class EphemeralSource(Wire):
-    """A generic ephemeral volume: its claim is called ``<pod>-<volume>`` and belongs to the Pod."""
+    """A generic ephemeral volume. Its claim is named ``<pod>-<volume>`` and owned by the Pod."""
 
 
 class EbsSource(Wire):
@@ -178,7 +179,7 @@ class PortworxSource(Wire):
 
 
 class InTreeSources(Wire):
-    """Volumes of plugins that were part of Kubernetes and are served by CSI drivers now."""
+    """Volumes of former in-tree plugins, which CSI drivers serve now."""
 
     aws_elastic_block_store: EbsSource | None = None
     gce_persistent_disk: GcePdSource | None = None
@@ -203,7 +204,7 @@ class SchedulingGate(Wire):
 
 
 class PodResourceClaim(Wire):
-    """A ResourceClaim of the Pod's own, made from a template, or one that is named and may be shared."""
+    """A ResourceClaim of the Pod: created from a template for this Pod, or an existing one that Pods may share."""
 
     name: str
     resource_claim_name: str | None = None
@@ -211,7 +212,7 @@ class PodResourceClaim(Wire):
 
 
 class PodResourceClaimStatus(Wire):
-    """The ResourceClaim that was made for an entry of the spec; None: it needs none."""
+    """The ResourceClaim created for an entry of the spec; None: the entry needs none."""
 
     name: str
     resource_claim_name: str | None = None
@@ -261,7 +262,7 @@ class ContainerStatus(Wire):
 
 
 ENDED_PHASES: Final = ("Succeeded", "Failed")
-"""Phases in which a Pod holds nothing any more."""
+"""Phases in which a Pod holds no resources."""
 
 
 class PodStatus(Wire):
@@ -307,7 +308,7 @@ class Node(KubeObject):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-# --- the rest ---
+# --- other kinds ---
 class PriorityClass(KubeObject):
     value: int = 0
     global_default: bool = False
@@ -343,7 +344,7 @@ class DisruptionBudgetSpec(Wire):
 class DisruptionBudgetStatus(Wire):
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] | None = None
-    """Names of Pods whose eviction was granted and is not seen yet."""
+    """Names of Pods whose eviction was granted and not yet observed."""
 
 
 class PodDisruptionBudget(KubeObject):
@@ -356,6 +357,6 @@ class ServiceSpec(Wire):
 
 
 class Service(KubeObject):
-    """A Service, or a ReplicationController: which Pods are its own."""
+    """A Service or a ReplicationController, with its selector."""
 
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)

@@ -1,9 +1,8 @@
-"""What must be so of another object before a Pod may be bound, as data with pure functions.
+"""Preparations: states of other objects that a binding requires, as data with pure functions.
 
-Some bindings depend on writes elsewhere: a volume is promised to a claim, devices to another, a node is locked. What is
-to be written depends on what is there when it is written, so a preparation is asked, with the object in hand, for its
-next step; whoever carries it out (``cluster``) reads, writes and waits. As other decisions it is told by a session and
-carried out after it.
+Some bindings need writes to other objects first: a volume is bound to a claim, devices are allocated to a claim, a node
+is locked. Each write depends on the present state of the object, so a preparation computes its next step from the
+object. ``cluster`` reads, writes and waits. A session decides on preparations; they are carried out after it.
 """
 
 from dataclasses import dataclass
@@ -15,57 +14,58 @@ from scheduler.api.objects import KubeObject
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change the object that was looked at, that very version: if it has changed meanwhile, ask again."""
+    """Patch the object if it still has the resource version that the step was computed from; otherwise compute the step
+    again."""
 
     body: dict[str, Any]
-    """A merge patch (RFC 7386) without uid and resource version, which are added."""
+    """A merge patch (RFC 7386) without uid and resource version, which the writer adds."""
     strategic: bool = False
-    """It is a strategic merge patch, which kinds built into Kubernetes know: lists are merged by key."""
+    """Whether it is a strategic merge patch, which merges lists by key. Only built-in kinds support it."""
     subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """There is nothing to write now; others have to act."""
+class Wait:
+    """Wait for another component to act; there is nothing to write now."""
 
     what: str
-    """What is waited for, for people: ``claim default/data to be bound``."""
+    """What the preparation waits for, for users: ``claim default/data to be bound``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fails:
-    """It cannot come about."""
+class Fail:
+    """The preparation has failed."""
 
     message: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What must be so of one object before a Pod may be bound. Immutable, and told apart by identity: one that several
+    """The state of one object that a binding requires. Immutable, compared by identity: a preparation that several
     bindings share is carried out once."""
 
     kind: Kind
     namespace: str
     name: str
     timeout: float
-    """Seconds it may take from its beginning."""
+    """Seconds after its start at which it fails."""
     at_binding: ClassVar[bool] = False
-    """It is carried out right before the Pod's own binding, when the rest of the gang has been waited for: a lock that
-    only the binding before it sets free. Otherwise the gang waits until it is done."""
+    """Whether it is carried out right before the binding of the Pod, after all other preparations of the gang, as for a
+    lock that the previous binding releases. Otherwise the gang waits until it is done."""
 
     def step(self, found: KubeObject | None, now: float) -> "Step":
-        """The next step, for the object as it is (None: it is not there) at ``now`` (seconds since the epoch).
+        """Returns the next step for the present object (None: it does not exist) at ``now`` (Unix seconds).
 
-        Asked again after each write and while it waits. Has no effect but its answer.
+        It is called again after each write and while the preparation waits. It has no side effects.
         """
         raise NotImplementedError
 
     def follow_up(self, found: KubeObject | None, now: float) -> "Step":
-        """``step``, once a write of this preparation was accepted: others may have taken it back since."""
+        """Returns the next step after a write of this preparation was accepted. Others may have reverted the write."""
         return self.step(found, now)
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
-        """What takes back a write that was made for a binding that did not come about; None: nothing (any more)."""
+        """Returns the patch that reverts a write for a binding that failed; None: there is nothing to revert."""
         return None
 
     def __str__(self) -> str:
@@ -73,5 +73,5 @@ class Preparation:
         return f"{self.kind.name} {where}"
 
 
-Step = Patch | Waits | Fails | Preparation | None
-"""What comes next; None: the object is as it must be; a Preparation: it is, and that one is to follow."""
+Step = Patch | Wait | Fail | Preparation | None
+"""The next step. None: the object has the required state. A Preparation: it has, and that one follows."""

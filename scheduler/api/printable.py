@@ -1,8 +1,8 @@
-"""Text that others wrote, as it may be shown on a terminal or written into a document.
+"""Escapes untrusted text for terminals and documents.
 
-Names are safe, but annotations, messages, conditions, logs and errors hold whatever their writer likes: escape
-sequences that steer the terminal, C1 controls, characters that turn the direction of a line or that cannot be seen.
-They are shown by their codes: ``\\x1b``, ``\\u202e``.
+Names are safe, but annotations, messages, conditions, logs and errors may contain any character: terminal escape
+sequences, C1 controls, characters that change the direction of a line, invisible characters. These are shown as codes:
+``\\x1b``, ``\\u202e``.
 """
 
 import re
@@ -17,13 +17,13 @@ _INVISIBLE: Final = frozenset(
     )
     for code in range(first, last + 1)
 )  # fmt: skip
-"""What Unicode counts among letters and marks, but is without a width."""
+"""Characters that Unicode counts among letters and marks, but that have no width."""
 _USUAL: Final = bytes([ord("\t"), ord("\n"), *range(ord(" "), ord("~") + 1)])
 _UNUSUAL: Final = re.compile(r"[^\t\n -~]+")
 
 
 def printable(text: object) -> str:
-    """On one line, with the codes of characters that cannot be seen or steer a terminal in their place."""
+    """Returns the text on one line, with codes in place of invisible and control characters."""
     shown = str(text)
     if shown.isprintable() and (shown.isascii() or _INVISIBLE.isdisjoint(shown)):
         return shown
@@ -31,17 +31,17 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of each line of a text."""
+    """Returns the text with each line escaped by ``printable``."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def is_printable(text: str) -> bool:
-    """Whether the text is shown as it is."""
+    """Whether ``printable`` leaves the text unchanged."""
     return text.isprintable() and _INVISIBLE.isdisjoint(text)
 
 
 def escaped(document: str, *, json: bool) -> str:
-    """A document in JSON, or in YAML that has such characters in double quotes only, with escapes for them."""
+    """Escapes such characters in a JSON document, or in a YAML document that has them only in double quotes."""
     if document.isascii() and not document.encode().translate(None, _USUAL):  # most are, and some are large
         return document
     code = _json_code if json else _code
@@ -64,6 +64,6 @@ def _code(character: str) -> str:
 
 
 def _json_code(character: str) -> str:
-    """JSON has escapes of 16 bits only."""
+    """The escapes of JSON, which have 16 bits each."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -1,14 +1,21 @@
-"""Kubernetes quantities (``500m``, ``4Gi``, ``1e3``) to whole numbers.
+"""Kubernetes quantities (``500m``, ``4Gi``, ``1e3``): whole numbers for vectors, and exact amounts.
 
-Every amount in the program is a whole number held in a float64, so that adding and subtracting are exact and undoing a
-placement restores every number bit for bit. Amounts are rounded up as Kubernetes' ``MilliValue`` and ``Value`` do, and
-cut off at 2**53, beyond which float64 would round.
+Vectors hold whole numbers in float64, so that additions and subtractions are exact and undoing a placement restores
+every number bit for bit. ``parse_quantity`` rounds up as Kubernetes' ``MilliValue`` and ``Value`` do, and limits values
+to 2**53, beyond which float64 would round.
+
+An ``Amount`` keeps the family of suffixes of its text, as apimachinery's ``resource.Quantity`` does: ``1024Mi`` is
+``1Gi``, ``1000M`` is ``1G``, ``1e3`` stays ``1e3``. A sum has the family of its first operand that is not zero.
 """
 
 import re
-from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal, InvalidOperation
+from enum import Enum
 from functools import lru_cache
 from typing import Final
+
+from scheduler.api.objects import Quantity
 
 _SUFFIX: Final[dict[str, Decimal]] = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(10**3),
@@ -20,9 +27,9 @@ _PATTERN: Final = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,4})|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?)"
 )
 _UP: Final = Context(prec=40, rounding=ROUND_CEILING)
-"""Digits beyond any amount that is kept are rounded up, as the amount itself is."""
+"""Rounds digits beyond the precision up, as the amount itself is rounded."""
 LARGEST: Final = 2**53
-"""The largest amount kept exactly: 9 PB of memory, or nine billion of a device counted in thousandths."""
+"""The largest exact amount: 9 PB of memory, or nine billion of a device counted in thousandths."""
 
 
 class QuantityError(ValueError):
@@ -31,9 +38,9 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=65536)
 def parse_quantity(text: str | int | float, scale: int = 1) -> int:
-    """The quantity times ``scale`` (1 for whole units, 1000 for thousandths), rounded up, cut off at +-2**53.
+    """Returns the quantity times ``scale`` (1 for whole units, 1000 for thousandths), rounded up, limited to +-2**53.
 
-    Raises QuantityError when the text is not a Kubernetes quantity.
+    Raises QuantityError if the text is not a Kubernetes quantity.
     """
     number, factor, _ = split_quantity(text)
     value = _UP.multiply(_UP.multiply(number, factor), Decimal(scale))
@@ -46,7 +53,7 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
 
 
 def split_quantity(text: str | int | float) -> tuple[Decimal, Decimal, str]:
-    """Number, what its suffix multiplies it with, and the suffix ("e" for an exponent). Raises QuantityError."""
+    """Returns the number, the factor of its suffix, and the suffix ("e" for an exponent). Raises QuantityError."""
     match = _PATTERN.fullmatch(str(text).strip())
     if match is None:
         raise QuantityError(f"not a quantity: {str(text)!r:.66}")
@@ -58,6 +65,79 @@ def split_quantity(text: str | int | float) -> tuple[Decimal, Decimal, str]:
 
 
 def format_milli(amount: float) -> str:
-    """An amount in thousandths as Kubernetes writes it: ``1500`` is ``1500m``, ``2000`` is ``2``."""
+    """Formats an amount in thousandths as Kubernetes does: ``1500`` is ``1500m``, ``2000`` is ``2``."""
     whole = int(amount)
     return f"{whole}m" if whole % 1000 else str(whole // 1000)
+
+
+_NANO: Final = Decimal(10**9)
+_LARGEST: Final = Decimal((2**63 - 1) * 10**9)
+"""The largest quantity of Kubernetes."""
+_EXACT: Final = Context(prec=60, rounding=ROUND_UP)
+"""Exact for all values that are neither limited nor rounded to a billionth."""
+_DECIMAL_SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+class Family(Enum):
+    """The suffixes with which an amount is formatted."""
+
+    DECIMAL = "decimal"
+    BINARY = "binary"
+    EXPONENT = "exponent"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A quantity, exact to a billionth."""
+
+    nano: int
+    family: Family = Family.DECIMAL
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(self.nano + other.nano, self.family if self.nano else other.family)
+
+    def __mul__(self, count: int) -> "Amount":
+        return Amount(self.nano * count, self.family)
+
+    def is_integer(self) -> bool:
+        return not self.nano % 10**9
+
+    def __str__(self) -> str:
+        if not self.nano:
+            return "0"
+        whole, rest = divmod(self.nano, 10**9)
+        if self.family is Family.BINARY and not rest and abs(whole) >= 1024:
+            return _binary(whole)
+        return _decimal(self.nano, self.family)
+
+
+@lru_cache(maxsize=4096)
+def parse_amount(text: Quantity) -> Amount:
+    """Returns a quantity as an amount, rounded away from zero to a billionth, limited to +-(2**63 - 1).
+
+    Raises QuantityError if the text is not a Kubernetes quantity.
+    """
+    number, factor, suffix = split_quantity(text)
+    family = Family.EXPONENT if suffix == "e" else Family.BINARY if suffix.endswith("i") else Family.DECIMAL
+    value = _EXACT.multiply(_EXACT.multiply(number, factor), _NANO)
+    nano = int(min(abs(value), _LARGEST).to_integral_value(ROUND_UP))
+    return Amount(-nano if value < 0 else nano, family)
+
+
+def _decimal(nano: int, family: Family) -> str:
+    exponent = -9
+    while nano % 1000 == 0 and exponent < 18:
+        nano //= 1000
+        exponent += 3
+    if family is Family.EXPONENT:
+        return f"{nano}e{exponent}" if exponent else str(nano)
+    return f"{nano}{_DECIMAL_SUFFIXES[exponent]}"
+
+
+def _binary(whole: int) -> str:
+    power = 0
+    while whole % 1024 == 0 and power < len(_BINARY_SUFFIXES) - 1:
+        whole //= 1024
+        power += 1
+    return f"{whole}{_BINARY_SUFFIXES[power]}"

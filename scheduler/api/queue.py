@@ -1,44 +1,44 @@
-"""A queue as the scheduler sees it."""
+"""The scheduler's model of a queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scheduler.api.amount import Amount
 from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.quantity import Amount
 from scheduler.api.resource import Vector
 from scheduler.api.scheduling import QueueAffinity
 
 OPEN = "Open"
 CLOSING = "Closing"
-"""It takes nothing new, and still has PodGroups."""
+"""The queue admits no new PodGroups and still has some."""
 CLOSED = "Closed"
 UNKNOWN = "Unknown"
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """One Queue object, its amounts as vectors. Amounts of plugins (deserved by share, allocated) are theirs."""
+    """A Queue object with its amounts as vectors. Plugins keep the amounts that they compute (share, allocated)."""
 
     name: str
     weight: int
     priority: int
     creation: float
     state: str
-    """Open, Closed, Closing, Unknown or "" (not yet seen by the queue controller; counts as open)."""
+    """Open, Closed, Closing, Unknown or "" (not yet set by the queue controller; counts as open)."""
     reclaimable: bool
     parent: str
     capability: Vector
-    """Upper bound; a resource not listed is infinity."""
+    """Upper bound; infinity for resources that are not listed."""
     has_capability: bool
     guarantee: Vector
     deserved: Vector
-    """The deserved amount written in the spec (0 where not listed)."""
+    """The deserved amount in the spec; 0 for resources that are not listed."""
     deserves: frozenset[str] = frozenset()
-    """Resources of which the spec names a deserved or guaranteed amount, be it 0."""
+    """Resources with a deserved or guaranteed amount in the spec, even 0."""
     device_limits: dict[str, Amount] = field(default_factory=dict)
     """``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` of the capability."""
     affinity: QueueAffinity | None = None
-    """The node groups its Pods may use."""
+    """The node groups that its Pods may use."""
     annotations: dict[str, str] = field(default_factory=dict)
     allocated: dict[str, str] = field(default_factory=dict)
     """status.allocated as the API server has it."""
@@ -54,8 +54,8 @@ def not_open_message(queue: Queue) -> str:
 
 
 def ancestors(queues: Mapping[str, Queue], name: str) -> list[str]:
-    """The queues above one, nearest first; a cycle of parents or a parent that does not exist ends the list. Above a
-    queue that does not exist is none."""
+    """Returns the ancestors of a queue, nearest first. A cycle or a missing parent ends the list. A queue that does not
+    exist has no ancestors."""
     result: list[str] = []
     seen = {name}
     while name != ROOT_QUEUE and name in queues:

@@ -1,7 +1,7 @@
-"""Why something was refused, as data that a person can read.
+"""Why something was refused, as data.
 
-A refusal is written once, where it happens, and everything that speaks of it (Events, conditions, metrics, the command
-line) is a view of that record. Reasons of nodes are aggregated per text, so that five thousand nodes cost one line.
+A refusal is recorded once, where it happens. Events, conditions, metrics and the command line show that record. Reasons
+of nodes are counted per text, so that one line covers thousands of nodes.
 """
 
 import dataclasses
@@ -14,18 +14,18 @@ from scheduler.api.resource import format_amount
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One resource of which less is left than was asked for. Amounts are in the units of vectors."""
+    """A resource of which less is free than requested. Amounts are in the units of vectors."""
 
     resource: str
-    """Its name, or that of a card."""
+    """Name of the resource or the card."""
     asked: float
     used: float
-    """In use or promised."""
+    """In use or reserved."""
     limit: float
     kind: str
-    """Of what there is a limit: the kind of an object; "Cluster" for the sum of all nodes."""
+    """Kind of the object that sets the limit; "Cluster" for the sum of all nodes."""
     name: str = ""
-    """``namespace/name`` or name of the object; for a Node "": the one that has most free."""
+    """``namespace/name`` or name of the object; "" for a Node: the one with the most free."""
 
     @property
     def free(self) -> float:
@@ -33,7 +33,7 @@ class Shortage:
 
     @property
     def missing(self) -> float:
-        """How much more would have to be free."""
+        """The amount that is missing to meet the request."""
         return max(self.asked - self.free, 0.0)
 
 
@@ -42,20 +42,20 @@ class FitErrors:
     """Why the tasks of one class found no node."""
 
     nodes: int
-    """Number of nodes looked at."""
+    """Number of nodes considered."""
     hyper_node: str = ""
-    """The HyperNode whose nodes these are; "": they are all there are."""
+    """The HyperNode of the considered nodes; "": all nodes of the cluster."""
     reasons: Counter[str] = field(default_factory=Counter)
-    """Text -> number of nodes it holds on. One node may have several."""
+    """Reason -> number of nodes with it. A node may have several reasons."""
     shortages: list[Shortage] = field(default_factory=list)
-    """For each resource that some node lacks, what the node has that has most."""
+    """For each insufficient resource, the free amount of the node that has the most."""
     note: str = ""
-    """A refusal that concerns the task, not a node (quota, a claim that does not exist); stands before the counts."""
+    """A refusal of the task regardless of nodes (quota, a missing claim). It precedes the counts in the message."""
     note_shortages: tuple[Shortage, ...] = ()
-    """The numbers behind the note, where it is about amounts."""
+    """The numbers of the note, if it is about amounts."""
 
     def message(self) -> str:
-        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.``, then what lacks."""
+        """``0/5 nodes are unavailable: 2 Insufficient cpu, 3 node(s) were unschedulable.``, then the shortages."""
         if self.note and not self.reasons:
             return self.note
         if not self.reasons:
@@ -77,19 +77,19 @@ def _most_free(shortage: Shortage) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A job or task is refused, by what and why."""
+    """Why a job or a task was refused."""
 
     reason: str
-    """CamelCase word for conditions and metrics."""
+    """CamelCase reason for conditions and metrics."""
     message: str
-    """The sentence for people, with numbers: asked, used, limit, where."""
+    """Message for users, with numbers: requested, used, limit, where."""
     shortages: tuple[Shortage, ...] = ()
     """The same numbers as data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A field of an object that could not be used and was set aside."""
+    """A field of an object that cannot be used and is ignored."""
 
     kind: str
     namespace: str
@@ -98,11 +98,11 @@ class Malformed:
     problem: str
     consequence: str = "ignored"
     reason: str = EVENT_MALFORMED
-    """Of the Event about it."""
+    """Reason of the Event."""
     figures: str = dataclasses.field(default="", compare=False)
-    """Numbers of the moment; that they change is not reported again."""
+    """Present numbers. A change of them alone is not reported again."""
     uid: str = ""
-    """Of the object, where it is known."""
+    """uid of the object, if known."""
 
     @property
     def message(self) -> str:

@@ -1,9 +1,9 @@
-"""Amounts of resources as vectors: one position per resource name, the same for every vector of a cluster.
+"""Resource amounts as vectors. All vectors of a cluster have the same position for each resource name.
 
 Units: cpu in milli-cores, memory in bytes, ``pods`` in Pods, every other resource (ephemeral-storage, hugepages,
-extended resources) in thousandths of its unit. Volcano's Resource is a pair of numbers and a map; the meaning of each
-comparison below is that of its counterpart there, for vectors in which an absent resource is written 0 (or infinity,
-where "not set" means "unlimited").
+extended resources) in thousandths of its unit. Volcano's Resource is a pair of numbers and a map. Each comparison
+below has the meaning of its counterpart there, for vectors in which an absent resource is 0 (or infinity, where "not
+set" means "unlimited").
 """
 
 from collections.abc import Mapping
@@ -12,21 +12,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.amount import Amount, Family
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Quantity
-from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
+from scheduler.api.quantity import Amount, Family, QuantityError, format_milli, parse_quantity
 
 Vector = NDArray[np.float64]
 CPU_INDEX: Final = 0
 MEMORY_INDEX: Final = 1
 PODS_INDEX: Final = 2
 SMALLEST: Final = 0.1
-"""Amounts closer than this are equal (Volcano's minResource)."""
+"""Amounts that differ by less are equal (Volcano's minResource)."""
 
 
 class Dimensions:
-    """The resource names of a cluster, in the order of the vectors' positions. Grows, never shrinks or reorders."""
+    """The resource names of a cluster, in the order of their positions in vectors. Names are only appended."""
 
     def __init__(self) -> None:
         self.names: list[str] = [CPU, MEMORY, PODS]
@@ -34,17 +33,17 @@ class Dimensions:
         self.width = 8
         """Length of every vector; at least the number of names."""
         self.uncounted: frozenset[str] = frozenset()
-        """Resources that are left out of every vector: a plugin alone decides about them."""
+        """Resources that are left out of all vectors, because a plugin alone counts them."""
 
     def copy(self) -> "Dimensions":
-        """The dimensions as they are now: what is learnt later does not change them."""
+        """A copy that later names do not change."""
         result = Dimensions()
         result.names, result._index, result.width = list(self.names), dict(self._index), self.width
         result.uncounted = self.uncounted
         return result
 
     def index(self, name: str) -> int:
-        """The position of a resource, given one if it is new. ``width`` may have grown afterwards."""
+        """Returns the position of a resource. A new resource is appended, which may increase ``width``."""
         position = self._index.get(name)
         if position is None:
             position = self._index[name] = len(self.names)
@@ -54,11 +53,11 @@ class Dimensions:
         return position
 
     def find(self, name: str) -> int | None:
-        """The position of a resource already known, or None."""
+        """Returns the position of a known resource, or None."""
         return self._index.get(name)
 
     def has_extended(self, vector: Vector) -> bool:
-        """Whether a vector has any of an extended resource (cards and chips are counted by such)."""
+        """Whether a vector has an extended resource (such as cards and chips)."""
         names = self.names
         return any("/" in names[position] for position in np.flatnonzero(vector[: len(names)]))
 
@@ -66,7 +65,7 @@ class Dimensions:
         return np.zeros(self.width)
 
     def fit(self, vector: Vector) -> Vector:
-        """The vector, lengthened with zeros if the width has grown since it was made."""
+        """Returns the vector, padded with zeros if the width has grown since it was created."""
         if len(vector) == self.width:
             return vector
         wide = np.zeros(self.width)
@@ -74,11 +73,11 @@ class Dimensions:
         return wide
 
     def vector(self, amounts: Mapping[str, Quantity] | None) -> Vector:
-        """A ResourceList as a vector; absent resources are 0.
+        """Converts a ResourceList to a vector; absent resources are 0.
 
-        Names that Volcano does not count (``count/...``, ``requests.``, ``limits.``) are left out, as those that are
-        ``uncounted``. Raises QuantityError naming the resource when an amount, of these as well, is malformed or
-        negative.
+        Names that Volcano does not count (``count/...``, ``requests.``, ``limits.``) and ``uncounted`` resources are
+        left out. Raises QuantityError, which names the resource, if an amount is malformed or negative. Amounts of
+        ``uncounted`` resources are checked too.
         """
         parsed: list[tuple[int, int]] = []
         for name, quantity in (amounts or {}).items():
@@ -90,7 +89,7 @@ class Dimensions:
                 raise QuantityError(f"{name}: {error}") from None
             if amount < 0:
                 raise QuantityError(f"{name}: negative amount {str(quantity)[:64]}")
-            if name not in self.uncounted:  # it may be counted some day, and must not be found malformed only then
+            if name not in self.uncounted:  # checked anyway, because it may be counted later
                 parsed.append((self.index(name), amount))
         result = np.zeros(self.width)
         for position, amount in parsed:
@@ -98,7 +97,7 @@ class Dimensions:
         return result
 
     def limits(self, amounts: Mapping[str, Quantity] | None) -> Vector:
-        """A ResourceList as a vector of upper bounds; absent resources are unlimited (infinity)."""
+        """Converts a ResourceList to a vector of upper bounds; absent resources are unlimited (infinity)."""
         vector = self.vector(amounts)
         listed = np.zeros(self.width, dtype=bool)
         for name in amounts or {}:
@@ -107,8 +106,8 @@ class Dimensions:
         return np.where(listed, vector, np.inf)
 
     def to_list(self, vector: Vector) -> dict[str, str]:
-        """A vector as a ResourceList in Kubernetes' canonical form (``4Gi``, ``3k``): cpu always and memory always,
-        others where not zero."""
+        """Converts a vector to a ResourceList in Kubernetes' canonical form (``4Gi``, ``3k``), with cpu, memory, and
+        other resources that are not zero."""
         return {
             name: _canonical(name, vector[position])
             for position, name in enumerate(self.names)
@@ -116,14 +115,14 @@ class Dimensions:
         }
 
     def numbers(self, position: int, **amounts: float) -> str:
-        """Amounts of one resource for people: ``cpu: asked 4, limit 2500m`` (underscores in names become spaces)."""
+        """Formats amounts of one resource: ``cpu: asked 4, limit 2500m``. Underscores in keywords become spaces."""
         name = self.names[position]
         parts = (f"{what.replace('_', ' ')} {format_amount(name, amount)}" for what, amount in amounts.items())
         return f"{name}: {', '.join(parts)}"
 
 
 def format_amount(name: str, amount: float) -> str:
-    """An amount in the vector's units as Kubernetes writes it: ``1500m`` cpu, ``2`` cards, bytes of memory."""
+    """Formats an amount in the units of vectors as Kubernetes does: ``1500m`` cpu, ``2`` cards, bytes of memory."""
     return str(int(amount)) if scale_of(name) == 1 else format_milli(amount)
 
 
@@ -133,30 +132,30 @@ def _canonical(name: str, amount: float) -> str:
 
 
 def scale_of(name: str) -> int:
-    """How many of the vector's units make one unit of the resource."""
+    """Number of vector units in one unit of the resource."""
     return 1 if name in (MEMORY, PODS) else 1000
 
 
 def counted(name: str) -> bool:
-    """Whether a resource of this name takes part in scheduling (quota-style keys of PodGroups do not)."""
+    """Whether the scheduler counts a resource. It does not count the quota-style keys of PodGroups."""
     return not name.startswith(("count/", "requests.", "limits."))
 
 
 def less_equal(left: Vector, right: Vector) -> bool:
-    """left <= right in every resource, absent ones counting 0 (Volcano's LessEqual with Zero)."""
+    """Whether left <= right in every resource; absent resources are 0 (Volcano's LessEqual with Zero)."""
     return bool((left < right + SMALLEST).all())
 
 
 def exceeded(left: Vector, right: Vector, request: Vector) -> list[int]:
-    """Positions of the requested resources (never ``pods``) in which left > right, strictly compared (what Volcano's
-    LessEqualWithDimensionAndResourcesName finds)."""
+    """Positions of the requested resources (except ``pods``) with left > right, compared without tolerance (Volcano's
+    LessEqualWithDimensionAndResourcesName)."""
     over = (request > 0) & (left > right)
     over[PODS_INDEX] = False
     return [int(i) for i in np.flatnonzero(over)] if over.any() else []
 
 
 def is_empty(vector: Vector) -> bool:
-    """No resource but ``pods`` is asked for: the test for a best-effort task."""
+    """Whether a request has no resource except ``pods``, as that of a best-effort task."""
     pods = vector[PODS_INDEX]
     return bool((vector < SMALLEST).sum() + (pods >= SMALLEST) == len(vector))
 
@@ -169,7 +168,7 @@ def share(left: float, right: float) -> float:
 
 
 def shares(left: Vector, right: Vector) -> Vector:
-    """Position by position ``share``."""
+    """``share`` of each position."""
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Vector = np.where(right == 0, np.where(left == 0, 0.0, 1.0), left / right)
     return result

@@ -1,6 +1,6 @@
 """The objects of ``scheduling.volcano.sh``, ``topology.volcano.sh`` and ``nodeinfo.volcano.sh``, as typed structs.
 
-Only the fields that the program uses, as in ``objects``.
+The structs have only the fields that the program uses, as in ``objects``.
 """
 
 from typing import Any, Final
@@ -101,11 +101,11 @@ class Queue(KubeObject):
 # --- Numatopology ---
 class NumaResource(Wire):
     allocatable: str = ""
-    """Ids of what is free, as a list of ranges: ``0-3,8``."""
+    """Free ids, as a list of ranges: ``0-3,8``."""
 
 
 class CpuDetail(Wire):
-    """Where a logical cpu is. Core ids are unique within a socket only."""
+    """The location of a logical cpu. Core ids are unique only within a socket."""
 
     numa: int = 0
     socket: int = 0
@@ -124,11 +124,11 @@ class NumatopologySpec(Wire):
     numares: dict[str, NumaResource] | None = None
     cpu_detail: dict[str, CpuDetail] | None = None
     pod_allocations: list[PodAllocation] | None = None
-    """Pods whose cpus are taken off ``allocatable`` already."""
+    """Pods whose cpus are already subtracted from ``allocatable``."""
 
 
 class Numatopology(KubeObject):
-    """The NUMA nodes of the Node of the same name."""
+    """The NUMA topology of the Node with the same name."""
 
     spec: NumatopologySpec = msgspec.field(default_factory=NumatopologySpec)
 
@@ -169,7 +169,7 @@ class HyperNodeStatus(Wire):
 
 
 class HyperNode(KubeObject):
-    """Nodes, or HyperNodes of lower tiers, that are close to each other in the network."""
+    """A group of Nodes, or of HyperNodes of lower tiers, that are close to each other in the network."""
 
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
     status: HyperNodeStatus = msgspec.field(default_factory=HyperNodeStatus)

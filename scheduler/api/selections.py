@@ -1,7 +1,6 @@
-"""Who selects Pods by their labels besides the Pods themselves: Services and the workloads that make Pods.
+"""The selectors of Services and workloads, by namespace.
 
-Kubernetes spreads the Pods of a Service or ReplicaSet although they ask for nothing. Of these objects only the
-selectors are kept, by namespace.
+Kubernetes spreads the Pods of a Service or ReplicaSet by default, without topology spread constraints.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,40 +15,41 @@ class Selections:
     """The selectors of one namespace. Immutable."""
 
     def __init__(self, services: Mapping[str, Mapping[str, str]], workloads: Mapping[str, LabelSelector]) -> None:
-        """``services``: by name, none of them empty. ``workloads``: by ``Kind/name``."""
+        """``services``: name -> selector, not empty. ``workloads``: ``Kind/name`` -> selector."""
         self._workloads = workloads
         self._services: dict[Label, list[Mapping[str, str]]] = {}
-        """By one of the labels."""
-        self._plain: dict[Label, list[Mapping[str, str]]] = {}
-        """Of workloads that name labels only."""
-        self._always: set[str] = set()
-        """Keys of which a workload says more than a value."""
+        """Selectors of Services, by one of their labels."""
+        self._workload_labels: dict[Label, list[Mapping[str, str]]] = {}
+        """matchLabels of workloads without matchExpressions, by one of the labels."""
+        self._expression_keys: set[str] = set()
+        """Label keys of workloads with matchExpressions."""
         for selector in services.values():
             self._services.setdefault(next(iter(selector.items())), []).append(selector)
         for wanted in workloads.values():
             labels = wanted.match_labels or {}
             if wanted.match_expressions:
-                self._always.update(labels, (requirement.key for requirement in wanted.match_expressions))
+                self._expression_keys.update(labels, (requirement.key for requirement in wanted.match_expressions))
             elif labels:
-                self._plain.setdefault(next(iter(labels.items())), []).append(labels)
+                self._workload_labels.setdefault(next(iter(labels.items())), []).append(labels)
 
     def services(self, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-        """The selectors of the Services that select Pods with these labels."""
-        return _meeting(self._services, labels)
+        """The selectors of Services that match these labels."""
+        return _matching(self._services, labels)
 
     def workload(self, name: str) -> LabelSelector | None:
-        """The selector of a workload (``Kind/name``)."""
+        """The selector of a workload (``Kind/name``), or None."""
         return self._workloads.get(name)
 
     def keys(self, labels: Mapping[str, str]) -> set[str]:
-        """The label keys that have to be known of a Pod with these labels to tell who selects it. Not to be changed."""
-        if not self._services and not self._plain:
-            return self._always
-        found = chain(_meeting(self._services, labels), _meeting(self._plain, labels))
-        return self._always.union(*found)
+        """The label keys that decide which selectors match a Pod with these labels. The caller must not change the
+        set."""
+        if not self._services and not self._workload_labels:
+            return self._expression_keys
+        found = chain(_matching(self._services, labels), _matching(self._workload_labels, labels))
+        return self._expression_keys.union(*found)
 
 
-def _meeting(index: Mapping[Label, list[Mapping[str, str]]], labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+def _matching(index: Mapping[Label, list[Mapping[str, str]]], labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     for label in labels.items():
         for selector in index.get(label, ()):
             if selector.items() <= labels.items():

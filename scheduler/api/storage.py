@@ -1,6 +1,6 @@
-"""The objects of volumes: claims, the volumes themselves, their classes, and what drivers tell of nodes.
+"""Storage objects as typed structs: claims, volumes, storage classes, CSI drivers and their state on nodes.
 
-Only the fields that the program uses, as in ``objects``.
+The structs have only the fields that the program uses, as in ``objects``.
 """
 
 import msgspec
@@ -117,7 +117,7 @@ class CsiDriver(KubeObject):
 
 
 class CsiStorageCapacity(KubeObject):
-    """How much can still be provisioned of a storage class on the nodes of a topology."""
+    """The capacity that can still be provisioned of a storage class on the nodes of a topology."""
 
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""

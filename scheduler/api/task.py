@@ -1,8 +1,8 @@
-"""A task is one Pod as the scheduler sees it; a task class is what equal Pods have in common.
+"""Tasks (the scheduler's model of Pods) and task classes (the common part of equal Pods).
 
-Pods stamped from one template ask for the same and are treated the same by every predicate and score. All that is kept
-once, in the TaskClass; a Task holds only what differs. Both are immutable: a Pod that changes becomes a new Task, so a
-session on another thread can go on reading the old one.
+Pods of one template have the same requests and the same results of all filters and scores. The TaskClass holds these
+common parts once; a Task holds what differs from Pod to Pod. A changed Pod becomes a new Task, so a session on another
+thread can keep reading the old one.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, REVOCABLE_ZONE, TRUE
 from scheduler.api.objects import Affinity, PodSpec
 from scheduler.api.resource import Vector
+from scheduler.api.signed_records import BindingRecord
 
 
 class TaskStatus(Enum):
-    """Where a task is on its way; Allocated, Pipelined and Binding exist only inside the scheduler."""
+    """The status of a task. Allocated, Pipelined and Binding exist only inside the scheduler."""
 
     PENDING = "Pending"
     ALLOCATED = "Allocated"
@@ -34,8 +34,8 @@ class TaskStatus(Enum):
     __hash__ = object.__hash__  # members are singletons, and these are hashed on the hot path
 
 
-MOST_EARLIER: Final = 16
-"""Annotations that are remembered although they were changed."""
+MAX_EARLIER: Final = 16
+"""Limit of former annotation values in ``Task.earlier``."""
 ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
 """Statuses whose resources count as allocated to the job and its queue."""
 
@@ -44,11 +44,11 @@ READY_STATUSES = ALLOCATED_STATUSES | {TaskStatus.SUCCEEDED}
 """Statuses that count towards a gang's minimum."""
 
 FINISHED_STATUSES = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
-"""Statuses of tasks that hold nothing of the node they were on."""
+"""Statuses of tasks that no longer hold resources of their node."""
 
 
 def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
-    """The status of a task from its Pod (Volcano's getTaskStatus)."""
+    """Returns the status of the task of a Pod (Volcano's getTaskStatus)."""
     if phase == "Running":
         return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
     if phase in ("Pending", ""):
@@ -64,62 +64,62 @@ def pod_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class MountedClaim:
-    """A PersistentVolumeClaim that Pods mount, of their own namespace."""
+    """A PersistentVolumeClaim that Pods of its namespace mount."""
 
     name: str
     owner: str = ""
-    """uid of the Pod that it has to belong to: it is the claim of an ephemeral volume."""
+    """uid of the Pod that must own it, for the claim of an ephemeral volume."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """One entry of ``spec.resourceClaims``, as it stands for the waiting Pods of a class."""
+    """An entry of ``spec.resourceClaims``, for the pending Pods of a class."""
 
     entry: str
     claim: str = ""
-    """Name of the ResourceClaim that is meant for all of them, or that is allocated to the only one."""
+    """Name of the ResourceClaim that all Pods share, or that is allocated to the only Pod."""
     shape: bytes = b""
-    """Each has its own, made from a template and not allocated: the spec that these have in common, as JSON."""
+    """Each Pod has its own claim, made from a template and not allocated: the common spec of these claims, as JSON."""
     problem: str = ""
-    """Why there is none that could be used."""
+    """Why there is no usable claim."""
 
 
 @dataclass(slots=True, eq=False)
 class TaskClass:
-    """What equal tasks share. Identity is equality: the cache interns classes, one object per distinct shape."""
+    """The common part of equal tasks. Compared by identity: the cache interns classes, one per distinct shape."""
 
     id: int
-    """Small and unique in the life of a cache."""
+    """A small number, unique within a cache."""
     namespace: str
     labels: dict[str, str]
-    """The Pod labels that some selector in the cluster, or a plugin, looks at; others may differ within the class."""
+    """The Pod labels that a selector in the cluster or a plugin reads. Other labels may differ within the class."""
     annotations: dict[str, str]
-    """The Pod annotations that plugins look at when they place a task."""
+    """The Pod annotations that plugins read when they place a task."""
     spec: PodSpec
-    """The Pod's spec, less what differs from Pod to Pod (node name), volumes that do not matter here, and all
-    scheduling gates but that of queue admission where it is the only one."""
+    """The Pod's spec without the fields that differ from Pod to Pod (node name), irrelevant volumes, and scheduling
+    gates (the gate of queue admission stays if it is the only one)."""
     request: Vector
-    """What one task takes from a node (init containers, sidecars, overhead counted; ``pods`` is 1)."""
+    """What one task takes from a node, with init containers, sidecars and overhead; ``pods`` is 1."""
     best_effort: bool
-    """Nothing but ``pods`` is asked for."""
+    """The request has only ``pods``."""
     nonzero: tuple[float, float]
-    """cpu (milli) and memory (bytes) asked for, with kube-scheduler's defaults for containers that ask for none."""
+    """Requested cpu (milli) and memory (bytes), with kube-scheduler's defaults for containers without a request."""
     claims: tuple[MountedClaim, ...] = ()
     shape_id: int = -1
     """Equal for classes that differ only in ``claims``; -1 for classes without claims."""
     device_claims: tuple[PodClaim, ...] = ()
-    """What is known of their ResourceClaims; of Pods on nodes nothing."""
+    """Their ResourceClaims; empty for Pods on nodes."""
     workload: str = ""
     """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages the Pods, or ""."""
 
     @property
     def at_queue_gate(self) -> bool:
-        """Its tasks have one scheduling gate, that of queue admission."""
+        """Its tasks have only one scheduling gate, that of queue admission."""
         return self.spec.scheduling_gates is not None
 
     @property
     def asks_admission(self) -> bool:
-        """Its tasks have asked to be held back until their queue has room for them."""
+        """Its tasks request to be gated until their queue has room for them."""
         return self.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
     @property
@@ -129,62 +129,63 @@ class TaskClass:
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One Pod at one moment."""
+    """The state of one Pod at one time."""
 
     uid: str
     namespace: str
     name: str
     job: str
-    """Key of the job it belongs to (``namespace/podgroup``), or "" if it names no PodGroup."""
+    """Key of its job (``namespace/podgroup``), or "" if it names no PodGroup."""
     cls: TaskClass
     role: str
-    """The vcjob task it belongs to, or ""."""
+    """Its task of the vcjob, or ""."""
     status: TaskStatus
     node: str
-    """Name of the node it is on, or ""."""
+    """Name of its node, or ""."""
     priority: int
     creation: float
     """Seconds since the epoch."""
     index: int
-    """The number at the end of a name of three parts or more (``job-worker-3``), else -1."""
+    """The number at the end of a name with three or more parts (``job-worker-3``), else -1."""
     gated: bool
-    """It has scheduling gates."""
+    """Whether it has scheduling gates."""
     preemptable: bool
     nominated: str
     """Node nominated by an earlier preemption, or ""."""
     annotations: dict[str, str]
-    """The few annotations that differ from Pod to Pod and are read (chips held), else empty."""
+    """The annotations that name its devices (``device_annotations``)."""
     resource_version: str
     ours: bool
-    """Its schedulerName is one of ours."""
+    """Whether its schedulerName is one of this scheduler's names."""
     message: str = ""
-    """Message of the PodScheduled condition as the API server has it; unchanged ones are not written again."""
+    """Message of the PodScheduled condition as the API server has it. An unchanged message is not written again."""
     labels: dict[str, str] = field(default_factory=dict)
     """All labels of the Pod."""
     scheduled_at: float = 0.0
-    """When the Pod got its node (seconds since the epoch); 0 before."""
+    """Unix time of the binding, in seconds; 0 before."""
     started_at: float = 0.0
-    """When its node took the Pod up (seconds since the epoch); 0 before, and where it is not told."""
+    """status.startTime, in Unix seconds; 0 if it is not set."""
     device_claims: Mapping[str, str | None] = field(default_factory=dict)
-    """Entry of ``spec.resourceClaims`` -> the ResourceClaim made for it from a template; None: it needs none."""
+    """Entry of ``spec.resourceClaims`` -> name of the claim made for it from a template; None: it needs none."""
     record: BindingRecord | None = None
-    """What the scheduler decided when it bound the Pod: remembered, or read from a record that it signed. Nothing that
-    anybody writes onto the Pod changes it. None: not bound by it, takes nothing that is recorded, or not provable."""
+    """What the scheduler decided when it bound the Pod, from memory or from a signed record. Changes of annotations do
+    not change it. None: another scheduler bound the Pod, the Pod takes nothing that is recorded, or there is no
+    proof."""
     earlier: tuple[tuple[str, str], ...] = ()
-    """Keys and values that ``annotations`` had since the Pod has its node, and has no more: its devices may have been
-    chosen by them. At most ``MOST_EARLIER``; as many of them mean that there were more."""
+    """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
+    most ``MAX_EARLIER``; that many mean that there were more."""
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     def copy(self) -> "Task":
-        """The same, to be changed; ``dataclasses.replace`` takes three times as long."""
+        """A copy that the caller may change. ``dataclasses.replace`` takes three times as long."""
         return Task(*_FIELDS(self))
 
     def unproven(self, since: float) -> bool:
-        """Whether it has a node by a binding that would carry a record if this scheduler had made it: the scheduler
-        records what takes chips or cards, since a moment in Unix time."""
+        """Whether its binding lacks a record that this scheduler would have written. ``since``: Unix time since which
+        the scheduler records bindings with chips or cards."""
         return self.ours and self.record is None and max(self.scheduled_at, self.creation) > since
 
 
@@ -192,12 +193,12 @@ _FIELDS: Final = attrgetter(*(field.name for field in fields(Task)))
 
 
 def revocable(annotations: Mapping[str, str]) -> bool:
-    """Whether a Pod, or a PodGroup, can do with nodes that are on loan: it says so, or that it may be preempted."""
+    """Whether a Pod or PodGroup may use revocable nodes: its annotations say so, or say that it is preemptable."""
     zone = annotations.get(REVOCABLE_ZONE)
     return annotations.get(PREEMPTABLE) in TRUE if zone is None else zone == "*"
 
 
 def index_in_name(name: str) -> int:
-    """The trailing number of a Pod name with three or more parts, else -1."""
+    """Returns the trailing number of a Pod name with three or more parts, else -1."""
     parts = name.rsplit("-", 2)
     return int(parts[2]) if len(parts) == 3 and parts[2].isdecimal() and len(parts[2]) < 10 else -1

@@ -1,4 +1,4 @@
-"""How busy nodes are, as some monitoring system has measured it: one figure per node and resource, and since when."""
+"""Measured usage of nodes, from a monitoring system: one average per node and resource, with its time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 from scheduler.api.node import Column
 
 PERIOD: Final = "10m"
-"""Over which the figures are averages, as Volcano's names for them say."""
+"""Period of the averages, as in Volcano's names of them."""
 STALE: Final = 300.0
-"""Seconds after which a figure says nothing any more."""
+"""Age in seconds from which a measurement is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """One node's average load."""
+    """The average usage of one node."""
 
     cpu: float
     """Per cent of all cpus."""
     memory: float
     """Per cent."""
     moment: float
-    """When it was measured, in seconds since the epoch."""
+    """Unix time of the measurement, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageColumns:
-    """The loads of all nodes; each column of shape (nodes,), in the order of the nodes' rows."""
+    """The usage of all nodes. Each column has the shape (nodes,), in the order of the rows."""
 
     cpu: Column
-    """Per cent; 0 where nothing is known."""
+    """Per cent; 0 without a measurement."""
     memory: Column
     moment: Column
-    """Minus infinity where nothing is known."""
+    """Unix time in seconds; minus infinity without a measurement."""
 
     @classmethod
     def of(cls, names: Sequence[str], usages: Mapping[str, NodeUsage]) -> "UsageColumns":
@@ -48,6 +48,6 @@ class UsageColumns:
         )
 
     def known(self, now: float) -> NDArray[np.bool_]:
-        """Shape (nodes,): whose load was measured recently."""
+        """Shape (nodes,): the nodes with a recent measurement."""
         recent: NDArray[np.bool_] = now - self.moment <= STALE
         return recent

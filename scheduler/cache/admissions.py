@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.api.admission_record import AdmissionRecord, read_admission_record
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import INQUEUE, PENDING, PENDING_PHASES, Job
 from scheduler.api.names import ADMISSION_RECORD, CARD_REQUEST
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import PodGroup
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import AdmissionRecord, SigningKey, read_admission_record
 from scheduler.api.task import READY_STATUSES, TaskStatus
 
 _PLACED = (*READY_STATUSES, TaskStatus.RELEASING, TaskStatus.FAILED)
@@ -108,19 +107,19 @@ def proven(group: PodGroup, queue: str, text: str | None, key: SigningKey, now: 
 def apply_admission(job: Job, admission: Admission, dimensions: Dimensions) -> None:
     """Limits the phase and the reservation of a new Job to its admission."""
     job.recorded = admission.text != ""
-    if not job.announces_need:  # admitted without asking a plugin
+    if not job.declares_resources:  # admitted without asking a plugin
         return
     record, phase = admission.record, job.phase
     if record is not None and record.queue == job.queue:
         job.phase, job.admission, job.record_lost = admission.phase, record, admission.lost
-        job.most_reserved = _bounded(job, record, dimensions)
+        job.reservation_limit = _bounded(job, record, dimensions)
         if job.annotations.get(CARD_REQUEST, "") != record.cards:
             others = {name: value for name, value in job.annotations.items() if name != CARD_REQUEST}
             job.annotations = {**others, CARD_REQUEST: record.cards} if record.cards else others
     elif phase == INQUEUE or (phase not in PENDING_PHASES and not any(status in job.by_status for status in _PLACED)):
         job.phase, job.claimed_phase = PENDING, phase
-    elif phase not in PENDING_PHASES and job.most_reserved is not None:
-        job.most_reserved = np.minimum(job.most_reserved, job.allocated)
+    elif phase not in PENDING_PHASES and job.reservation_limit is not None:
+        job.reservation_limit = np.minimum(job.reservation_limit, job.allocated)
 
 
 def _bounded(job: Job, record: AdmissionRecord, dimensions: Dimensions) -> Vector | None:

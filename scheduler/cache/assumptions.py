@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from scheduler.api.binding_record import device_annotations
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
+from scheduler.api.signed_records import device_annotations
 from scheduler.api.task import TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.pod_intake import PodIntake

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
@@ -19,7 +18,7 @@ from scheduler.api.objects import KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
 from scheduler.api.usage import NodeUsage

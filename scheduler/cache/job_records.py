@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from scheduler.api.decisions import PodGroupStatusUpdate
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.names import HARD, SOFT
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.scheduling import NetworkTopology, PodGroup, PodGroupCondition, PodGroupSpec, SubGroupPolicy
 from scheduler.api.selectors import ignore_field, is_valid, matches
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.cache.admissions import Admission, apply_admission
 
@@ -154,7 +153,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         pipelined=dimensions.zeros(),
         gated=gated,
         pending_best_effort=best_effort,
-        most_reserved=record.min_resources,
+        reservation_limit=record.min_resources,
         min_resource_list=spec.min_resources,
         topology=spec.network_topology,
         sub_jobs=sub_jobs,

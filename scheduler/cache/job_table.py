@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
-from scheduler.api.moment import parse_moment
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import PodGroup
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.api.task import Task
+from scheduler.api.times import parse_timestamp
 from scheduler.cache.admissions import Admission, Admitted, proven, without_record
 from scheduler.cache.job_records import JobRecord, status_of, topology_problems_of, view_of
 from scheduler.cache.malformed_fields import MalformedFields
@@ -81,7 +81,7 @@ class JobTable:
         record.group = group
         record.annotations = annotations
         record.queue = spec.queue or self._default_queue
-        record.creation = parse_moment(meta.creation_timestamp) or 0.0
+        record.creation = parse_timestamp(meta.creation_timestamp) or 0.0
         record.min_resources = minimum
         record.phase, record.conditions, record.counts = status.phase, conditions, counts
         record.view = None

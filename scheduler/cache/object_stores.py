@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.api.dra import DeviceClass, ResourceClaim, ResourceSlice
-from scheduler.api.kinds import SHOWN
+from scheduler.api.kinds import ORIGINAL_KINDS
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import ConfigMap, KubeObject, Namespace, ObjectMeta, PodDisruptionBudget, ResourceQuota
 from scheduler.api.scheduling import Numatopology
@@ -113,7 +113,7 @@ class OriginalObjects:
     def enable(self, enabled: bool) -> None:
         """Keeps originals from now on, or drops them."""
         if enabled != bool(self._stores):
-            self._stores = {kind.name: SnapshotDict() for kind in SHOWN} if enabled else {}
+            self._stores = {kind.name: SnapshotDict() for kind in ORIGINAL_KINDS} if enabled else {}
 
     def __contains__(self, kind: str) -> bool:
         return kind in self._stores

@@ -4,11 +4,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from scheduler.api.binding_record import BindingRecord, read_binding_record
 from scheduler.api.names import BINDING_RECORD, TASK_PRIORITY
 from scheduler.api.objects import Pod
 from scheduler.api.quantity import QuantityError
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import BindingRecord, SigningKey, read_binding_record
 from scheduler.api.task import PodClaim, Task, TaskClass, TaskStatus
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import (

@@ -10,20 +10,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.binding_record import BindingRecord, device_annotations
-from scheduler.api.containers import at_once
-from scheduler.api.moment import parse_moment
 from scheduler.api.names import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, TRUE
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, ObjectMeta, Pod, PodSpec
+from scheduler.api.pod_rules import effective_total
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
-from scheduler.api.task import FINISHED_STATUSES, MOST_EARLIER, Task, TaskClass, TaskStatus, index_in_name, pod_status
+from scheduler.api.signed_records import BindingRecord, device_annotations
+from scheduler.api.task import FINISHED_STATUSES, MAX_EARLIER, Task, TaskClass, TaskStatus, index_in_name, pod_status
+from scheduler.api.times import parse_timestamp
 
 POD_SCHEDULED: Final = "PodScheduled"
 LARGEST_PRIORITY: Final = 2**31 - 1
 LONGEST_EARLIER: Final = 4096
 """Characters of a changed annotation value that ``Task.earlier`` keeps. A longer value counts as too many values."""
-TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MOST_EARLIER))
+TOO_MANY_EARLIER: Final = tuple(("", str(number)) for number in range(MAX_EARLIER))
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 NO_CLAIMS: Final[Mapping[str, str | None]] = {}
 
@@ -129,7 +129,7 @@ def pod_request(spec: PodSpec, dimensions: Dimensions) -> Vector:
     def greater(left: Vector, right: Vector) -> Vector:
         return np.maximum(dimensions.fit(left), dimensions.fit(right))
 
-    total = at_once(spec.containers, spec.init_containers, request, dimensions.zeros(), add, greater)
+    total = effective_total(spec.containers, spec.init_containers, request, dimensions.zeros(), add, greater)
     if spec.resources is not None and spec.resources.requests:
         level = dimensions.vector(spec.resources.requests)
         total = np.where(level > 0, level, dimensions.fit(total))
@@ -165,7 +165,7 @@ def earlier_devices(old: Task, state: PodState) -> tuple[tuple[str, str], ...]:
     removed = [item for item in old.annotations.items() if state.devices.get(item[0]) != item[1]]
     if any(len(value) > LONGEST_EARLIER for _, value in removed):
         return TOO_MANY_EARLIER
-    return tuple(dict.fromkeys((*old.earlier, *removed)))[:MOST_EARLIER]
+    return tuple(dict.fromkeys((*old.earlier, *removed)))[:MAX_EARLIER]
 
 
 def holds_node(task: Task) -> bool:
@@ -221,4 +221,4 @@ def uid_of(meta: ObjectMeta) -> str:
 
 def _seconds(timestamp: str | None) -> float:
     """Seconds since the epoch; 0 if the timestamp is missing or malformed."""
-    return parse_moment(timestamp) or 0.0
+    return parse_timestamp(timestamp) or 0.0

@@ -6,12 +6,12 @@ import numpy as np
 
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.device_amounts import device_limits
-from scheduler.api.moment import parse_moment
 from scheduler.api.objects import PriorityClass
 from scheduler.api.quantity import QuantityError
 from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Dimensions
 from scheduler.api.scheduling import Queue as QueueObject
+from scheduler.api.times import parse_timestamp
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.versioning import Version
 
@@ -57,7 +57,7 @@ class QueueTable:
             name=meta.name,
             weight=spec.weight,
             priority=spec.priority,
-            creation=parse_moment(meta.creation_timestamp) or 0.0,
+            creation=parse_timestamp(meta.creation_timestamp) or 0.0,
             state=obj.status.state,
             reclaimable=spec.reclaimable is not False,
             parent=spec.parent,

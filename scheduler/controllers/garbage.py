@@ -4,8 +4,8 @@ from typing import Final, cast
 
 from scheduler.api.batch import FINISHED_PHASES, Job
 from scheduler.api.kinds import VCJOB, Kind
-from scheduler.api.moment import parse_moment
 from scheduler.api.objects import KubeObject
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.effects import Delete, Effect, Plan, malformed
 from scheduler.controllers.store import Key, Store
 
@@ -35,7 +35,7 @@ class GarbageController:
         job = self._store.get(VCJOB, Job, *key)
         if job is None or not _is_mortal(job):
             return Plan()
-        finished = parse_moment(job.status.state.last_transition_time)
+        finished = parse_timestamp(job.status.state.last_transition_time)
         if finished is None:
             problem = f"{job.status.state.last_transition_time!r:.66} does not say when the job finished, so it is kept"
             return Plan().then(malformed(VCJOB, job, "status.state.lastTransitionTime", problem))

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.amount import Amount, parse_amount
-from scheduler.api.containers import at_once
 from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Container, PodSpec, ResourceList, ResourceRequirements, Wire
-from scheduler.api.quantity import QuantityError
+from scheduler.api.pod_rules import effective_total
+from scheduler.api.quantity import Amount, QuantityError, parse_amount
 
 Usage = Mapping[str, Amount]
 _COUNT_PODS: Final = "count/pods"
@@ -100,7 +99,7 @@ def _total(
     def stated(container: Container) -> dict[str, Amount]:
         return of(container.name, container.resources) if container.resources is not None else {}
 
-    return at_once(asking.containers, asking.init_containers, stated, {}, summed, _greater)
+    return effective_total(asking.containers, asking.init_containers, stated, {}, summed, _greater)
 
 
 def _greater(left: dict[str, Amount], right: Usage) -> dict[str, Amount]:

@@ -124,7 +124,7 @@ class Goal:
 
 def lacking_roles(job: Job) -> dict[str, int]:
     """Role -> how many tasks it lacks of its minimum."""
-    if not job.roles_binding:
+    if not job.enforces_role_minimum:
         return {}
     counts = job.role_counts(*READY_STATUSES)
     lacking = {role: minimum - counts.get(role, 0) for role, minimum in job.role_minimum.items()}

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, Score
 from scheduler.framework.combining import Function, PluginFunctions
@@ -123,7 +122,7 @@ class Answers(PluginFunctions):
 
     def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
         """``job_missing`` of a sub-group; of the job, where it has none."""
-        if sub_job is None or not job.grouped:
+        if sub_job is None or not job.has_sub_groups:
             return self.job_missing(job)
         missing: int = self.ask(SUB_JOB_READY, sub_job)
         return missing
@@ -133,7 +132,7 @@ class Answers(PluginFunctions):
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> bool:
         """``job_pipelined`` of a sub-group; of the job, where it has none."""
-        if sub_job is None or not job.grouped:
+        if sub_job is None or not job.has_sub_groups:
             return self.job_pipelined(job)
         return bool(self.ask(SUB_JOB_PIPELINED, sub_job))
 

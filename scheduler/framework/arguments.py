@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, TypeVar
 
-from scheduler.api.duration import DurationError, format_duration, parse_duration
+from scheduler.api.times import DurationError, format_duration, parse_duration
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)

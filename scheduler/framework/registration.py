@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column, Rows
 from scheduler.api.preparation import Preparation
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework import extension as points
 from scheduler.framework.answers import Answers

@@ -12,16 +12,15 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from msgspec import structs
 
-from scheduler.api.binding_record import BindingRecord, device_annotations
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, Ungate
 from scheduler.api.hypernode import HyperNodes
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Nodes
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Dimensions, Vector
+from scheduler.api.signed_records import BindingRecord, device_annotations
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.class_view import ClassView

@@ -155,7 +155,7 @@ class Statement:
         runs: dict[int, int] = {}
         for row in rows:
             runs[row] = runs.get(row, 0) + 1
-        take = nodes.promise if status is TaskStatus.PIPELINED else nodes.hold
+        take = nodes.pipeline if status is TaskStatus.PIPELINED else nodes.hold
         for row, number in runs.items():
             take(row, cls, sign * number)
 

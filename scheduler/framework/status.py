@@ -7,10 +7,8 @@ of the same session carry the same numbers (docs/differences.md).
 
 import numpy as np
 
-from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, group_ref, pod_ref
 from scheduler.api.job import INQUEUE, PENDING, Condition, Job
-from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.names import (
     CARD_REQUEST,
     CONDITION_SCHEDULED,
@@ -27,7 +25,9 @@ from scheduler.api.queue import ancestors
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.resource import Vector, scale_of
 from scheduler.api.scheduling import PodGroupCondition
+from scheduler.api.signed_records import AdmissionRecord
 from scheduler.api.task import ALLOCATED_STATUSES, TaskStatus
+from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.framework.extension import CLOSE, HELD_AMOUNTS
 from scheduler.framework.held_devices import held_devices
 from scheduler.framework.session import Session
@@ -132,7 +132,7 @@ def _runs_as_before(job: Job) -> bool:
 
 def _admission(job: Job) -> AdmissionRecord | None:
     """What a job that is in its queue was admitted with, be it in this session."""
-    if job.admission is not None or not job.announces_need:
+    if job.admission is not None or not job.declares_resources:
         return job.admission
     return AdmissionRecord.of(job.queue, job.min_member, job.min_resource_list, job.annotations.get(CARD_REQUEST, ""))
 
@@ -195,7 +195,7 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
             reason=reason,
             message=message,
             transition_id=f"{int(session.now * 1000):x}",
-            last_transition_time=format_moment(session.now),
+            last_transition_time=format_timestamp(session.now),
         )
         if old is None:
             conditions = (*conditions, new)
@@ -213,7 +213,7 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
             return (
                 placed
                 and CONDITION_UNSCHEDULABLE not in found
-                and session.now - (parse_moment(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
+                and session.now - (parse_timestamp(condition.last_transition_time) or 0.0) >= _UNSCHEDULABLE_STANDS
             )
     return False
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.times import DurationError, parse_duration
 
 DEFAULT_INTERVAL: Final = 30.0
 DEFAULT_INDEX: Final = "metricbeat-*"

@@ -7,11 +7,11 @@ victim. This prevents that Pods of elastic jobs are evicted and replaced over an
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.names import COOLDOWN_TIME
 from scheduler.api.node import Mask
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
+from scheduler.api.times import DurationError, parse_duration
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.registry import register_plugin

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from scheduler.api.job import Condition, Job
+from scheduler.api.job import Condition, Job, SubJob
 from scheduler.api.names import (
     CONDITION_SCHEDULED,
     CONDITION_UNSCHEDULABLE,
@@ -14,7 +14,6 @@ from scheduler.api.names import (
 )
 from scheduler.api.node import Mask
 from scheduler.api.reasons import Refusal
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.eviction_candidates import EvictionCandidates
@@ -53,7 +52,7 @@ class Gang:
 
     @staticmethod
     def _valid(job: Job) -> Refusal | None:
-        if job.roles_binding:
+        if job.enforces_role_minimum:
             counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
             below = [
                 f"{role}: {counts.get(role, 0)}/{minimum}"
@@ -148,7 +147,7 @@ def _missing(job: Job) -> int:
 
 def _missing_in_roles(job: Job, *more: TaskStatus) -> int:
     """The sum of the tasks that roles are below their minimum. Pending best-effort tasks count as placed."""
-    if not job.roles_binding:
+    if not job.enforces_role_minimum:
         return 0
     counts = job.role_counts(*READY_STATUSES, *more)
     if job.pending_best_effort:

@@ -7,11 +7,10 @@ The minResources of PodGroups that were admitted earlier in the session count as
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from scheduler.api.amount import Amount, parse_amount
 from scheduler.api.job import Job
 from scheduler.api.names import EVENT_UNSCHEDULABLE
 from scheduler.api.objects import ResourceList, ResourceQuota
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import Amount, QuantityError, parse_amount
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.resource import scale_of
 from scheduler.framework.arguments import Arguments

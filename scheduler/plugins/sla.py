@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from math import inf, isfinite
 from typing import ClassVar
 
-from scheduler.api.duration import DurationError, format_duration
 from scheduler.api.job import Job
 from scheduler.api.names import SLA_WAITING_TIME_PLAIN
 from scheduler.api.reasons import Malformed
+from scheduler.api.times import DurationError, format_duration
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated
-from scheduler.api.kinds import SCHEDULED_FROM
+from scheduler.api.kinds import SCHEDULER_KINDS
 from scheduler.api.scheduling import PodGroupCondition
+from scheduler.api.signed_records import BindingRecord
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
@@ -41,8 +41,8 @@ from scheduler.record.frames import (
 )
 from scheduler.record.verdict import differences, verdict_of
 
-_STRUCTS = {kind.name: kind.struct for kind in SCHEDULED_FROM if kind.struct is not None}
-_KINDS = {kind.name: kind for kind in SCHEDULED_FROM}
+_STRUCTS = {kind.name: kind.struct for kind in SCHEDULER_KINDS if kind.struct is not None}
+_KINDS = {kind.name: kind for kind in SCHEDULER_KINDS}
 
 
 @dataclass(slots=True)

@@ -84,7 +84,7 @@ class _SpareTasks:
         self._job = job
         self._tasks = job.ready_count - job.min_member
         self._roles: dict[str, int] = {}
-        if job.roles_binding:
+        if job.enforces_role_minimum:
             ready = job.role_counts(*READY_STATUSES)
             waiting = Counter(t.role for t in job.of(TaskStatus.PENDING).values() if t.cls.best_effort)
             self._roles = {role: ready.get(role, 0) + waiting[role] - n for role, n in job.role_minimum.items()}

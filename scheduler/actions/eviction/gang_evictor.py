@@ -101,7 +101,7 @@ class GangEvictor:
             return iter(())
         top = self._session.hyper_nodes.top
         gradients = self._session.gradients(job, top, True)
-        found = [domain for gradient in gradients for domain in gradient] or ([] if job.confined else [top])
+        found = [domain for gradient in gradients for domain in gradient] or ([] if job.has_tier_limit else [top])
         return islice((d for d in dict.fromkeys(found) if upper_bound.enough_on(d.rows)), self._max_domains)
 
     def _approved(self, context: EvictionContext, bundles: Iterator[Bundle]) -> Iterator[Bundle]:

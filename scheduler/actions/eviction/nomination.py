@@ -12,9 +12,8 @@ from scheduler.actions.eviction.feasibility import Shortfall, compared_resources
 from scheduler.actions.order import SubJobOrder
 from scheduler.actions.placement.placer import waiting_tasks
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column, Rows
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
@@ -86,7 +85,7 @@ class Nominator:
         return None
 
     def _domains(self, sub_job: SubJob | None) -> Iterator[Rows]:
-        if sub_job is None or not self._job.confined:
+        if sub_job is None or not self._job.has_tier_limit:
             yield self._domain.rows
             return
         for gradient in self._session.gradients(sub_job, self._domain, True):

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode, sums
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Column, Rows
 from scheduler.api.reasons import FitErrors, Shortage
 from scheduler.api.resource import Vector, format_amount
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.columns import UNBOUNDED, Counts
 from scheduler.framework.session import Session
@@ -103,7 +102,7 @@ class HyperNodeAttempts:
         for cls, number in Counter(task.cls for task in tasks).items():
             asked += cls.request * number
         announced = self._job.min_resources
-        return asked if announced is None or self._job.grouped else np.maximum(asked, announced)
+        return asked if announced is None or self._job.has_sub_groups else np.maximum(asked, announced)
 
     def _covering_hyper_node(self) -> HyperNode | None:
         """Returns the smallest HyperNode that holds all tasks that have a node."""

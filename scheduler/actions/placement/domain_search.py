@@ -17,9 +17,8 @@ from scheduler.actions.order import SubJobOrder
 from scheduler.actions.placement.attempts import HyperNodeAttempts
 from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.queue import Queue
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import Task
 from scheduler.framework.session import Session
 from scheduler.framework.statement import Statement
@@ -53,7 +52,7 @@ class DomainSearch:
         HyperNode can hold it."""
         session, top = self._session, self._session.hyper_nodes.top
         gradients = session.gradients(job, top)
-        if job.grouped:
+        if job.has_sub_groups:
             return self._best(queue, job, work, gradients)
         allowed = {hn.index for gradient in gradients for hn in gradient}
         ((key, pending),) = work.items()
@@ -141,7 +140,7 @@ class DomainSearch:
         nominated = self._place_on_nominated(queue, job, sub_job, pending.copy(), gradients)
         if nominated is not None:
             return nominated
-        waiting = sub_job.waiting_count if job.grouped else job.waiting_count
+        waiting = sub_job.waiting_count if job.has_sub_groups else job.waiting_count
         need = max(session.sub_job_missing(job, sub_job) - waiting, 1)
         for gradient in gradients:
             candidates = attempts.with_room(gradient, tasks, need)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Mask, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.framework.class_view import ClassView
 from scheduler.framework.session import Session
@@ -246,7 +245,7 @@ def _can_still_become_ready(job: Job, sub_job: SubJob | None, pending: PendingTa
     """Whether the job can still become ready after a task found no node (Volcano's NeedContinueAllocating)."""
     if job.min_member == job.size or (sub_job is not None and sub_job.minimum >= len(sub_job.tasks)):
         return False
-    if job.grouped:
+    if job.has_sub_groups:
         return True
     minimum = job.role_minimum
     if job.min_member < sum(minimum.values()):

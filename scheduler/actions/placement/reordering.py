@@ -94,7 +94,7 @@ class Reordering:
 def _gang(job: Job, tasks: Sequence[Task], missing: int) -> list[Task]:
     """Returns the first tasks that make the job ready: for each role as many as its minimum lacks, then any."""
     shortfall: dict[str, int] = {}
-    if job.roles_binding:
+    if job.enforces_role_minimum:
         ready = job.role_counts(*READY_STATUSES)
         shortfall = {role: minimum - ready.get(role, 0) for role, minimum in job.role_minimum.items()}
     room = max(missing, sum(number for number in shortfall.values() if number > 0))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from scheduler.api.containers import is_sidecar
 from scheduler.api.objects import ENDED_PHASES, KubeObject, PodCondition, PodSpec, Wire
+from scheduler.api.pod_rules import is_sidecar
 
 GATED = "SchedulingGated"
 _UNREACHABLE = "NodeLost"

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from scheduler.api.decisions import Bind, Decisions, EventPost, ObjectRef, PodGroupStatusUpdate, Ungate
-from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULED_FROM, Kind, find_kind
+from scheduler.api.kinds import KINDS, NAMESPACE, POD, POD_GROUP, QUEUE, SCHEDULER_KINDS, Kind, find_kind
 from scheduler.api.names import (
     DEFAULT_NAMESPACE,
     DEFAULT_QUEUE,
@@ -33,7 +33,7 @@ from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, disp
 from scheduler.cluster.memory.storage import keep_volumes, provision
 from scheduler.cluster.words import assigned, conditions_of, evicted
 
-_CACHED = frozenset(SCHEDULED_FROM)
+_CACHED = frozenset(SCHEDULER_KINDS)
 
 
 class MemoryCluster:

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.api.kinds import NODE, POD
 from scheduler.api.objects import Pod, Taint
-from scheduler.api.tolerations import NO_EXECUTE, tolerates
+from scheduler.api.pod_rules import NO_EXECUTE, tolerates
 from scheduler.cluster.memory.pods import node_of
 from scheduler.cluster.memory.server import Json, Key, MemoryServer
 

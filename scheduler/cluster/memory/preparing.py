@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.api.decisions import Bind
 from scheduler.api.kinds import POD
-from scheduler.api.preparation import Fails, Patch, Preparation, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Wait
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.cluster.words import why_not_prepared
 
@@ -105,9 +105,9 @@ class Preparing:
         for one in gang.runs:
             while not one.done:
                 step = self._step(one)
-                if isinstance(step, Fails):
+                if isinstance(step, Fail):
                     raise _Failure(one.bind, step.message)
-                if isinstance(step, Waits):
+                if isinstance(step, Wait):
                     if self._server.now - gang.begun >= one.preparation.timeout:
                         seconds = f"{one.preparation.timeout:g}"
                         raise _Failure(one.bind, f"timed out after {seconds} s waiting for {step.what}")

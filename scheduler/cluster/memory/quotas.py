@@ -3,10 +3,9 @@
 Quotas with scopes, which count some of the Pods only, stay as they were written.
 """
 
-from scheduler.api.amount import Amount
 from scheduler.api.kinds import POD, RESOURCE_QUOTA
 from scheduler.api.objects import ENDED_PHASES
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import Amount, QuantityError
 from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.controllers.resources import pod_usage, printed, summed
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.moment import parse_moment
 from scheduler.api.objects import Quantity
 from scheduler.api.quantity import QuantityError, split_quantity
+from scheduler.api.times import parse_timestamp
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.usage.web import NotSupportedError, SourceError, decode
 
@@ -59,7 +59,7 @@ class CustomMetrics:
             except NotSupportedError:
                 continue
             return {
-                item.described_object.name: (percent, parse_moment(item.timestamp) or time.time())
+                item.described_object.name: (percent, parse_timestamp(item.timestamp) or time.time())
                 for item in answer.items or ()
                 if (percent := _percent(item.value)) is not None
             }

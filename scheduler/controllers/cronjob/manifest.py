@@ -6,8 +6,8 @@ from typing import Final
 
 from scheduler.api.batch import CronJob, Job
 from scheduler.api.kinds import CRON_JOB, VCJOB
-from scheduler.api.moment import parse_moment
 from scheduler.api.names import CRONJOB_SCHEDULED_TIMESTAMP
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.effects import Json, Post, malformed
 from scheduler.controllers.owners import owned
 
@@ -21,7 +21,7 @@ def job_name(cron: CronJob, at: float) -> str:
 
 def scheduled_time(cron: CronJob, job: Job) -> float | None:
     """The time for which the CronJob made the job, in seconds since the epoch; None if it did not make it."""
-    at = parse_moment((job.metadata.annotations or {}).get(CRONJOB_SCHEDULED_TIMESTAMP))
+    at = parse_timestamp((job.metadata.annotations or {}).get(CRONJOB_SCHEDULED_TIMESTAMP))
     return at if at is not None and job.metadata.name == job_name(cron, at) else None
 
 

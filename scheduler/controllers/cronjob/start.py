@@ -8,7 +8,6 @@ from typing import Final
 from scheduler.api.batch import CronJob, Job, ObjectReference
 from scheduler.api.cron import CronError, CronSchedule, load_zone, parse_cron
 from scheduler.api.kinds import CRON_JOB
-from scheduler.api.moment import parse_moment
 from scheduler.api.names import (
     EVENT_FORBID_CONCURRENT,
     EVENT_FOREIGN_JOB,
@@ -19,6 +18,7 @@ from scheduler.api.names import (
     EVENT_UNPARSEABLE_SCHEDULE,
     EVENT_UNSUPPORTED_SCHEDULE,
 )
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.cronjob.due import Due, find_due
 from scheduler.controllers.cronjob.manifest import job_name, make_job
 from scheduler.controllers.cronjob.summary import JobSummary
@@ -98,7 +98,7 @@ def _due(
     cron: CronJob, schedule: CronSchedule, summary: JobSummary, changed: float | None, now: float, start: Start
 ) -> Due | None:
     """None, with the reason, if the schedule never comes up."""
-    created = parse_moment(cron.metadata.creation_timestamp)
+    created = parse_timestamp(cron.metadata.creation_timestamp)
     since = next((at for at in (summary.last_schedule, created) if at is not None), now)
     deadline = cron.spec.starting_deadline_seconds
     floors = (changed, None if deadline is None else now - deadline)

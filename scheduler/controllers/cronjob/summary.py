@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.api.batch import FINISHED_PHASES, CronJob, Job, JobPhase, ObjectReference
 from scheduler.api.kinds import CRON_JOB, VCJOB
-from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.names import EVENT_ORPHANED_JOB, EVENT_SAW_COMPLETED_JOB, EVENT_STALE_REFERENCE
+from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.controllers.cronjob.manifest import scheduled_time
 from scheduler.controllers.effects import Json, Post, normal, warning
 
@@ -33,10 +33,10 @@ class JobSummary:
         old, patch = cron.status, Json()
         if self.active != (old.active or []):
             patch["active"] = [msgspec.to_builtins(reference) for reference in self.active] or None
-        if self.last_schedule is not None and self.last_schedule != parse_moment(old.last_schedule_time):
-            patch["lastScheduleTime"] = format_moment(self.last_schedule)
-        if self.last_successful is not None and self.last_successful != parse_moment(old.last_successful_time):
-            patch["lastSuccessfulTime"] = format_moment(self.last_successful)
+        if self.last_schedule is not None and self.last_schedule != parse_timestamp(old.last_schedule_time):
+            patch["lastScheduleTime"] = format_timestamp(self.last_schedule)
+        if self.last_successful is not None and self.last_successful != parse_timestamp(old.last_successful_time):
+            patch["lastSuccessfulTime"] = format_timestamp(self.last_successful)
         return patch
 
 
@@ -47,7 +47,7 @@ def is_finished(job: Job) -> bool:
 def summarize_jobs(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job | None], now: float) -> JobSummary:
     """``jobs``: those the CronJob manages, the oldest first. ``find``: a job of its namespace by name."""
     status = cron.status
-    summary = JobSummary([], parse_moment(status.last_schedule_time), parse_moment(status.last_successful_time))
+    summary = JobSummary([], parse_timestamp(status.last_schedule_time), parse_timestamp(status.last_successful_time))
     noted = summary.last_schedule
     for reference in status.active or ():
         job = find(reference.name) if reference.namespace == cron.metadata.namespace else None
@@ -62,7 +62,7 @@ def summarize_jobs(cron: CronJob, jobs: Sequence[Job], find: Callable[[str], Job
             summary.last_schedule = max(made_for, summary.last_schedule or made_for)
         if is_finished(job):
             if job.status.state.phase == JobPhase.COMPLETED:
-                finished = parse_moment(job.status.state.last_transition_time)
+                finished = parse_timestamp(job.status.state.last_transition_time)
                 summary.last_successful = max(filter(None, (finished, summary.last_successful)), default=None)
         elif job.metadata.uid not in known and job.metadata.deletion_timestamp is None:
             if made_for is None or (noted is not None and made_for <= noted):

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from scheduler.api.batch import JobEvent
 from scheduler.api.kinds import VCJOB
-from scheduler.api.moment import parse_moment
 from scheduler.api.names import CONDITION_SCHEDULED, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import KubeObject, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.job.pods import (
     FAILED,
     PENDING,
@@ -110,7 +110,7 @@ def _request(event: JobEvent, owner: OwnerReference, pod: Pod, now: float) -> Re
     meta = pod.metadata
     since = now
     if event is JobEvent.POD_PENDING:
-        since = min(now, parse_moment(meta.creation_timestamp) or now)
+        since = min(now, parse_timestamp(meta.creation_timestamp) or now)
     return Request(
         event=event,
         job_uid=owner.uid,
@@ -153,4 +153,4 @@ def why_pending(group: PodGroup) -> str:
 
 
 def _moment(condition: PodGroupCondition) -> float:
-    return parse_moment(condition.last_transition_time) or 0.0
+    return parse_timestamp(condition.last_transition_time) or 0.0

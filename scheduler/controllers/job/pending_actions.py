@@ -2,7 +2,7 @@
 
 from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
-from scheduler.api.duration import format_duration
+from scheduler.api.times import format_duration
 from scheduler.controllers.job.events import Request
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.phases import TARGETED

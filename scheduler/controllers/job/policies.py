@@ -6,7 +6,7 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.api.batch import Action, JobEvent
-from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.times import DurationError, parse_duration
 from scheduler.controllers.job.phases import ACTIONS
 
 _WITHIN: Final = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})

@@ -12,13 +12,13 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.batch import FINISHED_PHASES, Action, Command, JobPhase
-from scheduler.api.moment import parse_moment
 from scheduler.api.names import (
     EVENT_COMMAND_ISSUED,
     EVENT_EXECUTE_ACTION,
     EVENT_POD_GROUP_PENDING,
     REASON_QUEUE_NOT_FOUND,
 )
+from scheduler.api.times import parse_timestamp
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Effect, Plan
 from scheduler.controllers.job import kill
@@ -298,4 +298,4 @@ class JobReconciler:
 
     def _age(self) -> float:
         """Seconds since the job was created."""
-        return self._now - (parse_moment(self._job.metadata.creation_timestamp) or 0.0)
+        return self._now - (parse_timestamp(self._job.metadata.creation_timestamp) or 0.0)

@@ -6,9 +6,8 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.batch import JobPhase
-from scheduler.api.duration import format_duration
 from scheduler.api.kinds import VCJOB
-from scheduler.api.moment import format_moment, parse_moment
+from scheduler.api.times import format_duration, format_timestamp, parse_timestamp
 from scheduler.controllers.effects import Patch, diff
 from scheduler.controllers.job.phases import IDLE_PHASES
 from scheduler.controllers.job.pods import PodCounts
@@ -33,9 +32,9 @@ def phase_of(job: batch.Job) -> JobPhase | None:
 
 def entered(status: batch.JobStatus, job: batch.Job, phase: JobPhase, now: float, reason: str = "") -> batch.JobStatus:
     """The status once the job has entered a phase. Each phase is listed once in the conditions, the latest last."""
-    moment = format_moment(now)
+    moment = format_timestamp(now)
     conditions = [condition for condition in status.conditions or () if condition.status != phase]
-    created = parse_moment(job.metadata.creation_timestamp)
+    created = parse_timestamp(job.metadata.creation_timestamp)
     lasted = format_duration(int(now) - created) if phase in IDLE_PHASES and created is not None else None
     return msgspec.structs.replace(
         status,

@@ -6,9 +6,8 @@ from typing import Final
 import msgspec
 
 from scheduler.api.batch import Job, JobFlow, JobPhase, TaskState
-from scheduler.api.duration import DurationError, parse_duration
-from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.objects import Wire
+from scheduler.api.times import DurationError, format_timestamp, parse_duration, parse_timestamp
 from scheduler.controllers.effects import Json
 
 PENDING: Final = "Pending"
@@ -146,17 +145,17 @@ def _histories(before: list[RunningHistory], phase: str, now: float) -> list[Run
         return before
     if not before and not phase:
         return []
-    moment = format_moment(now)
+    moment = format_timestamp(now)
     closed = [*before[:-1], msgspec.structs.replace(before[-1], end_timestamp=moment)] if before else []
     return [*closed, RunningHistory(start_timestamp=moment, state=phase)]
 
 
 def _end(job: Job) -> str | None:
-    created = parse_moment(job.metadata.creation_timestamp)
+    created = parse_timestamp(job.metadata.creation_timestamp)
     if created is None or job.status.running_duration is None:
         return None
     try:
-        return format_moment(created + parse_duration(job.status.running_duration))
+        return format_timestamp(created + parse_duration(job.status.running_duration))
     except (DurationError, ValueError, OverflowError):
         return None
 

@@ -52,7 +52,7 @@ def lower_minimum(evidence: Evidence) -> Iterator[Plan]:
         adjustments.append(Adjustment(ChangeKind.MINIMUM, job.min_member - there, job.min_member - 1, change))
     counts = job.role_counts(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
     for role, minimum in sorted(job.role_minimum.items()):
-        if there and counts.get(role, 0) < minimum and job.roles_binding:
+        if there and counts.get(role, 0) < minimum and job.enforces_role_minimum:
             change = partial(_with_role_minimum, job, role, counts.get(role, 0))
             adjustments.append(Adjustment(ChangeKind.MINIMUM, minimum - counts.get(role, 0), minimum, change, role))
     if adjustments:

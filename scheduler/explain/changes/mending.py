@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
-from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
+from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.framework.remedies.adjustments import Raw, listed
 
 

@@ -43,7 +43,7 @@ def _spare(evidence: Evidence) -> list[tuple[Job, Task]]:
     for other in session.jobs.values():
         if other is evidence.job or other.priority > evidence.job.priority or other.namespace == KUBE_SYSTEM:
             continue
-        if other.roles_binding or other.grouped:
+        if other.enforces_role_minimum or other.has_sub_groups:
             continue
         holding = [task for status in _HOLDING for task in other.of(status).values() if task.cls.request[asked].any()]
         holding.sort(key=lambda task: (-task.index, -task.creation, task.name))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
-from scheduler.api.task import MOST_EARLIER, Task, TaskClass
+from scheduler.api.task import MAX_EARLIER, Task, TaskClass
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
 from scheduler.plugins.ascend.families import Family
 from scheduler.plugins.ascend.rings import ALL, NONE
@@ -71,9 +71,9 @@ def holding(family: Family, task: Task, requests: ChipRequests, since: float, pr
     annotations = _Annotations(family, task, requests.maximum(task.cls), problems)
     whole = requests.whole(task.cls)
     recorded, earlier = annotations.recorded(), annotations.earlier()
-    if whole and len(task.earlier) == MOST_EARLIER:
+    if whole and len(task.earlier) == MAX_EARLIER:
         annotations.report_unknown(
-            f"its annotations of devices were changed on node {task.node} {MOST_EARLIER} times or more"
+            f"its annotations of devices were changed on node {task.node} {MAX_EARLIER} times or more"
         )
         return Holding(recorded, ALL & ~recorded, whole - recorded.bit_count(), True)
     if recorded:

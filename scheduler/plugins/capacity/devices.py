@@ -8,12 +8,11 @@ for. A number of 0 is no limit (as Volcano reads it).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.api.amount import Amount
 from scheduler.api.device_amounts import Amounts, add, claims_of, device_amounts, device_class_of
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import Job
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, EVENT_UNSCHEDULABLE
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import Amount, QuantityError
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass

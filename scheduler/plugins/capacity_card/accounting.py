@@ -161,7 +161,7 @@ class Accountant:
         return self._demands.canonical(names)
 
     def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool) -> Needs:
-        given = job.most_reserved
+        given = job.reservation_limit
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
         if complete(job) and on_cards:
@@ -232,7 +232,7 @@ def first_tasks(job: Job) -> list[Task]:
         (task for task in job.of(TaskStatus.PENDING).values() if not task.gated),
         key=lambda task: (-task.priority, task.index, task.creation, task.uid),
     )
-    wanted = dict(job.role_minimum) if job.roles_binding else {}
+    wanted = dict(job.role_minimum) if job.enforces_role_minimum else {}
     chosen, rest = [], []
     for task in ordered:
         if wanted.get(task.role, 0) > 0:

@@ -12,7 +12,7 @@ from typing import Any
 from scheduler.api.names import EVENT_DEVICES_DISAGREE
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
-from scheduler.api.task import MOST_EARLIER, Task
+from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.plugins.deviceshare.cards import Cards, Grant, Use
 from scheduler.plugins.deviceshare.family import Family, Inventory
 
@@ -31,7 +31,7 @@ def read_holdings(
         bound_grant, annotated_grant = inventory.grants.get(task.uid, ()), annotated.get(task.uid, ())
         if claim is None:
             believed: Grant = ()
-        elif task.unproven(since) or len(task.earlier) == MOST_EARLIER:
+        elif task.unproven(since) or len(task.earlier) == MAX_EARLIER:
             grants[task.uid] = _on_every_card(family, claim, cards)
             problems.append(
                 _disagreement(

@@ -13,11 +13,11 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.api.kinds import NODE
-from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.node import Rows
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.api.snapshot import Snapshot
+from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 
 EXPIRY: Final = 300.0
@@ -36,13 +36,13 @@ class NodeLock(Preparation):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if found is None:
-            return Fails(f"node {self.name} is gone")
+            return Fail(f"node {self.name} is gone")
         since = self._value(found)
         if since is None or (not since.endswith(self.suffix) and not locked(since, now)):
-            return self._write(f"{format_moment(now).removesuffix('Z')}{self.suffix}")
+            return self._write(f"{format_timestamp(now).removesuffix('Z')}{self.suffix}")
         if since.endswith(self.suffix):
             return None
-        return Waits(f"lock {self.annotation} of node {self.name}, taken at {since[:64]}, to be released")
+        return Wait(f"lock {self.annotation} of node {self.name}, taken at {since[:64]}, to be released")
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
         since = self._value(found)
@@ -64,7 +64,7 @@ def lock_for(node: str, annotation: str, uid: str) -> NodeLock:
 def locked(value: str, now: float) -> bool:
     """Whether a lock is still held. Other writers append the owner after a comma. A lock without a valid time is not
     held."""
-    since = parse_moment(value.partition(",")[0])
+    since = parse_timestamp(value.partition(",")[0])
     return since is not None and now - since <= EXPIRY
 
 

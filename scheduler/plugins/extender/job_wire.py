@@ -3,13 +3,12 @@
 import msgspec
 import numpy as np
 
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.kinds import POD_GROUP
-from scheduler.api.moment import format_moment
 from scheduler.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE
 from scheduler.api.selectors import ignore_field
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import revocable
+from scheduler.api.times import format_timestamp
 from scheduler.framework.session import Session
 from scheduler.plugins.extender.task_wire import STATUS, Json, TaskWire
 from scheduler.plugins.support.waiting_time import own_waiting_time
@@ -26,7 +25,7 @@ class JobWire:
         tasks = {task.uid: msgspec.Raw(msgspec.json.encode(self._tasks.encode(job, task))) for task in job.tasks()}
         total = sum((task.cls.request for task in job.tasks()), np.zeros_like(job.allocated))
         minimum = dict(job.role_minimum)
-        created, waiting = format_moment(job.creation), own_waiting_time(job, ignore_field)
+        created, waiting = format_timestamp(job.creation), own_waiting_time(job, ignore_field)
         return {
             "UID": job.key,
             "PgUID": job.uid,

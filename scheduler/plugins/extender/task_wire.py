@@ -4,13 +4,13 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.api.containers import is_sidecar
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD
-from scheduler.api.moment import format_moment
 from scheduler.api.names import NUMA_TOPOLOGY_POLICY
+from scheduler.api.pod_rules import is_sidecar
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus, revocable
+from scheduler.api.times import format_timestamp
 from scheduler.framework.session import Session
 
 Json = dict[str, Any]
@@ -135,7 +135,7 @@ def _reconstructed(task: Task) -> msgspec.Raw:
             "namespace": task.namespace,
             "uid": task.uid,
             "resourceVersion": task.resource_version,
-            "creationTimestamp": format_moment(task.creation),
+            "creationTimestamp": format_timestamp(task.creation),
             "labels": task.labels,
             "annotations": {**task.cls.annotations, **task.annotations},
         },

@@ -12,10 +12,9 @@ from itertools import groupby
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode, HyperNodes, sums
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Mask
 from scheduler.api.resource import SMALLEST, Vector
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import TaskStatus
 from scheduler.framework.session import Session
 from scheduler.plugins.network_topology_aware.placements import SubJobPlacements

@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.api.hypernode import HyperNode
-from scheduler.api.job import Job
+from scheduler.api.job import Job, SubJob
 from scheduler.api.node import Codes, Column
 from scheduler.api.resource import Vector
-from scheduler.api.subjob import SubJob
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Score
@@ -47,7 +46,7 @@ class NetworkTopologyAware:
         self._session = session
         self._placements = SubJobPlacements(session)
         self._closeness = Closeness(session.hyper_nodes)
-        if any(job.confined for job in session.jobs.values()):
+        if any(job.has_tier_limit for job in session.jobs.values()):
             session.add_hyper_node_gradient(Gradients(session, self._placements, self._max_for_eviction).of)
         session.add_hyper_node_order(self._hyper_node_scores)
         session.add_score(self._scores, per_job=_topology_requests)

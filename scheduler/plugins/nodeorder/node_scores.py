@@ -6,9 +6,9 @@ import numpy as np
 
 from scheduler.api.node import Column, NodeFacts, Rows
 from scheduler.api.objects import Taint
+from scheduler.api.pod_rules import PREFER_NO_SCHEDULE, tolerates
 from scheduler.api.selectors import FieldReporter, nodes_of_term
 from scheduler.api.task import TaskClass
-from scheduler.api.tolerations import PREFER_NO_SCHEDULE, tolerates
 from scheduler.framework.columns import Counts, Scope, Score, StaticScore
 
 FULL = 100

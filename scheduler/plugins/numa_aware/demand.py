@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.names import CPU, NUMA_TOPOLOGY_POLICY
 from scheduler.api.objects import Container
-from scheduler.api.qos import Qos, qos_of
+from scheduler.api.pod_rules import Qos, qos_of
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import TaskClass
 

@@ -7,9 +7,9 @@ import numpy as np
 from scheduler.api.names import PODS, UNSCHEDULABLE_TAINT
 from scheduler.api.node import NodeFacts, Nodes, Rows
 from scheduler.api.objects import PodSpec, Taint, Toleration
+from scheduler.api.pod_rules import NO_SCHEDULE, tolerates
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.selectors import FieldReporter
-from scheduler.api.tolerations import NO_SCHEDULE, tolerates
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
 from scheduler.plugins.support.node_matching import nodes_matching_affinity, tolerated_nodes
 

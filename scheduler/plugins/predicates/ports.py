@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scheduler.api.containers import is_sidecar
 from scheduler.api.node import Rows
 from scheduler.api.objects import PodSpec
+from scheduler.api.pod_rules import is_sidecar
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Filter, Scope
 from scheduler.framework.session import Session

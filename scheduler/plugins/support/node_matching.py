@@ -6,8 +6,8 @@ import numpy as np
 
 from scheduler.api.node import Mask, NodeFacts
 from scheduler.api.objects import PodSpec, Taint, Toleration
+from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
 from scheduler.api.selectors import FieldReporter, nodes_of_terms, nodes_with_labels
-from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 
 def nodes_matching_affinity(facts: NodeFacts, spec: PodSpec, report: FieldReporter) -> Mask | None:

@@ -1,9 +1,9 @@
 """The time limit for waiting that a PodGroup sets in an annotation (``volcano.sh/sla-waiting-time``)."""
 
-from scheduler.api.duration import DurationError, parse_duration
 from scheduler.api.job import Job
 from scheduler.api.names import SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN
 from scheduler.api.selectors import FieldReporter
+from scheduler.api.times import DurationError, parse_duration
 
 
 def own_waiting_time(job: Job, report: FieldReporter) -> float | None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.api.containers import at_once
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.objects import Container, PodSpec, Quantity
+from scheduler.api.pod_rules import effective_total
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
 
@@ -18,7 +18,7 @@ Pair = NDArray[np.float64]
 def pod_limits(spec: PodSpec) -> Pair:
     """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
     are limited to, pod-level limits in their place where given, and overhead on what is limited; 0: no limit."""
-    total = at_once(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
+    total = effective_total(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
     level = _pair(spec.resources.limits if spec.resources is not None else None)
     total = np.where(level > 0, level, total)
     return np.where(total > 0, total + _pair(spec.overhead), 0.0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.api.batch import Action, JobEvent, LifecyclePolicy
-from scheduler.api.duration import DurationError, parse_duration
+from scheduler.api.times import DurationError, parse_duration
 from scheduler.webhooks.fields import invalid
 
 _EVENTS: Final = (

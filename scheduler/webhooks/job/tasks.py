@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from scheduler.api.amount import parse_amount
 from scheduler.api.batch import TaskSpec
 from scheduler.api.names import CPU
 from scheduler.api.objects import Quantity
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import QuantityError, parse_amount
 from scheduler.webhooks.fields import Problems, invalid, join, required
 from scheduler.webhooks.job.policies import policy_problems
 from scheduler.webhooks.job.templates import PodTemplate, Templates

@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from scheduler.api import batch
-from scheduler.api.amount import parse_amount
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import QuantityError, parse_amount
 from scheduler.webhooks.contract import Json
 from scheduler.webhooks.job.tasks import partition_problems
 from scheduler.webhooks.podgroup import topology_problem

@@ -7,9 +7,8 @@ guarantee.
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.api.amount import Amount, parse_amount
 from scheduler.api.objects import ResourceList
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import Amount, QuantityError, parse_amount
 from scheduler.api.scheduling import QueueSpec
 from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.names import qualified_name

@@ -6,10 +6,9 @@ create) is traversed once.
 
 from collections.abc import Iterable, Iterator
 
-from scheduler.api.amount import Amount, Family
 from scheduler.api.names import CPU, MEMORY, ROOT_QUEUE
 from scheduler.api.objects import ResourceList
-from scheduler.api.quantity import QuantityError, parse_quantity
+from scheduler.api.quantity import Amount, Family, QuantityError, parse_quantity
 from scheduler.api.resource import counted, scale_of
 from scheduler.api.scheduling import Queue
 from scheduler.webhooks.contract import ClusterView, Settings

@@ -1,9 +1,8 @@
-"""Quantities added and written back as apimachinery's ``resource.Quantity`` does."""
+"""Amounts: quantities that are added and formatted as apimachinery's ``resource.Quantity`` does."""
 
 import pytest
 
-from scheduler.api.amount import parse_amount
-from scheduler.api.quantity import QuantityError
+from scheduler.api.quantity import QuantityError, parse_amount
 
 
 @pytest.mark.parametrize(
@@ -35,12 +34,12 @@ def test_an_amount_is_written_in_canonical_form(written: str | int | float, cano
 
 
 @pytest.mark.parametrize(("written", "canonical"), [("0.1n", "1n"), ("-0.1n", "-1n"), ("1e-20", "1e-9")])
-def test_what_is_finer_than_a_thousand_millionth_is_rounded_away_from_zero(written: str, canonical: str) -> None:
+def test_an_amount_finer_than_a_billionth_is_rounded_away_from_zero(written: str, canonical: str) -> None:
     assert str(parse_amount(written)) == canonical
 
 
 @pytest.mark.parametrize("written", ["100E", "1e999", "9" * 400])
-def test_what_is_beyond_64_bits_is_cut_off(written: str) -> None:
+def test_an_amount_beyond_64_bits_is_limited(written: str) -> None:
     assert parse_amount(written).nano == (2**63 - 1) * 10**9
 
 
@@ -48,7 +47,7 @@ def test_what_is_beyond_64_bits_is_cut_off(written: str) -> None:
     ("left", "right", "total"),
     [("1Gi", "1G", "2073741824"), ("1G", "1Gi", "2073741824"), ("1Gi", "1024M", "2048576Ki"), ("0", "1Gi", "1Gi")],
 )
-def test_a_sum_is_exact_and_takes_the_family_of_its_first_operand_that_is_not_zero(
+def test_a_sum_is_exact_and_has_the_family_of_its_first_operand_that_is_not_zero(
     left: str, right: str, total: str
 ) -> None:
     assert str(parse_amount(left) + parse_amount(right)) == total

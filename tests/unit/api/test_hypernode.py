@@ -28,20 +28,20 @@ def get(tree: HyperNodes, name: str) -> HyperNode:
     return found
 
 
-def test_a_hyper_node_holds_what_its_members_hold(tree: HyperNodes) -> None:
+def test_a_hyper_node_contains_the_nodes_of_its_members(tree: HyperNodes) -> None:
     spine = get(tree, "spine")
     assert spine.rows.tolist() == [0, 1, 2, 3]
     assert [child.name for child in spine.children] == ["left", "right"]
 
 
-def test_the_virtual_top_holds_every_node_one_tier_above_all(tree: HyperNodes) -> None:
+def test_the_virtual_root_contains_all_nodes_one_tier_above_all(tree: HyperNodes) -> None:
     assert tree.top.name == CLUSTER_TOP and tree.top.tier == 3
     assert tree.top.rows.tolist() == list(range(7))
     assert [child.name for child in tree.top.children] == ["far", "spine"]
     assert get(tree, CLUSTER_TOP) is tree.top
 
 
-def test_without_hyper_nodes_there_is_the_top_alone() -> None:
+def test_without_hyper_nodes_there_is_only_the_root() -> None:
     tree = HyperNodes(2)
     assert tree.ordered == [tree.top] and tree.top.tier == 1
     assert tree.covering(np.array([1])) is tree.top
@@ -53,7 +53,7 @@ def test_hyper_nodes_are_ordered_by_tier_and_name(tree: HyperNodes) -> None:
     assert tree.tiers == [1, 2, 3]
 
 
-def test_what_two_hyper_nodes_have_in_common_is_the_lowest_above_both(tree: HyperNodes) -> None:
+def test_the_common_ancestor_of_two_hyper_nodes_is_the_lowest_one(tree: HyperNodes) -> None:
     left, right, far = (get(tree, name) for name in ("left", "right", "far"))
     assert HyperNodes.common(left, left) is left
     assert HyperNodes.common(left, right).name == "spine"
@@ -61,7 +61,7 @@ def test_what_two_hyper_nodes_have_in_common_is_the_lowest_above_both(tree: Hype
     assert HyperNodes.common(left, far) is tree.top
 
 
-def test_rows_are_covered_by_the_lowest_hyper_node_that_holds_them_all(tree: HyperNodes) -> None:
+def test_rows_are_covered_by_the_lowest_hyper_node_that_contains_them(tree: HyperNodes) -> None:
     covering = [tree.covering(np.array(rows)).name for rows in ([1], [1, 0, 1], [1, 2], [1, 4], [6])]
     assert covering == ["left", "left", "spine", CLUSTER_TOP, CLUSTER_TOP]
 
@@ -72,7 +72,7 @@ def test_of_two_leaves_that_share_a_node_the_first_by_name_covers_it() -> None:
     assert tree.covering(np.array([0, 1])).name == "b"
 
 
-def test_each_node_knows_its_leaf_and_its_hyper_node_of_a_tier(tree: HyperNodes) -> None:
+def test_leaf_codes_and_tier_codes_name_the_hyper_nodes_of_each_node(tree: HyperNodes) -> None:
     names = [hn.name for hn in tree.ordered]
     assert [names[code] if code >= 0 else "" for code in tree.leaf_codes] == [
         *("left", "left", "right", "right", "far", "far", "")
@@ -80,7 +80,7 @@ def test_each_node_knows_its_leaf_and_its_hyper_node_of_a_tier(tree: HyperNodes)
     assert [names[code] if code >= 0 else "" for code in tree.codes_of(2)] == ["spine"] * 4 + [""] * 3
 
 
-def test_a_hyper_node_holds_rows_only_if_it_holds_each(tree: HyperNodes) -> None:
+def test_a_hyper_node_contains_rows_only_if_it_contains_each(tree: HyperNodes) -> None:
     left = get(tree, "left")
     assert left.holds(np.array([0, 1])) and left.holds(np.array([], dtype=np.intp))
     assert not left.holds(np.array([1, 2])) and not left.holds(np.array([6]))
@@ -93,6 +93,6 @@ def test_amounts_are_summed_over_the_nodes_of_each_hyper_node() -> None:
     assert sums(column, []).shape == (2, 0)
 
 
-def test_a_chain_of_thousands_is_no_deeper_than_memory() -> None:
+def test_a_chain_of_thousands_of_hyper_nodes_does_not_exceed_the_recursion_limit() -> None:
     chain = [seed(f"h{i}", i, [0] if i == 0 else [], f"h{i + 1}" if i < 4999 else "") for i in range(5000)]
     assert len(get(HyperNodes(1, chain), "h0").lineage) == 5001

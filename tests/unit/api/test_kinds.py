@@ -12,6 +12,6 @@ def test_a_kind_is_found_by_group_and_name_in_any_version(kind: Kind) -> None:
     assert find_kind(other, kind.name) is kind
 
 
-def test_kinds_of_one_name_are_told_apart_by_their_groups() -> None:
+def test_kinds_of_the_same_name_differ_by_group() -> None:
     assert (find_kind("batch/v1", "Job"), find_kind("batch.volcano.sh/v1alpha1", "Job")) == (BATCH_JOB, VCJOB)
     assert find_kind("example.com/v1", "Job") is None

@@ -1,4 +1,4 @@
-"""Quantities against exact arithmetic, and everything that is none."""
+"""Quantities parsed like exact arithmetic, and malformed texts."""
 
 from fractions import Fraction
 
@@ -64,7 +64,7 @@ def test_a_decimal_exponent_counts_exactly(whole: str, letter: str, exponent: in
         ("1e-9999", 1, 1),
     ],
 )
-def test_quantities_worked_out_by_hand_come_to_the_same(text: str | float, scale: int, expected: int) -> None:
+def test_quantities_equal_values_computed_by_hand(text: str | float, scale: int, expected: int) -> None:
     assert parse_quantity(text, scale) == expected
 
 
@@ -105,5 +105,5 @@ def test_arbitrary_text_is_a_number_or_a_quantity_error(text: str) -> None:
 
 
 @given(st.integers(0, 10**12))
-def test_a_cached_answer_does_not_leak_between_scales(number: int) -> None:
+def test_a_cached_quantity_is_not_used_for_another_scale(number: int) -> None:
     assert parse_quantity(number, 1000) == 1000 * parse_quantity(number, 1)

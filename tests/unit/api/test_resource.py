@@ -38,7 +38,7 @@ def test_quota_style_names_of_pod_groups_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("amounts", [{"cpu": "lots"}, {"cpu": "-1"}, {"example.com/x": "1x"}])
-def test_a_malformed_amount_names_its_resource_and_teaches_no_dimension(amounts: dict[str, Quantity]) -> None:
+def test_a_malformed_amount_names_its_resource_and_adds_no_dimension(amounts: dict[str, Quantity]) -> None:
     dimensions = Dimensions()
     (name,) = amounts
     with pytest.raises(QuantityError, match=name):
@@ -46,7 +46,7 @@ def test_a_malformed_amount_names_its_resource_and_teaches_no_dimension(amounts:
     assert dimensions.names == ["cpu", "memory", "pods"]
 
 
-def test_vectors_made_before_the_ninth_resource_are_lengthened_with_zeros() -> None:
+def test_vectors_created_before_the_ninth_resource_are_padded_with_zeros() -> None:
     dimensions = Dimensions()
     early = dimensions.vector({"cpu": 1})
     late = dimensions.vector({f"example.com/r{i}": 1 for i in range(9)})
@@ -54,7 +54,7 @@ def test_vectors_made_before_the_ninth_resource_are_lengthened_with_zeros() -> N
     assert dimensions.fit(early).tolist() == [1000.0] + [0.0] * 15
 
 
-def test_a_copy_of_the_dimensions_learns_nothing_from_the_original() -> None:
+def test_a_copy_of_dimensions_is_independent_of_the_original() -> None:
     dimensions = Dimensions()
     copy = dimensions.copy()
     dimensions.vector({f"example.com/r{i}": 1 for i in range(9)})
@@ -70,7 +70,7 @@ def test_limits_that_are_not_listed_are_infinite() -> None:
     assert np.isinf(limits[MEMORY_INDEX]) and np.isinf(limits[PODS_INDEX])
 
 
-def test_a_vector_is_written_back_as_a_resource_list_in_canonical_form() -> None:
+def test_a_vector_is_converted_to_a_resource_list_in_canonical_form() -> None:
     dimensions = Dimensions()
     amounts: dict[str, Quantity] = {"cpu": "1500m", "memory": "2048Mi", "pods": 1000, "example.com/gpu-memory": 3500}
     written = dimensions.to_list(dimensions.vector(amounts))
@@ -96,7 +96,7 @@ def test_amounts_closer_than_a_tenth_are_equal_for_less_equal_only() -> None:
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS)
-def test_the_requested_comparison_looks_at_requested_resources_and_never_at_pods(
+def test_exceeded_compares_requested_resources_except_pods(
     left: np.ndarray, right: np.ndarray, request_: np.ndarray
 ) -> None:
     over = [i for i in range(8) if i != PODS_INDEX and request_[i] > 0 and left[i] > right[i]]
@@ -104,11 +104,11 @@ def test_the_requested_comparison_looks_at_requested_resources_and_never_at_pods
 
 
 @given(AMOUNTS)
-def test_a_vector_is_empty_when_nothing_but_pods_is_asked_for(vector: np.ndarray) -> None:
+def test_a_vector_is_empty_if_it_has_only_pods(vector: np.ndarray) -> None:
     assert is_empty(vector) == all(value < 0.1 for i, value in enumerate(vector) if i != PODS_INDEX)
 
 
 @pytest.mark.parametrize(("left", "right", "expected"), [(0, 0, 0), (1, 0, 1), (1, 4, 0.25), (3, 2, 1.5)])
-def test_share_of_nothing_is_nothing_or_all(left: float, right: float, expected: float) -> None:
+def test_the_share_of_zero_is_zero_or_one(left: float, right: float, expected: float) -> None:
     assert share(left, right) == expected
     assert shares(np.array([left]), np.array([right])).tolist() == [expected]

@@ -43,7 +43,7 @@ def test_status_of_a_pod(phase: str, deleting: bool, node: str, expected: TaskSt
         ("job-worker-12345678901", -1),
     ],
 )
-def test_the_index_is_the_number_after_two_parts_of_a_name(name: str, index: int) -> None:
+def test_the_index_is_the_trailing_number_of_a_name_with_three_parts(name: str, index: int) -> None:
     assert index_in_name(name) == index
 
 

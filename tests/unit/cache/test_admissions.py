@@ -10,7 +10,7 @@ from scheduler.api.decisions import Decisions, PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.names import ADMISSION_RECORD, CARD_REQUEST
 from scheduler.api.reasons import Malformed
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.cycle import run_cycle
@@ -104,14 +104,14 @@ def no_pods(name: str, asks: str, phase: str = "", **more: Any) -> Raw:
 
 # --- phases that others write ---
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
-def test_a_phase_that_a_user_writes_reserves_nothing_and_others_are_admitted(phase: str) -> None:
+def test_a_phase_written_by_a_user_reserves_nothing_and_other_groups_are_admitted(phase: str) -> None:
     world = Scheduler(no_pods("victim", "2c"))
     world.create(no_pods("attacker", "1000000c", phase))
     assert world.run().phase("victim") == "Inqueue"
     assert world.job("attacker").phase == "Pending" and world.reserved("attacker") == 0
 
 
-def test_its_owner_is_warned_with_the_numbers_and_the_phase_corrected_once_there_are_pods() -> None:
+def test_a_claimed_phase_is_reported_with_numbers_and_corrected_once_there_are_pods() -> None:
     world = Scheduler(no_pods("a", "99c", "Inqueue")).run()
     (message,) = world.set_aside()
     assert message == (
@@ -123,7 +123,7 @@ def test_its_owner_is_warned_with_the_numbers_and_the_phase_corrected_once_there
     assert world.run().set_aside() == []
 
 
-def test_cards_that_a_claimed_phase_is_about_are_not_promised() -> None:
+def test_a_claimed_phase_reserves_no_cards() -> None:
     plan = configuration(["priority", "gang"], ["capacity-card"])
     objects = [
         gpu_node("gpu"),
@@ -153,7 +153,7 @@ def test_a_group_whose_phase_does_not_count_is_admitted_in_order_like_any_other(
     assert world.job("a-claims").phase == "Pending"
 
 
-def test_pods_of_a_group_that_is_not_admitted_wait_also_those_that_ask_for_nothing() -> None:
+def test_all_pods_of_a_group_that_is_not_admitted_stay_pending_even_without_requests() -> None:
     pods = [pod("p-0", "1c", "a"), pod("p-1", "", "a")]
     world = Scheduler(no_pods("a", "99c", "Inqueue"), *pods).run(2)
     assert world.decisions.binds == []
@@ -175,7 +175,7 @@ def test_a_pod_put_on_a_node_by_its_user_does_not_make_a_claim_count() -> None:
     assert world.run().reserved("a") == 0
 
 
-def test_a_group_that_announces_no_need_reserves_nothing_and_keeps_its_phase() -> None:
+def test_a_group_without_min_resources_and_cards_reserves_nothing_and_keeps_its_phase() -> None:
     world = Scheduler(group("a", minimum=1, phase="Inqueue"))
     assert world.job("a").phase == "Inqueue"
     assert world.run().set_aside() == [] and ADMISSION_RECORD not in world.annotations("a")
@@ -198,7 +198,7 @@ def test_min_resources_raised_after_admission_reserve_what_was_admitted(phase: s
     assert (world.phase("a"), world.reserved("a")) == ("Inqueue", 1000)
 
 
-def test_min_resources_lowered_after_admission_reserve_what_they_say() -> None:
+def test_min_resources_lowered_after_admission_reserve_the_lower_amount() -> None:
     world = admitted("2c")
     world.write("a", minResources={"cpu": "1"})
     assert world.reserved("a") == 1000
@@ -213,7 +213,7 @@ def test_a_phase_set_back_to_pending_is_corrected_and_reserves_once() -> None:
     assert world.phase("victim") == "Inqueue" and world.reserved("a") == 2000
 
 
-def test_a_running_group_called_completed_is_corrected_and_loses_nothing() -> None:
+def test_a_running_group_set_to_completed_is_corrected_and_keeps_its_reservation() -> None:
     world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
     world.create(pod("p", "1c", "a", on="n1"))
     assert world.run().phase("a") == "Running"
@@ -222,7 +222,7 @@ def test_a_running_group_called_completed_is_corrected_and_loses_nothing() -> No
     assert world.decisions.evictions == []
 
 
-def test_a_group_moved_to_another_queue_has_to_be_admitted_there() -> None:
+def test_a_group_moved_to_another_queue_must_be_admitted_there() -> None:
     world = admitted("2c")
     world.create({**queue("other", capability="1c")})
     world.write("a", queue="other")
@@ -257,7 +257,7 @@ def test_cards_announced_after_admission_do_not_count() -> None:
     assert CARD_REQUEST not in without.job("a").annotations
 
 
-def test_the_amounts_that_were_decided_on_count_not_those_written_meanwhile() -> None:
+def test_the_amounts_of_the_decision_count_even_if_the_spec_has_changed_since() -> None:
     world = Scheduler(no_pods("a", "1c"))
     decisions = run_cycle(world.cache.snapshot(LATER), PLAN).decisions
     world.write("a", minResources={"cpu": "1000"})
@@ -275,7 +275,7 @@ def test_absurd_amounts_are_not_admitted_and_reserve_nothing(amount: str | int) 
 
 
 @pytest.mark.parametrize("amount", ["-1", "NaN", "inf", ""])
-def test_amounts_that_are_none_leave_the_last_good_version_in_force(amount: str) -> None:
+def test_a_malformed_amount_keeps_the_last_good_version(amount: str) -> None:
     world = admitted()
     world.write("a", phase="Running", minResources={"cpu": amount})
     (problem,) = world.cache.take_malformed()
@@ -283,7 +283,7 @@ def test_amounts_that_are_none_leave_the_last_good_version_in_force(amount: str)
     assert world.reserved("a") == 1000
 
 
-def test_no_more_is_reserved_than_the_cluster_has_also_where_no_plugin_limits_it() -> None:
+def test_a_reservation_is_limited_to_the_cluster_even_without_a_plugin_that_limits_it() -> None:
     plan = configuration(["priority", "gang"], ["predicates"])
     world = Scheduler(no_pods("a", "1000c"), plan=plan).run()
     assert world.phase("a") == "Inqueue" and world.reserved("a") == 4000
@@ -293,7 +293,7 @@ def test_no_more_is_reserved_than_the_cluster_has_also_where_no_plugin_limits_it
 
 
 # --- restarts ---
-def test_after_a_restart_the_record_counts_with_the_amounts_of_then() -> None:
+def test_after_a_restart_the_amounts_of_the_record_count() -> None:
     world = admitted("2c")
     for phase in ("Inqueue", "Pending", "Running"):
         world.write("a", phase=phase, minResources={"cpu": "1000"})
@@ -302,7 +302,7 @@ def test_after_a_restart_the_record_counts_with_the_amounts_of_then() -> None:
     assert world.run().phase("a") == "Inqueue" and world.set_aside() == []
 
 
-def test_after_a_restart_a_claim_counts_as_little_as_before() -> None:
+def test_after_a_restart_a_claimed_phase_still_does_not_count() -> None:
     world = Scheduler(no_pods("a", "1000c", "Inqueue"), no_pods("victim", "2c"))
     world.start()
     assert world.run().phase("victim") == "Inqueue" and world.reserved("a") == 0
@@ -320,7 +320,7 @@ def test_a_record_of_another_group_or_of_another_key_does_not_count() -> None:
     assert [world.reserved(name) for name in "abcde"] == [2000, 0, 0, 0, 0]
 
 
-def test_a_record_that_no_longer_counts_is_taken_away_also_when_a_user_puts_it_back() -> None:
+def test_an_obsolete_record_is_removed_even_when_a_user_restores_it() -> None:
     world = Scheduler(no_pods("a", "1c"), pod("p", "1c", "a")).run()
     kept = world.annotations("a")
     assert ADMISSION_RECORD in kept
@@ -339,7 +339,7 @@ def test_a_record_that_is_changed_or_removed_is_written_again() -> None:
     assert world.run().decisions.pod_groups == []
 
 
-def test_what_was_admitted_before_the_key_counts_and_gets_its_record() -> None:
+def test_an_admission_from_before_the_key_counts_and_gets_a_record() -> None:
     world = Scheduler(no_pods("a", "99c", "Inqueue"), no_pods("victim", "2c"), now=START - 1)
     assert (world.job("a").phase, world.reserved("a")) == ("Inqueue", 4000)
     world.run()
@@ -350,7 +350,7 @@ def test_what_was_admitted_before_the_key_counts_and_gets_its_record() -> None:
     assert world.reserved("late") == 0
 
 
-def test_without_a_shared_key_phases_count_at_the_start_and_no_record_is_due() -> None:
+def test_without_a_shared_key_phases_count_at_the_start_and_no_record_is_written() -> None:
     world = Scheduler(no_pods("a", "2c", "Inqueue"), created=math.inf)
     assert world.reserved("a") == 2000
     assert world.run().decisions.pod_groups == []
@@ -358,8 +358,8 @@ def test_without_a_shared_key_phases_count_at_the_start_and_no_record_is_due() -
     assert world.reserved("late") == 0
 
 
-def test_without_guard_every_phase_counts() -> None:
+def test_without_enforcement_every_phase_counts() -> None:
     cache = ClusterCache([NAME])
     feed(cache, node("n1", "4c"), queue("default"), no_pods("a", "99c", "Inqueue"))
     job = cache.snapshot(LATER).jobs["default/a"]
-    assert job.phase == "Inqueue" and job.most_reserved is not None and np.isclose(job.most_reserved[0], 99_000)
+    assert job.phase == "Inqueue" and job.reservation_limit is not None and np.isclose(job.reservation_limit[0], 99_000)

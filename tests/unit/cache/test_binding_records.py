@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
-from scheduler.api.signing import SigningKey
-from scheduler.api.task import MOST_EARLIER, Task
+from scheduler.api.signed_records import BindingRecord, SigningKey
+from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod
 
@@ -58,31 +57,31 @@ def test_a_signed_record_is_read_from_the_pod() -> None:
     ],
     ids=["none", "empty", "deep", "of another Pod", "of another key", "for another node"],
 )
-def test_what_was_not_signed_for_this_pod_on_its_node_is_no_record(annotations: dict[str, str]) -> None:
+def test_a_record_that_was_not_signed_for_this_pod_on_its_node_does_not_count(annotations: dict[str, str]) -> None:
     assert task(a_cache(a_pod(annotations=annotations))).record is None
 
 
-def test_without_a_key_nothing_is_believed_and_nothing_demanded() -> None:
+def test_without_a_key_no_record_counts_and_none_is_required() -> None:
     cache = a_cache(a_pod(annotations=signed()), key=None)
     assert task(cache).record is None
     assert cache.snapshot(0.0).signed_since == float("inf")
     assert a_cache().snapshot(0.0).signed_since == 1000.0
 
 
-def test_a_record_once_known_is_remembered_when_it_is_removed_or_rewritten() -> None:
+def test_a_known_record_is_kept_when_the_annotation_is_removed_or_changed() -> None:
     cache = a_cache(a_pod(annotations=signed()))
     feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-7"}))
     assert task(cache).record == RECORD
     assert task(cache).annotations == {ASCEND_910: "Ascend910-7"}
 
 
-def test_a_namesake_does_not_inherit_it() -> None:
+def test_a_new_pod_of_the_same_name_does_not_inherit_the_record() -> None:
     cache = a_cache(a_pod(annotations=signed()))
     feed(cache, a_pod(uid="another", annotations=signed()))
     assert task(cache).record is None
 
 
-def test_what_this_process_bound_it_remembers_without_any_record_on_the_pod() -> None:
+def test_the_record_of_a_binding_of_this_process_counts_without_an_annotation() -> None:
     cache = a_cache(a_pod(on=""))
     bind = Bind(task(cache), "n1", dict(RECORD.chips), record=RECORD)
     cache.assume(Decisions(binds=[bind]))
@@ -99,12 +98,12 @@ def test_a_binding_that_failed_leaves_no_record() -> None:
     assert task(cache).record is None
 
 
-def test_a_pod_that_waits_has_none_although_it_carries_one() -> None:
+def test_a_record_on_a_pending_pod_does_not_count() -> None:
     assert task(a_cache(a_pod(on="", annotations=signed()))).record is None
 
 
 # --- what annotations once said ---
-def test_what_annotations_said_of_devices_on_the_node_is_remembered_when_it_changes() -> None:
+def test_former_device_annotations_on_the_node_are_kept() -> None:
     cache = a_cache(a_pod(annotations={ASCEND_910: "Ascend910-0"}))
     assert task(cache).earlier == ()
     feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-1"}))
@@ -113,21 +112,21 @@ def test_what_annotations_said_of_devices_on_the_node_is_remembered_when_it_chan
     assert task(cache).earlier == ((ASCEND_910, "Ascend910-0"), (ASCEND_910, "Ascend910-1"))
 
 
-def test_what_they_said_while_the_pod_waited_is_not() -> None:
+def test_device_annotations_from_before_the_binding_are_not_kept() -> None:
     cache = a_cache(a_pod(on="", annotations={ASCEND_910: "Ascend910-0"}))
     feed(cache, a_pod(annotations={ASCEND_910: "Ascend910-1"}))
     assert task(cache).earlier == ()
 
 
-def test_changes_are_remembered_up_to_a_number() -> None:
+def test_the_number_of_kept_former_annotations_is_limited() -> None:
     cache = a_cache(a_pod())
     for number in range(40):
         feed(cache, a_pod(annotations={ASCEND_910: f"Ascend910-{number}"}))
-    assert len(task(cache).earlier) == MOST_EARLIER
+    assert len(task(cache).earlier) == MAX_EARLIER
 
 
-def test_long_values_are_not_kept_but_count_as_too_many_changes() -> None:
+def test_a_long_former_value_is_not_kept_and_counts_as_too_many_changes() -> None:
     cache = a_cache(a_pod(annotations={ASCEND_910: "x" * 100_000}))
     feed(cache, a_pod())
-    assert len(task(cache).earlier) == MOST_EARLIER
+    assert len(task(cache).earlier) == MAX_EARLIER
     assert sum(len(value) for _, value in task(cache).earlier) < 100

@@ -35,13 +35,13 @@ def task(cache: ClusterCache, name: str) -> Task:
 
 
 # --- classes ---
-def test_the_token_that_every_pod_gets_does_not_split_a_class() -> None:
+def test_a_token_volume_does_not_split_a_class() -> None:
     cache = cache_with(*(pod(f"p{i}", "1c", "g", volumes=[token(i)]) for i in range(3)))
 
     assert len({task(cache, f"p{i}").cls.id for i in range(3)}) == 1
 
 
-def test_pods_with_claims_of_their_own_are_alike_but_not_of_one_class() -> None:
+def test_pods_with_their_own_claims_share_a_shape_but_not_a_class() -> None:
     cache = cache_with(*(pod(f"p{i}", "1c", "g", volumes=[token(i), mounting(f"c{i}")]) for i in range(3)))
 
     classes = [task(cache, f"p{i}").cls for i in range(3)]
@@ -50,7 +50,7 @@ def test_pods_with_claims_of_their_own_are_alike_but_not_of_one_class() -> None:
     assert len({cls.shape_id for cls in classes}) == 1
 
 
-def test_pods_that_share_a_claim_are_of_one_class() -> None:
+def test_pods_that_share_a_claim_share_a_class() -> None:
     cache = cache_with(*(pod(f"p{i}", "1c", "g", volumes=[mounting("c")]) for i in range(3)))
 
     assert len({task(cache, f"p{i}").cls.id for i in range(3)}) == 1
@@ -62,7 +62,7 @@ def test_the_claim_of_an_ephemeral_volume_is_named_after_its_pod_and_belongs_to_
     assert task(cache, "p").cls.claims == (MountedClaim("p-scratch", "uid-Pod-p"),)
 
 
-def test_a_selector_that_names_a_label_later_leaves_the_claims_with_their_pods() -> None:
+def test_reclassification_by_a_new_selector_keeps_the_claims_of_pods() -> None:
     cache = cache_with(pod("p", "1c", "g", labels={"app": "x"}, volumes=[mounting("c")]))
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
@@ -84,7 +84,7 @@ def waiting(cache: ClusterCache) -> Bind:
     return bind
 
 
-def test_a_binding_that_waits_is_shown_to_sessions_until_the_pod_is_seen_bound() -> None:
+def test_a_binding_with_preparations_is_in_snapshots_until_the_watch_shows_the_pod_bound() -> None:
     cache = cache_with(pod("p", "1c", "g"))
     bind = waiting(cache)
 
@@ -93,7 +93,7 @@ def test_a_binding_that_waits_is_shown_to_sessions_until_the_pod_is_seen_bound()
     assert cache.snapshot(0).preparing == () and not cache.is_binding(bind)
 
 
-def test_a_binding_that_failed_or_lost_its_pod_is_shown_no_longer() -> None:
+def test_a_binding_that_failed_or_whose_pod_was_deleted_is_not_in_snapshots() -> None:
     cache = cache_with(pod("p", "1c", "g"))
     cache.bind_failed(waiting(cache))
     assert cache.snapshot(0).preparing == ()
@@ -103,7 +103,7 @@ def test_a_binding_that_failed_or_lost_its_pod_is_shown_no_longer() -> None:
     assert cache.snapshot(0).preparing == () and not cache.is_binding(bind)
 
 
-def test_a_binding_that_waits_for_nothing_is_not_shown() -> None:
+def test_a_binding_without_preparations_is_not_among_the_preparing_ones() -> None:
     cache = cache_with(pod("p", "1c", "g"))
 
     cache.assume(Decisions(binds=[Bind(task(cache, "p"), "n1", {})]))
@@ -121,7 +121,7 @@ def volume_of(cache: ClusterCache) -> str:
     return cache.snapshot(0).claims["default/c"].spec.volume_name
 
 
-def test_an_answer_of_the_server_holds_until_the_watch_has_come_to_it() -> None:
+def test_a_confirmed_version_counts_until_the_watch_delivers_it() -> None:
     cache = ClusterCache([NAME])
     cache.upsert("PersistentVolumeClaim", a_claim(5))
     cache.confirm(CLAIM, a_claim(9, "answered"))
@@ -134,7 +134,7 @@ def test_an_answer_of_the_server_holds_until_the_watch_has_come_to_it() -> None:
     assert volume_of(cache) == "restored from a backup"
 
 
-def test_an_answer_about_an_object_that_is_gone_or_newer_changes_nothing() -> None:
+def test_a_confirmed_version_of_a_deleted_or_newer_object_is_ignored() -> None:
     cache = ClusterCache([NAME])
     cache.confirm(CLAIM, a_claim(9, "answered"))
     assert not cache.snapshot(0).claims
@@ -145,7 +145,7 @@ def test_an_answer_about_an_object_that_is_gone_or_newer_changes_nothing() -> No
     assert volume_of(cache) == "newer"
 
 
-def test_objects_of_the_kinds_it_keeps_can_be_found() -> None:
+def test_objects_of_stored_kinds_are_found() -> None:
     cache = ClusterCache([NAME])
     cache.upsert("PersistentVolumeClaim", a_claim(1, "v"))
 

@@ -169,7 +169,9 @@ QUEUES = (queue("default"), queue("q", 2, capability="3c+example.com/gpu=1", gua
 
 @settings(max_examples=80, deadline=None)
 @given(EVENTS)
-def test_events_in_any_order_come_to_what_is_there_in_the_end(events: list[tuple[str, int, int, bool]]) -> None:
+def test_events_in_any_order_lead_to_the_same_state_as_the_final_objects(
+    events: list[tuple[str, int, int, bool]],
+) -> None:
     cache = ClusterCache([NAME])
     feed(cache, *QUEUES)
     there: dict[tuple[str, str], Raw] = {}
@@ -180,7 +182,7 @@ def test_events_in_any_order_come_to_what_is_there_in_the_end(events: list[tuple
 
 @settings(max_examples=40, deadline=None)
 @given(EVENTS, EVENTS)
-def test_a_snapshot_stays_as_it_was_taken(
+def test_a_snapshot_does_not_change(
     before: list[tuple[str, int, int, bool]], after: list[tuple[str, int, int, bool]]
 ) -> None:
     cache = ClusterCache([NAME])
@@ -198,7 +200,7 @@ def test_a_snapshot_stays_as_it_was_taken(
 
 @settings(max_examples=30, deadline=None)
 @given(EVENTS)
-def test_a_relist_says_the_same_as_the_events_missed(events: list[tuple[str, int, int, bool]]) -> None:
+def test_a_relist_leads_to_the_same_state_as_the_missed_events(events: list[tuple[str, int, int, bool]]) -> None:
     cache = ClusterCache([NAME])
     feed(cache, *QUEUES)
     there: dict[tuple[str, str], Raw] = {}
@@ -239,15 +241,15 @@ def used(cache: ClusterCache) -> list[float]:
     return [float(value) for value in cache.snapshot(0).nodes.used[0]]
 
 
-def test_what_a_session_does_to_its_nodes_stays_in_the_session() -> None:
+def test_changes_of_nodes_in_a_session_do_not_reach_the_cache() -> None:
     cache = small()
     snapshot = cache.snapshot(0)
     snapshot.nodes.hold(0, task_of(cache, "p0").cls, 3)
-    snapshot.nodes.promise(1, task_of(cache, "p0").cls)
+    snapshot.nodes.pipeline(1, task_of(cache, "p0").cls)
     assert used(cache) == [0, 0] and not cache.snapshot(0).nodes.pipelined.any()
 
 
-def test_a_job_that_nothing_changed_is_handed_out_again_without_the_notes_of_the_last_session() -> None:
+def test_an_unchanged_job_is_reused_without_the_records_of_the_last_session() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
     first["default/a"].new_conditions.append(Condition("Unschedulable", "", ""))
@@ -258,7 +260,7 @@ def test_a_job_that_nothing_changed_is_handed_out_again_without_the_notes_of_the
     assert not (again.new_conditions or again.transaction or again.refusals or again.fit_errors)
 
 
-def test_a_job_that_a_session_changed_is_built_anew_and_others_are_kept() -> None:
+def test_a_job_that_a_session_changed_is_built_again_and_others_are_reused() -> None:
     cache = small()
     first = cache.snapshot(0).jobs
     task = next(first["default/a"].tasks())
@@ -269,7 +271,7 @@ def test_a_job_that_a_session_changed_is_built_anew_and_others_are_kept() -> Non
 
 
 # --- decisions assumed ---
-def test_a_pod_that_changes_on_its_node_holds_what_it_held_and_its_chips_are_read_again() -> None:
+def test_a_pod_that_changes_on_its_node_keeps_its_amounts_and_its_chips_are_read_again() -> None:
     cache = ClusterCache([NAME])
     one = pod("p", "1c", "a", on="n", phase="Pending", annotations={ASCEND_REAL: "Ascend910-0"})
     feed(cache, node("n"), group("a"), one)
@@ -289,7 +291,7 @@ def test_a_pod_that_changes_on_its_node_holds_what_it_held_and_its_chips_are_rea
     assert [(t.status, t.annotations) for t in before.chips["n"]] == [(TaskStatus.BOUND, {ASCEND_REAL: "Ascend910-0"})]
 
 
-def test_a_bound_task_holds_its_node_before_the_watch_says_so() -> None:
+def test_an_assumed_binding_occupies_its_node_before_the_watch_shows_it() -> None:
     cache = small()
     bind(cache, "p0", "n1")
     task = task_of(cache, "p0")
@@ -310,7 +312,7 @@ def test_an_event_from_before_the_binding_does_not_undo_it() -> None:
     assert used(cache) == [1000, 0]
 
 
-def test_the_event_of_the_binding_confirms_it_wherever_it_went() -> None:
+def test_the_watch_confirms_a_binding_on_any_node() -> None:
     cache = small()
     bind(cache, "p0", "n1")
     feed(cache, pod("p0", "1c", "a", on="n2", phase="Pending"))
@@ -318,7 +320,7 @@ def test_the_event_of_the_binding_confirms_it_wherever_it_went() -> None:
     assert used(cache) == [0, 1000]
 
 
-def test_a_binding_that_failed_gives_the_place_back() -> None:
+def test_a_failed_binding_frees_its_node() -> None:
     cache = small()
     decision = bind(cache, "p0", "n1")
     cache.bind_failed(decision)
@@ -327,7 +329,7 @@ def test_a_binding_that_failed_gives_the_place_back() -> None:
     assert used(cache) == [0, 0]
 
 
-def test_a_late_failure_does_not_undo_a_binding_that_was_confirmed() -> None:
+def test_a_late_failure_does_not_undo_a_confirmed_binding() -> None:
     cache = small()
     decision = bind(cache, "p0", "n1")
     feed(cache, pod("p0", "1c", "a", on="n1", phase="Pending"))
@@ -335,7 +337,7 @@ def test_a_late_failure_does_not_undo_a_binding_that_was_confirmed() -> None:
     assert task_of(cache, "p0").status is TaskStatus.BOUND and used(cache) == [1000, 0]
 
 
-def test_decisions_about_pods_that_were_replaced_or_are_gone_are_passed_over() -> None:
+def test_decisions_for_replaced_or_deleted_pods_are_ignored() -> None:
     cache = small()
     old = task_of(cache, "p0")
     newer = pod("p0", "2c", "a")
@@ -349,7 +351,7 @@ def test_decisions_about_pods_that_were_replaced_or_are_gone_are_passed_over() -
     assert cache.task("default/p0") is None and used(cache) == [0, 0]
 
 
-def test_a_replaced_pod_leaves_the_node_of_the_one_before() -> None:
+def test_a_replaced_pod_frees_the_node_of_its_predecessor() -> None:
     cache = small()
     bind(cache, "p0", "n1")
     newer = pod("p0", "2c", "b")
@@ -359,7 +361,7 @@ def test_a_replaced_pod_leaves_the_node_of_the_one_before() -> None:
     assert used(cache) == [0, 0] and jobs["default/a"].size == 0 and jobs["default/b"].size == 2
 
 
-def test_pods_without_uids_keep_what_was_assumed_of_them() -> None:
+def test_pods_without_uids_keep_their_assumed_state() -> None:
     cache = small()
     bare = pod("p9", "1c", "a")
     bare["metadata"]["uid"] = ""
@@ -369,7 +371,7 @@ def test_pods_without_uids_keep_what_was_assumed_of_them() -> None:
     assert task_of(cache, "p9").status is TaskStatus.BINDING and used(cache) == [0, 1000]
 
 
-def test_an_evicted_task_is_on_its_way_out_and_keeps_its_node_until_it_is_gone() -> None:
+def test_an_evicted_task_is_releasing_and_keeps_its_node_until_it_is_deleted() -> None:
     cache = small()
     feed(cache, pod("p0", "1c", "a", on="n1"))
     cache.assume(Decisions(evictions=[Evict(task_of(cache, "p0"), "preempt")]))
@@ -380,7 +382,7 @@ def test_an_evicted_task_is_on_its_way_out_and_keeps_its_node_until_it_is_gone()
     assert (nodes.used[0, 0], nodes.releasing[0, 0]) == (0, 0)
 
 
-def test_something_terminates_on_a_node_until_the_last_of_it_is_gone() -> None:
+def test_a_node_has_a_terminating_pod_until_the_last_one_is_deleted() -> None:
     cache = ClusterCache([NAME])
     feed(cache, node("n1"), group("g"), pod("evicted", "1c", "g", on="n1"), pod("stays", "1c", "g", on="n1"))
     assert not cache.terminates_on("n1")
@@ -392,7 +394,7 @@ def test_something_terminates_on_a_node_until_the_last_of_it_is_gone() -> None:
     assert not cache.terminates_on("n1") and not cache.terminates_on("n2")
 
 
-def test_a_task_of_which_the_eviction_failed_is_as_far_as_its_pod_has_come_meanwhile() -> None:
+def test_after_a_failed_eviction_a_task_has_the_present_status_of_its_pod() -> None:
     cache = small()
     feed(cache, pod("p0", "1c", "a", on="n1", phase="Pending"))
     eviction = Evict(task_of(cache, "p0"), "preempt")
@@ -405,7 +407,7 @@ def test_a_task_of_which_the_eviction_failed_is_as_far_as_its_pod_has_come_meanw
     assert used(cache) == [1000, 0] and not cache.snapshot(0).nodes.releasing.any()
 
 
-def test_a_status_written_is_in_force_at_once() -> None:
+def test_a_written_status_counts_immediately() -> None:
     cache = small()
     uid = cache.snapshot(0).jobs["default/a"].uid
     cache.assume(Decisions(pod_groups=[PodGroupStatusUpdate("default", "a", uid, "Inqueue", (), 0, 0, 0)]))
@@ -415,7 +417,7 @@ def test_a_status_written_is_in_force_at_once() -> None:
 
 
 # --- widths and labels ---
-def test_resources_beyond_the_eighth_may_come_from_any_object_at_any_time() -> None:
+def test_any_object_may_add_a_ninth_resource_at_any_time() -> None:
     cache = small()
     feed(cache, pod("p0", "1c", "a", on="n1"))
     before = cache.snapshot(0)
@@ -431,7 +433,7 @@ def test_resources_beyond_the_eighth_may_come_from_any_object_at_any_time() -> N
     assert after.nodes.used[0].tolist() == [1000, 0, 0]
 
 
-def test_a_session_goes_on_with_the_width_it_began_with() -> None:
+def test_a_session_keeps_the_width_of_its_vectors() -> None:
     cache = small()
     snapshot = cache.snapshot(0)
     task = next(snapshot.jobs["default/a"].tasks())
@@ -440,7 +442,7 @@ def test_a_session_goes_on_with_the_width_it_began_with() -> None:
     assert snapshot.nodes.used[0].tolist() == [1000, 0] and len(snapshot.dimensions.zeros()) == 8
 
 
-def test_a_selector_that_names_a_label_for_the_first_time_splits_the_pods_that_differ_in_it() -> None:
+def test_a_selector_with_a_new_label_key_splits_pods_that_differ_in_it() -> None:
     cache = small()
     feed(cache, pod("x", "1c", "a", on="n1", labels={"app": "x"}), pod("y", "1c", "a", on="n1", labels={"app": "y"}))
     assert len(cache.snapshot(0).placed) == 1
@@ -451,7 +453,7 @@ def test_a_selector_that_names_a_label_for_the_first_time_splits_the_pods_that_d
 
 
 # --- what is malformed ---
-def test_a_malformed_object_leaves_the_last_good_version_in_force_and_is_told_of_once() -> None:
+def test_a_malformed_object_keeps_the_last_good_version_and_is_reported_once() -> None:
     cache = small()
     for _ in range(3):
         feed(cache, pod("p0", "lotsc", "a"), group("a", asks="-1c"), queue("q", 0))
@@ -466,7 +468,7 @@ def test_a_malformed_object_leaves_the_last_good_version_in_force_and_is_told_of
     assert snapshot.jobs["default/a"].pending[0] == 1000 and snapshot.queues["q"].weight == 2
 
 
-def test_an_object_that_was_never_sound_is_forgotten_when_it_is_listed_no_more() -> None:
+def test_an_object_that_was_always_malformed_is_forgotten_when_it_is_no_longer_listed() -> None:
     cache = small()
     for _ in range(2):
         feed(cache, pod("odd", "lotsc", "a"))
@@ -474,7 +476,7 @@ def test_an_object_that_was_never_sound_is_forgotten_when_it_is_listed_no_more()
         cache.replace("Pod", [])
 
 
-def test_a_malformed_amount_of_a_node_counts_nothing_and_is_told_of_once() -> None:
+def test_a_malformed_amount_of_a_node_counts_as_zero_and_is_reported_once() -> None:
     cache = small()
     malformed = node("n1", "4c+example.com/gpu=many")
     feed(cache, malformed)
@@ -488,7 +490,7 @@ def test_a_malformed_amount_of_a_node_counts_nothing_and_is_told_of_once() -> No
 @pytest.mark.parametrize(
     ("minimum", "field"), [({"minMember": -1}, "spec.minMember"), ({"minTaskMember": {"w": -2}}, "spec.minTaskMember")]
 )
-def test_a_minimum_below_zero_is_told_of_by_its_name(minimum: Raw, field: str) -> None:
+def test_a_negative_minimum_is_reported_with_its_field(minimum: Raw, field: str) -> None:
     cache = small()
     raw = group("a")
     raw["spec"].update(minimum)
@@ -496,7 +498,7 @@ def test_a_minimum_below_zero_is_told_of_by_its_name(minimum: Raw, field: str) -
     assert [m.field for m in cache.take_malformed()] == [field]
 
 
-def test_an_amount_that_plugins_leave_out_is_no_less_malformed() -> None:
+def test_a_malformed_amount_is_reported_even_if_plugins_leave_the_resource_out() -> None:
     cache = small()
     cache.configure(HAMI)
     assert MEMORY in cache.snapshot(0).dimensions.uncounted
@@ -506,7 +508,7 @@ def test_an_amount_that_plugins_leave_out_is_no_less_malformed() -> None:
     assert cache.snapshot(0).jobs["default/a"].min_resources is None
 
 
-def test_what_a_queue_may_have_is_counted_anew_when_plugins_leave_a_resource_out_or_no_longer_do() -> None:
+def test_queue_amounts_are_computed_again_when_plugins_change_the_counted_resources() -> None:
     cache = small()
     feed(cache, queue("q", capability=f"{MEMORY}=3", deserved=f"{MEMORY}=2"))
     position = cache.snapshot(0).dimensions.find(MEMORY)
@@ -525,7 +527,7 @@ def test_what_a_queue_may_have_is_counted_anew_when_plugins_leave_a_resource_out
 
 # --- order of events ---
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_several_default_priority_classes_the_lowest_counts_whichever_came_first(order: tuple[int, int]) -> None:
+def test_the_lowest_of_several_default_priority_classes_counts_in_any_order(order: tuple[int, int]) -> None:
     cache = small()
     classes = [
         {
@@ -541,14 +543,14 @@ def test_of_several_default_priority_classes_the_lowest_counts_whichever_came_fi
 
 
 @pytest.mark.parametrize("text", ["high", "", "1.5", "1_000", " 7", "2147483648", "9" * 5000])
-def test_a_task_priority_that_is_no_number_is_set_aside_and_the_pod_is_kept(text: str) -> None:
+def test_a_malformed_task_priority_is_reported_and_the_pod_is_kept(text: str) -> None:
     cache = small()
     feed(cache, pod("p0", "1c", "a", priority=5, annotations={"volcano.sh/task-priority": text}))
     assert task_of(cache, "p0").priority == 5
     assert [m.field for m in cache.take_malformed()] == ["metadata.annotations[volcano.sh/task-priority]"]
 
 
-def test_nothing_changes_for_an_unchanged_object() -> None:
+def test_an_unchanged_object_does_not_change_the_version() -> None:
     cache = small()
     version = cache.version
     feed(cache, node("n1"), group("a"), pod("p0", "1c", "a"))

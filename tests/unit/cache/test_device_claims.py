@@ -39,20 +39,20 @@ def known(made: ClusterCache, name: str) -> PodClaim:
     return found
 
 
-def test_pods_whose_own_claims_ask_for_the_same_are_of_one_class() -> None:
+def test_pods_whose_own_claims_have_equal_requests_share_a_class() -> None:
     made = cache(own("c1", "p1"), own("c2", "p2"), worker("p1", "c1"), worker("p2", "c2"))
 
     assert task(made, "p1").cls is task(made, "p2").cls
     assert known(made, "p1").shape
 
 
-def test_pods_whose_claims_ask_for_different_things_are_not() -> None:
+def test_pods_whose_claims_have_different_requests_do_not_share_a_class() -> None:
     made = cache(own("c1", "p1"), own("c2", "p2", request(count=2)), worker("p1", "c1"), worker("p2", "c2"))
 
     assert task(made, "p1").cls is not task(made, "p2").cls
 
 
-def test_a_pod_is_classified_anew_when_its_claim_comes_changes_and_goes() -> None:
+def test_a_pod_is_classified_again_when_its_claim_is_created_changed_or_deleted() -> None:
     made = cache(worker("p1", "c1"))
     assert known(made, "p1").problem == "ResourceClaim not found"
 
@@ -73,18 +73,18 @@ def test_the_order_of_events_does_not_matter() -> None:
     assert known(first, "p1") == known(second, "p1")
 
 
-def test_what_keeps_a_claim_from_being_used_is_told() -> None:
+def test_the_problem_of_an_unusable_claim_is_reported() -> None:
     assert known(cache(worker("p1")), "p1").problem == "ResourceClaim not created yet"
     going = own("c1", "p1", deletionTimestamp="2020-01-01T00:00:00Z")
     assert known(cache(going, worker("p1", "c1")), "p1").problem == "ResourceClaim is being deleted"
     assert "not created for the Pod" in known(cache(own("c1", "p2"), worker("p1", "c1")), "p1").problem
 
 
-def test_a_claim_that_is_not_needed_is_none() -> None:
+def test_an_entry_that_needs_no_claim_has_none() -> None:
     assert task(cache(worker("p1", None)), "p1").cls.device_claims == ()
 
 
-def test_pods_on_nodes_are_not_told_apart_by_their_claims() -> None:
+def test_claims_do_not_split_the_classes_of_pods_on_nodes() -> None:
     made = cache(own("c1", "p1"), own("c2", "p2", request(count=2)))
     feed(made, worker("p1", "c1", on="n1"), worker("p2", "c2", on="n1"))
 
@@ -92,7 +92,7 @@ def test_pods_on_nodes_are_not_told_apart_by_their_claims() -> None:
     assert task(made, "p1").device_claims == {"gpu": "c1"}
 
 
-def test_a_pod_on_its_way_stays_in_its_class_until_its_binding_fails() -> None:
+def test_a_binding_pod_stays_in_its_class_until_its_binding_fails() -> None:
     made = cache(own("c1", "p1"), worker("p1", "c1"))
     before = task(made, "p1")
     bind = Bind(before, "n1", {})

@@ -58,12 +58,12 @@ def test_members_are_selected_by_name_pattern_or_labels(selector: Raw, expected:
     assert members(cache, "s") == expected and complaints(cache) == []
 
 
-def test_members_add_up_and_those_that_do_not_exist_are_passed_over() -> None:
+def test_all_existing_members_count_and_missing_ones_are_ignored() -> None:
     cache = cache_of(FOUR, hyper_node("s", 1, "n9", "n4", {"regexMatch": {"pattern": "1"}}, ">missing"))
     assert members(cache, "s") == ["n1", "n4"] and complaints(cache) == []
 
 
-def test_a_node_that_comes_later_is_a_member_from_then_on() -> None:
+def test_a_node_added_later_becomes_a_member() -> None:
     cache = cache_of(FOUR, hyper_node("a", 1, "n9"), hyper_node("b", 1, {"regexMatch": {"pattern": "9$"}}))
     assert members(cache, "a") == members(cache, "b") == []
     feed(cache, node("n9"))
@@ -72,19 +72,19 @@ def test_a_node_that_comes_later_is_a_member_from_then_on() -> None:
     assert members(cache, "a") == []
 
 
-def test_a_node_whose_labels_change_changes_hyper_nodes() -> None:
+def test_a_node_whose_labels_change_moves_to_another_hyper_node() -> None:
     cache = cache_of(FOUR, *(hyper_node(r, 1, {"labelMatch": {"matchLabels": {"rack": r}}}) for r in ("r1", "r2")))
     feed(cache, node("n1", labels={"rack": "r2"}))
     assert members(cache, "r1") == ["n2"] and members(cache, "r2") == ["n1", "n3", "n4"]
 
 
-def test_a_pattern_that_would_never_end_elsewhere_costs_nothing() -> None:
+def test_a_pattern_with_catastrophic_backtracking_elsewhere_matches_in_linear_time() -> None:
     names = [f"gpu-{'a' * 60}-{i}.example.com" for i in range(50)]
     cache = cache_of([node(name) for name in names], hyper_node("s", 1, {"regexMatch": {"pattern": r"^(\w+-?)+$"}}))
     assert members(cache, "s") == []
 
 
-def test_many_patterns_match_as_each_would_alone() -> None:
+def test_many_patterns_match_the_same_nodes_as_each_alone() -> None:
     nodes = [node(f"r{rack}-n{i}") for rack in range(20) for i in range(3)]
     leaves = [hyper_node(f"l{rack}", 1, {"regexMatch": {"pattern": f"^r{rack}-"}}) for rack in range(20)]
     cache = cache_of(nodes, leaves)
@@ -114,7 +114,7 @@ def test_many_patterns_match_as_each_would_alone() -> None:
     ],
     ids=["type", "hyper node by pattern", "no pattern", "long pattern", "operator"],
 )
-def test_a_member_that_makes_no_sense_is_left_out_and_told_of_once(member: Raw, place: str, problem: str) -> None:
+def test_a_malformed_member_is_left_out_and_reported_once(member: Raw, place: str, problem: str) -> None:
     leaf = hyper_node("s", 1, "n1")
     leaf["spec"]["members"].append(member)
     cache = cache_of(FOUR, leaf)
@@ -125,13 +125,13 @@ def test_a_member_that_makes_no_sense_is_left_out_and_told_of_once(member: Raw, 
 
 
 @pytest.mark.parametrize("tier", [-1, 2**31, 10**30])
-def test_a_tier_out_of_range_leaves_the_last_good_version_in_force(tier: int) -> None:
+def test_a_tier_out_of_range_keeps_the_last_good_version(tier: int) -> None:
     cache = cache_of(FOUR, hyper_node("s", 2, "n1"))
     feed(cache, hyper_node("s", tier, "n2"))
     assert members(cache, "s") == ["n1"] and len(complaints(cache)) == 1
 
 
-def test_no_hyper_node_takes_the_name_of_the_virtual_top() -> None:
+def test_no_hyper_node_may_have_the_name_of_the_virtual_root() -> None:
     cache = cache_of(FOUR, hyper_node(CLUSTER_TOP, 1, "n1"))
     assert tree_of(cache).ordered == [tree_of(cache).top] and len(complaints(cache)) == 1
 
@@ -144,7 +144,7 @@ def test_hyper_nodes_are_members_of_hyper_nodes() -> None:
     assert members(cache, "t") == ["n1"]
 
 
-def test_of_two_parents_the_lower_has_the_child_and_the_other_is_told() -> None:
+def test_of_two_parents_the_lower_tier_has_the_child_and_the_other_is_reported() -> None:
     leaf, high, low = hyper_node("s", 1, "n1"), hyper_node("a", 3, ">s", "n3"), hyper_node("b", 2, ">s", "n2")
     cache = cache_of(FOUR, high, leaf, low)
     assert members(cache, "b") == ["n1", "n2"] and members(cache, "a") == ["n3"]
@@ -155,7 +155,7 @@ def test_of_two_parents_the_lower_has_the_child_and_the_other_is_told() -> None:
     assert members(cache, "a") == ["n1", "n3"] and complaints(cache) == []
 
 
-def test_a_circle_is_opened_and_the_rest_of_the_tree_stands() -> None:
+def test_a_cycle_is_broken_and_the_rest_of_the_tree_is_kept() -> None:
     circle = [hyper_node("x", 2, ">y", "n1"), hyper_node("y", 3, ">x", "n2"), hyper_node("z", 1, ">z", "n3")]
     cache = cache_of(FOUR, circle, hyper_node("s", 1, "n4"))
     assert members(cache, "x") == ["n1", "n2"] and members(cache, "y") == ["n2"] and members(cache, "s") == ["n4"]
@@ -165,7 +165,7 @@ def test_a_circle_is_opened_and_the_rest_of_the_tree_stands() -> None:
     ]
 
 
-def test_a_misfit_is_told_again_only_after_it_was_mended() -> None:
+def test_a_conflict_is_reported_again_only_after_it_was_resolved() -> None:
     cache = cache_of(FOUR, hyper_node("z", 1, ">z"))
     assert len(complaints(cache)) == 1
     feed(cache, node("n5"))
@@ -176,7 +176,7 @@ def test_a_misfit_is_told_again_only_after_it_was_mended() -> None:
     assert len(complaints(cache)) == 1
 
 
-def test_a_tier_name_of_two_tiers_means_the_lower() -> None:
+def test_a_tier_name_of_two_tiers_means_the_lower_tier() -> None:
     cache = cache_of(FOUR, hyper_node("a", 2, "n1", tier_name="rack"), hyper_node("b", 1, "n2", tier_name="rack"))
     assert tree_of(cache).tier_names == {"rack": 1}
     assert complaints(cache) == [
@@ -194,7 +194,7 @@ def test_the_tree_is_shared_until_something_it_depends_on_changes() -> None:
     assert tree_of(cache) is not tree and cache.version > version
 
 
-def test_a_complete_list_drops_what_is_not_in_it() -> None:
+def test_a_relist_removes_hyper_nodes_that_are_not_in_it() -> None:
     cache = cache_of(FOUR, hyper_node("a", 1, "n1"), hyper_node("b", 1, "n2"))
     cache.replace("HyperNode", [decode(HYPER_NODE, hyper_node("a", 1, "n1"), "a")])
     assert [hn.name for hn in tree_of(cache).ordered] == ["a", CLUSTER_TOP]

@@ -13,7 +13,7 @@ def quota(name: str, **used: str) -> Raw:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "status": {"used": used}}
 
 
-def test_quotas_and_budgets_come_and_go() -> None:
+def test_quotas_and_budgets_are_added_and_removed() -> None:
     live = cache()
     budget = {
         **quota("b"),
@@ -33,7 +33,7 @@ def test_quotas_and_budgets_come_and_go() -> None:
     assert after.version > before.version
 
 
-def test_a_queue_whose_affinity_changes_is_another_to_a_session() -> None:
+def test_a_change_of_queue_affinity_reaches_the_next_session() -> None:
     live = cache()
     feed(live, queue("q"))
     before = live.version
@@ -44,13 +44,13 @@ def test_a_queue_whose_affinity_changes_is_another_to_a_session() -> None:
     assert found.node_group_affinity is not None
 
 
-def test_an_amount_of_zero_that_a_queue_deserves_is_remembered() -> None:
+def test_a_deserved_amount_of_zero_is_kept() -> None:
     live = cache()
     feed(live, queue("q", deserved="1c+example.com/card=0", guarantee="example.com/other=1"))
     assert live.snapshot(0.0).queues["q"].deserves == {"cpu", "example.com/card", "example.com/other"}
 
 
-def test_a_task_knows_since_when_it_has_its_node() -> None:
+def test_a_task_has_the_time_of_its_binding() -> None:
     live = cache()
     placed = pod("p", "1c", "a", on="n1")
     feed(live, node("n1"), group("a"), placed)
@@ -62,7 +62,7 @@ def test_a_task_knows_since_when_it_has_its_node() -> None:
     assert task.scheduled_at == 60
 
 
-def test_a_job_keeps_its_minimum_as_it_was_written() -> None:
+def test_a_job_keeps_min_resources_as_written() -> None:
     live = cache()
     raw = group("a")
     raw["spec"]["minResources"] = {"cpu": "1", "requests.cpu": "1", "count/pods": "2"}

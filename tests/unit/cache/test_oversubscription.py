@@ -24,14 +24,14 @@ def lent(**annotations: str) -> World:
         ({"cpu": "2000"}, 2),
     ],
 )
-def test_thousandths_of_cores_and_bytes_in_annotations_are_given_out_as_well(
+def test_oversubscribed_cpu_and_memory_in_annotations_are_added_to_allocatable(
     annotations: dict[str, str], placed: int
 ) -> None:
     assert len(lent(**annotations).run(CONF).bound) == placed
 
 
 @pytest.mark.parametrize("text", ["much", "-1000", ""])
-def test_one_that_is_no_amount_counts_nothing_and_is_told_of(text: str) -> None:
+def test_a_malformed_oversubscription_counts_as_zero_and_is_reported(text: str) -> None:
     world = lent(cpu=text, memory="2147483648").run(CONF)
     assert len(world.bound) == 2
     assert any(f"metadata.annotations[{OVERSUBSCRIPTION_CPU}]" in message for message in world.events("Malformed"))

@@ -30,15 +30,15 @@ def cpu_and_memory(**spec: Any) -> tuple[float, float]:
     return vector[CPU_INDEX] / 1000, vector[MEMORY_INDEX] / 2**20
 
 
-def test_containers_add_up() -> None:
+def test_requests_of_containers_are_summed() -> None:
     assert cpu_and_memory(containers=[container("1c+10Mi"), container("2c")]) == (3, 10)
 
 
-def test_an_ordinary_init_container_counts_where_it_is_larger() -> None:
+def test_an_init_container_counts_if_it_requests_more_than_the_containers() -> None:
     assert cpu_and_memory(containers=[container("1c+10Mi")], initContainers=[container("3c+5Mi")]) == (3, 10)
 
 
-def test_init_containers_run_one_after_the_other_so_only_the_largest_counts() -> None:
+def test_only_the_largest_init_container_counts() -> None:
     init = [container("3c"), container("2c")]
     assert cpu_and_memory(containers=[container("1c")], initContainers=init) == (3, 0)
 
@@ -47,28 +47,28 @@ def test_sidecars_add_to_the_containers() -> None:
     assert cpu_and_memory(containers=[container("1c")], initContainers=[sidecar("2c"), sidecar("1c")]) == (4, 0)
 
 
-def test_an_init_container_runs_beside_the_sidecars_started_before_it_only() -> None:
+def test_an_init_container_runs_with_the_sidecars_started_before_it() -> None:
     init = [sidecar("1c"), container("5c"), sidecar("1c")]
     assert cpu_and_memory(containers=[container("1c")], initContainers=init) == (6, 0)
     assert cpu_and_memory(containers=[container("1c")], initContainers=[container("5c"), sidecar("1c")]) == (5, 0)
 
 
-def test_overhead_comes_on_top_of_whichever_is_larger() -> None:
+def test_overhead_is_added_to_the_larger_amount() -> None:
     spec = {"initContainers": [container("3c")], "overhead": amounts("1c+64Mi")}
     assert cpu_and_memory(containers=[container("1c+10Mi")], **spec) == (4, 74)
 
 
-def test_pod_level_requests_stand_in_place_of_the_sum() -> None:
+def test_pod_level_requests_replace_the_sum() -> None:
     spec = {"resources": {"requests": amounts("5c")}, "overhead": amounts("1c")}
     assert cpu_and_memory(containers=[container("1c+10Mi")], **spec) == (6, 10)
 
 
-def test_a_limit_stands_for_a_request_that_is_not_given() -> None:
+def test_a_limit_without_a_request_is_the_request() -> None:
     both = {"resources": {"requests": amounts("1c"), "limits": amounts("2c+10Mi")}}
     assert cpu_and_memory(containers=[both]) == (1, 10)
 
 
-def test_more_resources_than_a_vector_began_with() -> None:
+def test_a_request_may_have_more_resources_than_the_initial_width() -> None:
     dimensions = Dimensions()
     names = [f"example.com/r{i}" for i in range(20)]
     spec = {
@@ -89,13 +89,13 @@ def test_a_malformed_request_is_an_error_that_names_the_resource(asks: str) -> N
 
 
 @pytest.mark.parametrize("limit", ["many", "-1"])
-def test_a_malformed_limit_is_an_error_whatever_is_requested_beside_it(limit: str) -> None:
+def test_a_malformed_limit_is_an_error_even_with_a_request(limit: str) -> None:
     both = {"resources": {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": limit}}}
     with pytest.raises(QuantityError, match=r"example\.com/gpu"):
         cpu_and_memory(containers=[both])
 
 
-def test_scores_assume_a_default_for_each_container_that_asks_for_none() -> None:
+def test_scores_assume_a_default_for_each_container_without_a_request() -> None:
     spec = msgspec.convert({"containers": [container("1c"), container("10Mi"), {}]}, PodSpec)
     cpu, memory = nonzero_request(spec, pod_request(spec, Dimensions()))
     assert (cpu, memory) == (1000 + 2 * NONZERO_CPU, 10 * 2**20 + 2 * NONZERO_MEMORY)

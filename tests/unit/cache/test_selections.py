@@ -41,7 +41,7 @@ def test_a_service_splits_only_the_pods_it_selects() -> None:
     assert found["b"] == found["c"] != found["a"]
 
 
-def test_pods_that_come_after_the_service_are_split_as_well() -> None:
+def test_pods_created_after_the_service_are_split_too() -> None:
     cache = ClusterCache([NAME])
     feed(cache, service("s", {"app": "x"}), group("g"))
     feed(cache, pod("a", group="g", labels={"app": "x"}), pod("b", group="g", labels={"app": "y"}))
@@ -49,7 +49,7 @@ def test_pods_that_come_after_the_service_are_split_as_well() -> None:
     assert len(set(classes(cache).values())) == 2
 
 
-def test_when_the_service_goes_they_are_one_class_again() -> None:
+def test_pods_share_a_class_again_after_the_service_is_deleted() -> None:
     cache = cache_of(pod("a", group="g", labels={"app": "x"}), pod("b", group="g", labels={"app": "y"}))
     feed(cache, service("s", {"app": "x"}))
     assert len(set(classes(cache).values())) == 2
@@ -61,14 +61,14 @@ def test_when_the_service_goes_they_are_one_class_again() -> None:
     assert not cache.snapshot(0).selections
 
 
-def test_expressions_of_a_workload_concern_every_pod_of_the_namespace() -> None:
+def test_match_expressions_of_a_workload_affect_all_pods_of_the_namespace() -> None:
     cache = cache_of(pod("a", group="g", labels={"app": "x"}), pod("b", group="g"))
     feed(cache, replica_set("r", {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}))
 
     assert len(set(classes(cache).values())) == 2
 
 
-def test_a_workload_that_selects_as_before_is_no_news() -> None:
+def test_an_update_with_the_same_selector_changes_nothing() -> None:
     cache = cache_of()
     feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}))
     before = cache.version
@@ -79,7 +79,7 @@ def test_a_workload_that_selects_as_before_is_no_news() -> None:
     assert cache.version > before
 
 
-def test_a_selector_that_is_dropped_selects_nobody() -> None:
+def test_a_removed_selector_selects_no_pods() -> None:
     cache = cache_of(pod("a", group="g", labels={"app": "x"}))
     feed(cache, service("s", {"app": "x"}))
     feed(cache, service("s", {}))

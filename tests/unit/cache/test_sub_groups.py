@@ -34,36 +34,36 @@ def names(job: Job) -> dict[str, list[str]]:
 
 def test_an_ordinary_job_has_no_sub_jobs() -> None:
     job, _ = job_of(pods=labelled("0", "1"))
-    assert not job.sub_jobs and not job.grouped and not job.has_topology
+    assert not job.sub_jobs and not job.has_sub_groups and not job.has_topology
 
 
-def test_a_job_that_asks_for_a_topology_is_one_sub_job_as_large_as_its_minimum() -> None:
+def test_a_job_with_a_topology_is_one_sub_job_with_the_minimum_of_the_job() -> None:
     job, _ = job_of(pods=labelled("0", "1"), minimum=2, networkTopology=TIER_1)
     (sub_job,) = job.sub_jobs.values()
     assert sub_job.key == job.key and sub_job.policy is None and sub_job.minimum == 2
-    assert job.has_topology and not job.grouped
+    assert job.has_topology and not job.has_sub_groups
 
 
 def test_pods_are_grouped_by_the_values_of_the_label_keys() -> None:
     job, _ = job_of(policy("w", "g", subGroupSize=2, minSubGroups=1), pods=labelled("1", "0", "1"))
     assert names(job) == {"default/a/w/1": ["p-0", "p-2"], "default/a/w/0": ["p-1"]}
     assert [(s.minimum, s.index) for s in job.sub_jobs.values()] == [(2, 1), (2, 0)]
-    assert job.sub_group_minimum == {"w": 1} and job.grouped
+    assert job.sub_group_minimum == {"w": 1} and job.has_sub_groups
 
 
-def test_two_keys_tell_apart_what_one_joined_name_would_not() -> None:
+def test_values_of_two_label_keys_are_not_confused_with_a_joined_name() -> None:
     pods = [pod("p-0", "1c", "a", labels={"x": "1-2", "y": "3"}), pod("p-1", "1c", "a", labels={"x": "1", "y": "2-3"})]
     job, _ = job_of(policy("w", "x", "y"), pods=pods)
     assert len(job.sub_jobs) == 2
 
 
-def test_the_sub_groups_of_two_policies_are_never_one() -> None:
+def test_sub_groups_of_two_policies_are_separate() -> None:
     one, other = pod("p-0", "1c", "a", labels={"x": "b-c"}), pod("p-1", "1c", "a", labels={"y": "c"})
     job, _ = job_of(policy("a", "x"), policy("a-b", "y"), pods=[one, other])
     assert [sub_job.policy for sub_job in job.sub_jobs.values()] == ["a", "a-b"]
 
 
-def test_a_pod_goes_to_the_first_policy_that_takes_it_and_else_to_the_rest() -> None:
+def test_a_pod_belongs_to_the_first_matching_policy_or_to_the_sub_job_without_policy() -> None:
     big = policy("big", "g", labelSelector={"matchLabels": {"size": "big"}})
     pods = [
         pod("p-0", "1c", "a", labels={"g": "0", "size": "big"}),
@@ -76,19 +76,19 @@ def test_a_pod_goes_to_the_first_policy_that_takes_it_and_else_to_the_rest() -> 
     assert job.sub_jobs["default/a"].minimum == 1
 
 
-def test_a_policy_without_label_keys_takes_no_pod() -> None:
+def test_a_policy_without_label_keys_matches_no_pod() -> None:
     job, _ = job_of(policy("w", labelSelector={"matchLabels": {"g": "0"}}), pods=labelled("0"))
     assert names(job) == {"default/a": ["p-0"]}
 
 
-def test_the_topology_is_that_of_the_policy_and_for_the_rest_that_of_the_job() -> None:
+def test_sub_groups_have_the_topology_of_their_policy_and_other_pods_that_of_the_job() -> None:
     pods = [*labelled("0"), pod("q-0", "1c", "a")]
     job, _ = job_of(policy("w", "g"), policy("v", "h", networkTopology=TIER_1), pods=pods, networkTopology=TIER_1)
     topologies = {key: sub_job.topology is not None for key, sub_job in job.sub_jobs.items()}
     assert topologies == {"default/a/w/0": False, "default/a": True}
 
 
-def test_counts_follow_what_a_session_does() -> None:
+def test_a_session_updates_the_counts_of_sub_jobs() -> None:
     pods = [*labelled("0", "0", "0"), pod("be-0", "", "a", labels={"g": "0"})]
     job, _ = job_of(policy("w", "g", subGroupSize=4), pods=pods)
     (sub_job,) = job.sub_jobs.values()
@@ -106,7 +106,7 @@ def test_counts_follow_what_a_session_does() -> None:
     assert sub_job.missing == 1
 
 
-def test_pods_on_nodes_count_from_the_start_and_the_most_important_gives_the_priority() -> None:
+def test_pods_on_nodes_count_and_the_highest_priority_is_that_of_the_sub_job() -> None:
     pods = [*labelled("0", on="n1"), pod("q-0", "1c", "a", labels={"g": "0"}, priority=7)]
     job, _ = job_of(policy("w", "g"), pods=pods)
     (sub_job,) = job.sub_jobs.values()
@@ -136,7 +136,7 @@ def test_pods_on_nodes_count_from_the_start_and_the_most_important_gives_the_pri
     ],
     ids=["mode", "mode of a policy", "size", "minimum", "selector"],
 )
-def test_a_field_that_makes_no_sense_is_told_of_and_the_job_stands(spec: Raw, problem: str) -> None:
+def test_a_malformed_field_is_reported_and_the_job_is_kept(spec: Raw, problem: str) -> None:
     job, cache = job_of(pods=labelled("0"), **spec)
     assert [f"{m.field}: {m.problem}" for m in cache.take_malformed()] == [problem]
     assert all(sub_job.minimum >= 1 for sub_job in job.sub_jobs.values())

@@ -16,7 +16,7 @@ def cache() -> ClusterCache:
 
 
 # --- how busy nodes are ---
-def test_loads_are_columns_in_the_order_of_the_nodes_and_unknown_where_nobody_said() -> None:
+def test_usage_columns_follow_the_order_of_nodes_and_mark_missing_measurements() -> None:
     live = cache()
     feed(live, node("n2"), node("n1"), node("n3"))
     assert live.snapshot(0.0).usage is None
@@ -28,7 +28,7 @@ def test_loads_are_columns_in_the_order_of_the_nodes_and_unknown_where_nobody_sa
     assert usage.known(410.0).tolist() == [True, False, False]
 
 
-def test_a_node_that_an_answer_leaves_out_keeps_what_it_had_and_nodes_may_come_and_go() -> None:
+def test_a_node_without_a_new_measurement_keeps_the_last_one_while_nodes_are_added_and_removed() -> None:
     live = cache()
     feed(live, node("n1"), node("n2"))
     live.take_usage({"n1": NodeUsage(1.0, 1.0, 1.0), "n2": NodeUsage(2.0, 2.0, 1.0)})
@@ -42,14 +42,14 @@ def test_a_node_that_an_answer_leaves_out_keeps_what_it_had_and_nodes_may_come_a
     assert np.isneginf(usage.moment[0])
 
 
-def test_an_answer_that_says_nothing_changes_nothing() -> None:
+def test_an_empty_measurement_changes_nothing() -> None:
     live = cache()
     before = live.version
     live.take_usage({})
     assert live.version == before and live.snapshot(0.0).usage is None
 
 
-def test_a_node_that_does_not_say_what_it_has_has_what_is_allocatable() -> None:
+def test_a_node_without_capacity_has_the_allocatable_amounts() -> None:
     live = cache()
     machine = node("n1", "4c+8Gi")
     machine["status"]["capacity"] = {"cpu": "5", "memory": "many"}
@@ -61,7 +61,7 @@ def test_a_node_that_does_not_say_what_it_has_has_what_is_allocatable() -> None:
 
 
 # --- tasks of no job ---
-def test_tasks_on_nodes_that_are_in_no_job_are_known_one_by_one() -> None:
+def test_the_snapshot_lists_tasks_on_nodes_without_a_job() -> None:
     live = cache()
     feed(live, node("n1"), group("g"), pod("mine", "1c", "g", on="n1"))
     feed(live, pod("other", "1c", on="n1", scheduler="x"), pod("orphan", "1c", "gone", on="n1"))
@@ -73,7 +73,7 @@ def test_tasks_on_nodes_that_are_in_no_job_are_known_one_by_one() -> None:
 
 
 # --- objects as they were written ---
-def test_whole_objects_are_kept_only_if_they_are_wanted_and_have_to_be_fed_again_for_that() -> None:
+def test_originals_are_kept_only_while_a_plugin_needs_them_and_must_be_stored_again() -> None:
     live = cache()
     feed(live, node("n1"))
     assert not live.wants_original("Node") and live.snapshot(0.0).originals == {}
@@ -91,7 +91,7 @@ def test_whole_objects_are_kept_only_if_they_are_wanted_and_have_to_be_fed_again
     assert live.snapshot(0.0).originals == {}
 
 
-def test_pods_that_are_none_of_our_business_are_not_kept() -> None:
+def test_originals_of_unscheduled_pods_of_other_schedulers_are_not_kept() -> None:
     live = cache()
     live.configure(SHOWING)
     feed(live, pod("mine"), pod("theirs", scheduler="x"))

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.api.batch import Job
 from scheduler.api.kinds import VCJOB
-from scheduler.api.moment import format_moment
+from scheduler.api.times import format_timestamp
 from scheduler.controllers.effects import Delete, Plan, Post
 from scheduler.controllers.garbage import GarbageController
 from scheduler.controllers.store import Store
@@ -92,7 +92,7 @@ def test_a_job_goes_when_its_time_comes() -> None:
     raw["spec"]["ttlSecondsAfterFinished"] = 5
     cluster.create(raw)
     cluster.wait(60)
-    cluster.patch(VCJOB, "j", in_phase("Completed", format_moment(cluster.cluster.now)))
+    cluster.patch(VCJOB, "j", in_phase("Completed", format_timestamp(cluster.cluster.now)))
     cluster.wait(4)
     assert cluster.find(VCJOB, "j") is not None
     cluster.wait(1)

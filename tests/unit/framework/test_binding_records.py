@@ -1,7 +1,7 @@
 """Which bindings are recorded, and with what."""
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
+from scheduler.api.signed_records import BindingRecord
 from tests.builders import Raw, World, configuration, group, node, pod, queue
 
 CHIPS = configuration(["gang"], ["predicates", "ascend"])

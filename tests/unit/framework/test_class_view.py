@@ -284,7 +284,7 @@ def test_resources_that_terminating_tasks_will_give_back_are_for_later() -> None
     nodes.release(1, cls)
     assert view.choose(1) == [] and view.choose_future() == 1
     assert view.admits_later(1) and not (view.admits(1) or view.admits(0) or view.admits_later(0))
-    nodes.promise(1, cls)
+    nodes.pipeline(1, cls)
     assert view.choose_future() is None
 
 

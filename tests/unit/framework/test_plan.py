@@ -57,7 +57,7 @@ def test_anything_else_drops_it() -> None:
         lambda nodes: nodes.hold(1, MINE),
         lambda nodes: nodes.hold(2, MINE, -1),
         lambda nodes: nodes.release(2, MINE),
-        lambda nodes: nodes.promise(2, MINE),
+        lambda nodes: nodes.pipeline(2, MINE),
     ]
     for happens in changes:
         nodes, plan = planned(2, 0)

@@ -42,12 +42,12 @@ def test_what_is_asked_for_becomes_the_highest_tier_allowed(topology: Raw, limit
     job = job_of(networkTopology=topology)
     (sub_job,) = job.sub_jobs.values()
     assert job.tier_limit == sub_job.tier_limit == limit
-    assert job.confined == (limit is not None) and job.has_topology
+    assert job.has_tier_limit == (limit is not None) and job.has_topology
 
 
 def test_a_job_that_asks_for_nothing_has_no_limit() -> None:
     job = job_of()
-    assert job.tier_limit is None and not job.confined
+    assert job.tier_limit is None and not job.has_tier_limit
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_sub_groups_have_limits_of_their_own_and_soft_ones_that_of_the_job(
 ) -> None:
     job = job_of(subGroupPolicy=sub_groups(of_groups), **({"networkTopology": of_job} if of_job else {}))
     (sub_job,) = job.sub_jobs.values()
-    assert (job.tier_limit, sub_job.tier_limit) == limits and job.confined
+    assert (job.tier_limit, sub_job.tier_limit) == limits and job.has_tier_limit
 
 
 def test_a_name_that_no_tier_has_is_told_of_and_the_job_placed_without_it() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.moment import format_moment
+from scheduler.api.times import format_timestamp
 from scheduler.framework.extension import PREEMPTABLE, RECLAIMABLE
 from scheduler.framework.session import Session
 from tests.builders import Raw, World, configuration, group, node, pod
@@ -13,7 +13,7 @@ KEY = "volcano.sh/cooldown-time"
 
 
 def scheduled(raw: Raw, seconds_ago: float) -> Raw:
-    moment = format_moment(World().cluster.now - seconds_ago)
+    moment = format_timestamp(World().cluster.now - seconds_ago)
     raw["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": moment}]
     return raw
 

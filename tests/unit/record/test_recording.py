@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.kinds import CLAIM, POD
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULED_FROM, Kind
+from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULER_KINDS, Kind
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.intake import Intake, KindSink
@@ -134,4 +134,4 @@ class Operator:
 
 def _first_others(kind: Kind) -> tuple[int, str]:
     """Sorts kinds so that those that others refer to come first."""
-    return (SCHEDULED_FROM.index(kind) if kind in SCHEDULED_FROM else len(SCHEDULED_FROM), str(kind))
+    return (SCHEDULER_KINDS.index(kind) if kind in SCHEDULER_KINDS else len(SCHEDULER_KINDS), str(kind))

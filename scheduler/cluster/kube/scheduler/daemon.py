@@ -16,10 +16,10 @@ from typing import Protocol
 import structlog
 
 from scheduler.api.decisions import Decisions
-from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, SHOWN
+from scheduler.api.kinds import CONFIG_MAP, ORIGINAL_KINDS, POD, POD_GROUP
 from scheduler.api.names import DEFAULT_QUEUE, SYSTEM_NAMESPACE
 from scheduler.api.reasons import Malformed
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.usage import NodeUsage
 from scheduler.cluster.external_calls import HttpCalls
@@ -309,7 +309,7 @@ class Daemon:
         kept = self._cache.wants_original(POD.name)
         self._cache.configure(configuration)
         if self._cache.wants_original(POD.name) and not kept:
-            self._relisting.append(asyncio.create_task(self._informers.list_again(SHOWN, self._stop)))
+            self._relisting.append(asyncio.create_task(self._informers.list_again(ORIGINAL_KINDS, self._stop)))
 
     def _nothing_changed(self) -> bool:
         """Whether the last cycle decided nothing and nothing has changed since it began."""

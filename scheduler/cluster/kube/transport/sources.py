@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.api.kinds import CONFIG_MAP, CSI_DRIVER, SCHEDULED_FROM, STORAGE_CAPACITY, Kind
+from scheduler.api.kinds import CONFIG_MAP, CSI_DRIVER, SCHEDULER_KINDS, STORAGE_CAPACITY, Kind
 from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 
 
@@ -44,7 +44,7 @@ def sources(*, csi_storage: bool = True) -> list[Source]:
     """Everything that the scheduler's cache needs. Of ConfigMaps, only those with the state of accelerators.
     ``csi_storage`` False leaves out the free storage that CSI drivers report: no Pod is refused for lack of it then."""
     left_out = {CONFIG_MAP} if csi_storage else {CONFIG_MAP, CSI_DRIVER, STORAGE_CAPACITY}
-    result = [Source(kind) for kind in SCHEDULED_FROM if kind not in left_out]
+    result = [Source(kind) for kind in SCHEDULER_KINDS if kind not in left_out]
     result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
     return result
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from scheduler.api.decisions import Bind, Evict, PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
-from scheduler.api.moment import format_moment
 from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD, POD_SCHEDULED, QUEUE_ALLOCATION_GATE
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
+from scheduler.api.times import format_timestamp
 from scheduler.cluster.words import conditions_of, evicted
 
 _encode = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ def binding(bind: Bind, key: SigningKey) -> bytes:
 
 def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> bytes:
     """Strategic merge patch of a Pod's status before it is deleted."""
-    moment = format_moment(now)
+    moment = format_timestamp(now)
     conditions = [
         {
             "type": "Ready",
@@ -82,7 +82,7 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
         "message": update.message,
     }
     if transition is not None:
-        condition["lastTransitionTime"] = format_moment(transition)
+        condition["lastTransitionTime"] = format_timestamp(transition)
     status: dict[str, Any] = {"conditions": [condition]}
     if update.nominated:
         status["nominatedNodeName"] = update.nominated

@@ -14,9 +14,9 @@ import structlog
 
 from scheduler.api.decisions import EventPost, ObjectRef
 from scheduler.api.kinds import KINDS
-from scheduler.api.moment import format_moment
 from scheduler.api.names import DEFAULT_NAMESPACE, EVENT_WARNING
 from scheduler.api.reasons import Malformed
+from scheduler.api.times import format_timestamp
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
@@ -130,7 +130,7 @@ class Recorder:
         counted = series.count
         try:
             if series.posted:
-                body = _encode({"count": counted, "lastTimestamp": format_moment(series.last)})
+                body = _encode({"count": counted, "lastTimestamp": format_timestamp(series.last)})
                 await self._client.request(
                     "PATCH",
                     f"{path}/{series.name}",
@@ -186,8 +186,8 @@ class Recorder:
                 "reason": event.reason,
                 "message": event.message[:LONGEST],
                 "count": series.count,
-                "firstTimestamp": format_moment(series.first),
-                "lastTimestamp": format_moment(series.last),
+                "firstTimestamp": format_timestamp(series.first),
+                "lastTimestamp": format_timestamp(series.last),
                 "source": {"component": self._component},
                 "reportingComponent": self._component,
                 "reportingInstance": "",

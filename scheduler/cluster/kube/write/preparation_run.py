@@ -14,7 +14,7 @@ import structlog
 from scheduler.api.decisions import Bind
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiError, TransportError
@@ -93,9 +93,9 @@ class PreparationRun:
                 step = self._next_step(found)
                 if step is None:
                     return None
-                if isinstance(step, Fails):
+                if isinstance(step, Fail):
                     raise PreparationError(self.bind, step.message)
-                if isinstance(step, Waits):
+                if isinstance(step, Wait):
                     self._check_time(step.what)
                     return self._pause.next()
                 if isinstance(step, Preparation):

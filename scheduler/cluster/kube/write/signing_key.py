@@ -18,7 +18,7 @@ import structlog
 
 from scheduler.api.kinds import SECRET
 from scheduler.api.objects import ObjectMeta, Wire
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced

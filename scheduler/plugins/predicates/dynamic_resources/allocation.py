@@ -8,8 +8,8 @@ from uuid import UUID, uuid5
 import msgspec
 
 from scheduler.api import dra
-from scheduler.api.amount import Amount
 from scheduler.api.objects import NodeSelector, NodeSelectorTerm, Requirement
+from scheduler.api.quantity import Amount
 from scheduler.api.selectors import NAME_FIELD
 from scheduler.plugins.predicates.dynamic_resources.books import Pick
 from scheduler.plugins.predicates.dynamic_resources.demand import Demand

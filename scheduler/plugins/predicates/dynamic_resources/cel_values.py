@@ -8,8 +8,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from scheduler.api.amount import parse_amount
 from scheduler.api.objects import Quantity
+from scheduler.api.quantity import parse_amount
 
 _QUANTITY: Final = b"quantity "
 _VERSION: Final = b"semver "

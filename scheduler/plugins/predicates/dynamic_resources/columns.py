@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.dra import MOST_ALTERNATIVES
+from scheduler.api.dra import MAX_ALTERNATIVES
 from scheduler.api.names import DEVICE_CLASS_QUOTA
 from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import Shortage
@@ -221,4 +221,4 @@ class PreferenceScore:
 def _points(picks: Picks) -> int:
     """8 points for each request that gets its first alternative, 7 for the second, and so on."""
     chosen = {(i, pick.alternative) for i, claim in enumerate(picks) for pick in claim}
-    return sum(MOST_ALTERNATIVES - alternative.choice for _, alternative in chosen if alternative.choice >= 0)
+    return sum(MAX_ALTERNATIVES - alternative.choice for _, alternative in chosen if alternative.choice >= 0)

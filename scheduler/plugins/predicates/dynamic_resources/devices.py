@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler.api import dra
-from scheduler.api.amount import parse_amount
 from scheduler.api.objects import NodeSelector, Quantity, Taint
-from scheduler.api.quantity import QuantityError
-from scheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE
+from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE
+from scheduler.api.quantity import QuantityError, parse_amount
 from scheduler.plugins.predicates.dynamic_resources.cel_selectors import compiled
 from scheduler.plugins.predicates.dynamic_resources.cel_values import Domains, ExpressionError, quantity, version
 

@@ -130,9 +130,9 @@ class DeviceLedger(Ledger[None]):
             raise AllocationError(claims.problem)
         for key in claims.named:
             number = len(self._claims.consumers(key) | self._users(key) | {task.uid})
-            if number > dra.MOST_CONSUMERS:
+            if number > dra.MAX_CONSUMERS:
                 raise AllocationError(
-                    f"resourceclaim {key} would be used by {number} Pods, the limit is {dra.MOST_CONSUMERS}"
+                    f"resourceclaim {key} would be used by {number} Pods, the limit is {dra.MAX_CONSUMERS}"
                 )
         unallocated = self.unallocated(claims)
         chosen = self.choose([claim.demand for claim in unallocated], row)

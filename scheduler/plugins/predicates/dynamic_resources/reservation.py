@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.api import dra
-from scheduler.api.moment import format_moment, parse_moment
 from scheduler.api.names import CLAIM_FINALIZER
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
+from scheduler.api.times import format_timestamp, parse_timestamp
 
 WRITE_TIMEOUT: Final = 60.0
 """Time limit, in seconds, for writing a claim."""
@@ -40,21 +40,19 @@ class ClaimReservation(Preparation):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if not isinstance(found, dra.ResourceClaim) or found.metadata.uid != self.uid:
-            return Fails(f"{self} is gone")
+            return Fail(f"{self} is gone")
         if found.metadata.deletion_timestamp is not None:
-            return Fails(f"claim {self._key} got deleted in the meantime")
+            return Fail(f"claim {self._key} got deleted in the meantime")
         current = found.status.allocation
         if current is None:
             return self._allocate(found, now)
         if self.allocation is not None and _devices(current) != _devices(self.allocation):
-            return Fails(f"claim {self._key} got allocated elsewhere in the meantime")
+            return Fail(f"claim {self._key} got allocated elsewhere in the meantime")
         missing = self._missing(found)
         if missing:
             number = len(found.status.reserved_for or ()) + len(missing)
-            if number > dra.MOST_CONSUMERS:
-                return Fails(
-                    f"claim {self._key} would be reserved for {number} Pods, the limit is {dra.MOST_CONSUMERS}"
-                )
+            if number > dra.MAX_CONSUMERS:
+                return Fail(f"claim {self._key} would be reserved for {number} Pods, the limit is {dra.MAX_CONSUMERS}")
             return _status(reservedFor=missing)
         return self._wait_for_conditions(found, current, now)
 
@@ -83,10 +81,10 @@ class ClaimReservation(Preparation):
 
     def _allocate(self, found: dra.ResourceClaim, now: float) -> Step:
         if self.allocation is None:
-            return Fails(f"claim {self._key} got deallocated elsewhere in the meantime")
+            return Fail(f"claim {self._key} got deallocated elsewhere in the meantime")
         if CLAIM_FINALIZER not in (found.metadata.finalizers or ()):
             return Patch({"metadata": {"finalizers": [CLAIM_FINALIZER]}}, strategic=True)
-        allocation = {**msgspec.to_builtins(self.allocation), "allocationTimestamp": format_moment(now)}
+        allocation = {**msgspec.to_builtins(self.allocation), "allocationTimestamp": format_timestamp(now)}
         return _status(allocation=allocation, reservedFor=self._missing(found))
 
     def _wait_for_conditions(self, found: dra.ResourceClaim, current: dra.Allocation, now: float) -> Step:
@@ -102,17 +100,17 @@ class ClaimReservation(Preparation):
             waiting = waiting or (f"device {_title(result)} of claim {self._key} to be {missing[0]}" if missing else "")
         if not waiting:
             return None
-        since = parse_moment(current.allocation_timestamp)
+        since = parse_timestamp(current.allocation_timestamp)
         if since is not None and now > since + CONDITIONS_TIMEOUT:
             return self._give_up(found, f"timed out waiting for {waiting}")
-        return Waits(waiting)
+        return Wait(waiting)
 
     def _give_up(self, found: dra.ResourceClaim, why: str) -> Step:
         if self.allocation is not None:
-            return Fails(f"claim {self._key}: {why}")  # ``undo`` deallocates it
+            return Fail(f"claim {self._key}: {why}")  # ``undo`` deallocates it
         own = {consumer.uid for consumer in self.consumers}
         if {reference.uid for reference in found.status.reserved_for or ()} - own:
-            return Fails(f"claim {self._key}: {why}")
+            return Fail(f"claim {self._key}: {why}")
         return _status(allocation=None, reservedFor=None)
 
 

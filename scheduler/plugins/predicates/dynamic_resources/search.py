@@ -10,7 +10,7 @@ which tries the same choices in the same order.
 from collections.abc import Iterator, Sequence
 
 from scheduler.api import dra
-from scheduler.api.tolerations import tolerates
+from scheduler.api.pod_rules import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
 from scheduler.plugins.predicates.dynamic_resources.constraints import Constraint
@@ -128,10 +128,10 @@ class Search:
                     if alternative.all_devices:
                         self._all[alternative] = self._all_selected(claim, alternative)
                 minimum += min(map(self._number, alternatives))
-            if minimum > dra.MOST_RESULTS:
+            if minimum > dra.MAX_RESULTS:
                 raise NodeRejectedError(
                     f"claim {demand.title}: number of requested devices {minimum} exceeds the claim limit of "
-                    f"{dra.MOST_RESULTS}"
+                    f"{dra.MAX_RESULTS}"
                 )
 
     def _label(self, claim: int, alternative: Alternative) -> str:
@@ -165,7 +165,7 @@ class Search:
             return
         claim, alternatives = self._requests[position]
         for alternative in alternatives:
-            if len(self._picks[claim]) + self._number(alternative) > dra.MOST_RESULTS:
+            if len(self._picks[claim]) + self._number(alternative) > dra.MAX_RESULTS:
                 continue
             if alternative.all_devices:
                 yield self._take_all(position, claim, alternative)

@@ -12,7 +12,7 @@ from scheduler.api.kinds import CLAIM, VOLUME
 from scheduler.api.names import BOUND_BY_CONTROLLER, CLAIM_LOST, SELECTED_NODE
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import KubeObject, Node
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.api.selectors import ignore_field, nodes_of_terms
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.claims import is_bound, selected_node
@@ -28,14 +28,14 @@ class BindVolume(Preparation):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if not isinstance(found, PersistentVolume):
-            return Fails(f'persistentvolume "{self.name}" not found')
+            return Fail(f'persistentvolume "{self.name}" not found')
         ref = found.spec.claim_ref
         if ref is not None and ref.uid == self.claim_uid:
             return None
         if ref is not None and (ref.uid or (ref.namespace, ref.name) != (self.claim_namespace, self.claim)):
-            return Fails(f'persistentvolume "{self.name}" is bound to claim {ref.namespace}/{ref.name} by now')
+            return Fail(f'persistentvolume "{self.name}" is bound to claim {ref.namespace}/{ref.name} by now')
         if found.metadata.deletion_timestamp is not None:
-            return Fails(f'persistentvolume "{self.name}" is being deleted')
+            return Fail(f'persistentvolume "{self.name}" is being deleted')
         reference = {
             "apiVersion": CLAIM.api_version,
             "kind": CLAIM.name,
@@ -50,7 +50,7 @@ class BindVolume(Preparation):
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return Fails(f'ClaimRef got reset for pv "{self.name}"') if isinstance(step, Patch) else step
+        return Fail(f'ClaimRef got reset for pv "{self.name}"') if isinstance(step, Patch) else step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +59,18 @@ class _AwaitClaim(Preparation):
 
     uid: str
 
-    def _current(self, found: KubeObject | None) -> PersistentVolumeClaim | Fails:
+    def _current(self, found: KubeObject | None) -> PersistentVolumeClaim | Fail:
         """The claim, or why it can no longer be bound."""
         if not isinstance(found, PersistentVolumeClaim) or found.metadata.uid != self.uid:
-            return Fails(f'persistentvolumeclaim "{self.name}" not found')
+            return Fail(f'persistentvolumeclaim "{self.name}" not found')
         if found.metadata.deletion_timestamp is not None:
-            return Fails(f'persistentvolumeclaim "{self.name}" is being deleted')
+            return Fail(f'persistentvolumeclaim "{self.name}" is being deleted')
         if found.status.phase == CLAIM_LOST:
-            return Fails(f'persistentvolumeclaim "{self.name}" bound to non-existent persistentvolume')
+            return Fail(f'persistentvolumeclaim "{self.name}" bound to non-existent persistentvolume')
         return found
 
-    def _waits(self) -> Waits:
-        return Waits(f"persistentvolumeclaim {self.namespace}/{self.name} to be bound")
+    def _waits(self) -> Wait:
+        return Wait(f"persistentvolumeclaim {self.namespace}/{self.name} to be bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +81,10 @@ class AwaitBinding(_AwaitClaim):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         claim = self._current(found)
-        if isinstance(claim, Fails):
+        if isinstance(claim, Fail):
             return claim
         if claim.spec.volume_name not in ("", self.volume):
-            return Fails(f'persistentvolumeclaim "{self.name}" is bound to {claim.spec.volume_name}, not {self.volume}')
+            return Fail(f'persistentvolumeclaim "{self.name}" is bound to {claim.spec.volume_name}, not {self.volume}')
         return None if is_bound(claim) else self._waits()
 
 
@@ -99,7 +99,7 @@ class ProvisionVolume(_AwaitClaim):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         claim = self._current(found)
-        if isinstance(claim, Fails):
+        if isinstance(claim, Fail):
             return claim
         if is_bound(claim):
             volume = claim.spec.volume_name
@@ -113,8 +113,8 @@ class ProvisionVolume(_AwaitClaim):
         step = self.step(found, now)
         return self._failed() if isinstance(step, Patch) else step
 
-    def _failed(self) -> Fails:
-        return Fails(f'provisioning failed for PVC "{self.name}"')
+    def _failed(self) -> Fail:
+        return Fail(f'provisioning failed for PVC "{self.name}"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +125,11 @@ class CheckNodeAffinity(Preparation):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if not isinstance(found, PersistentVolume):
-            return Waits(f"persistentvolume {self.name} to be known")
+            return Wait(f"persistentvolume {self.name} to be known")
         required = found.spec.node_affinity.required if found.spec.node_affinity else None
         if required is None or nodes_of_terms(NodeFacts([self.node]), required.node_selector_terms, ignore_field).all():
             return None
-        return Fails(f'pv "{self.name}" node affinity doesn\'t match node "{self.node.metadata.name}"')
+        return Fail(f'pv "{self.name}" node affinity doesn\'t match node "{self.node.metadata.name}"')
 
 
 def bind_preparations(claim: PersistentVolumeClaim, volume: str, timeout: float) -> tuple[Preparation, ...]:

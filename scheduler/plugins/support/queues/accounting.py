@@ -54,7 +54,7 @@ def _columns(session: Session) -> JobColumns:
     jobs = [job for job in session.jobs.values() if job.queue in code]
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
-    minimum = _stack([zeros if job.most_reserved is None else job.most_reserved for job in jobs], width)
+    minimum = _stack([zeros if job.reservation_limit is None else job.reservation_limit for job in jobs], width)
     allocated = _stack([job.allocated for job in jobs], width)
     reserving = np.array([reserves(job) for job in jobs], dtype=bool)
     reserved = np.where(reserving[:, None], np.maximum(minimum - allocated, 0), 0.0) if jobs else allocated

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from scheduler.api.decisions import Bind, Decisions
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.api.objects import ConfigMap, KubeObject
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from tests.builders import Raw, World, group, node, pod
 
 
@@ -17,10 +17,10 @@ class Filled(Preparation):
     def step(self, found: KubeObject | None, now: float) -> Step:
         data = found.data or {} if isinstance(found, ConfigMap) else None
         if data is None:
-            return Fails(f"{self} not found")
+            return Fail(f"{self} not found")
         if "asked" not in data:
             return Patch({"data": {"asked": "yes"}})
-        return None if "filled" in data else Waits(f"{self} to be filled")
+        return None if "filled" in data else Wait(f"{self} to be filled")
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
         return Patch({"data": {"asked": None}})

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.batch import CronJob, Job
 from scheduler.api.kinds import CRON_JOB, VCJOB
-from scheduler.api.moment import format_moment, parse_moment
+from scheduler.api.times import format_timestamp, parse_timestamp
 from scheduler.controllers.cronjob import CronJobController
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post
 from scheduler.controllers.store import Store
@@ -37,14 +37,14 @@ def controlled(*manifests: Raw) -> Controlled:
 
 def until(cluster: Controlled, moment: str) -> None:
     """Let time pass second by second, up to a time of 2020-01-01."""
-    end = parse_moment(f"2020-01-01T{moment}Z")
+    end = parse_timestamp(f"2020-01-01T{moment}Z")
     assert end is not None
     while cluster.cluster.now < end:
         cluster.wait(1)
 
 
 def finish(cluster: Controlled, minute: int, phase: str = "Completed") -> None:
-    cluster.patch(VCJOB, f"c-{MINUTE + minute}", in_phase(phase, format_moment(cluster.cluster.now)))
+    cluster.patch(VCJOB, f"c-{MINUTE + minute}", in_phase(phase, format_timestamp(cluster.cluster.now)))
 
 
 def jobs(cluster: Controlled) -> list[int]:

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import KINDS, POD, POD_GROUP, VCJOB, Kind
-from scheduler.api.moment import format_moment
+from scheduler.api.times import format_timestamp
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.job.controller import JobController
 from scheduler.controllers.job.plugins.contract import JobPlugin
@@ -171,7 +171,7 @@ class World:
         raw = copy.deepcopy(manifest)
         meta = raw["metadata"]
         meta["uid"] = meta.get("uid") or f"uid-{meta['name']}-{self._version}"
-        meta["creationTimestamp"] = format_moment(self.now)
+        meta["creationTimestamp"] = format_timestamp(self.now)
         if kind is POD:
             raw["status"] = {"phase": "Pending"} | raw.get("status", {})
         self._objects[kind, meta["name"]] = raw
@@ -188,7 +188,7 @@ class World:
         """A Pod on a node goes when the kubelet has stopped it."""
         raw = self._objects[kind, name]
         if kind is POD and raw["spec"].get("nodeName"):
-            self._patch(kind, name, {"metadata": {"deletionTimestamp": format_moment(self.now)}}, own)
+            self._patch(kind, name, {"metadata": {"deletionTimestamp": format_timestamp(self.now)}}, own)
             return
         del self._objects[kind, name]
         self._record(kind, raw, "GONE")

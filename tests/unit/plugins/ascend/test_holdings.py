@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.binding_record import BindingRecord
 from scheduler.api.names import ASCEND_910, ASCEND_REAL, BINDING_RECORD, EVENT_DEVICES_DISAGREE
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import BindingRecord, SigningKey
 from scheduler.plugins.ascend.plugin import Ascend
 from scheduler.plugins.ascend.rings import ids_of
 from tests.builders import Raw, World, feed, group, pod

@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import BINDING_RECORD, CPU
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.api.task import Task
 from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import decode

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.api.admission_record import AdmissionRecord
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
+from scheduler.api.signed_records import AdmissionRecord
 from scheduler.framework.session import Session
 from scheduler.plugins.capacity_card.accounting import Needs, first_tasks, settle
 from scheduler.plugins.capacity_card.books import QueueBook

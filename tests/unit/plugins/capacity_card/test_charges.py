@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.api.names import BINDING_RECORD, CARD_NAME, EVENT_CHARGED_QUEUE, GROUP_NAME
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.framework.extension import QUEUE_USAGE
 from tests.builders import Raw, configuration
 from tests.unit.plugins.capacity_card.cards import (

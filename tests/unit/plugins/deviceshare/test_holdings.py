@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, GPU_INDEX, NPU_CORE, VGPU_IDS
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import SigningKey
 from scheduler.framework.configuration import Configuration
 from scheduler.plugins.deviceshare.cards import Cards
 from scheduler.plugins.deviceshare.plugin import DeviceShare

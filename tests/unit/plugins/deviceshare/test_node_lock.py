@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.names import GPU_MEMORY, HAMI_NODE_LOCK, VGPU_NODE_LOCK
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.api.preparation import Fails, Patch, Waits
+from scheduler.api.preparation import Fail, Patch, Wait
 from scheduler.framework.cycle import run_cycle
 from scheduler.plugins.deviceshare.node_lock import NodeLock, lock_for, locked
 from tests.builders import World, feed
@@ -62,12 +62,12 @@ def test_an_own_lock_is_not_written_again(lock: NodeLock) -> None:
 @pytest.mark.parametrize("held", [at(-1), at(-299), at(3600), f"{at(-1)},default,pod"])
 def test_a_lock_of_another_owner_is_waited_for(lock: NodeLock, held: str) -> None:
     step = lock.step(node(held), NOW.timestamp())
-    assert isinstance(step, Waits) and "lock hamivgpu of node n" in step.what
+    assert isinstance(step, Wait) and "lock hamivgpu of node n" in step.what
 
 
 def test_the_lock_of_another_pod_is_not_an_own_lock(lock: NodeLock) -> None:
     value = written(lock_for("n", VGPU_NODE_LOCK, "uid-2").step(node(None), NOW.timestamp()))
-    assert isinstance(lock.step(node(value), NOW.timestamp()), Waits)
+    assert isinstance(lock.step(node(value), NOW.timestamp()), Wait)
     assert lock.undo(node(value), NOW.timestamp()) is None
 
 
@@ -78,7 +78,7 @@ def test_undo_removes_the_own_lock_and_no_other(lock: NodeLock) -> None:
 
 
 def test_locking_a_deleted_node_fails(lock: NodeLock) -> None:
-    assert isinstance(lock.step(None, NOW.timestamp()), Fails)
+    assert isinstance(lock.step(None, NOW.timestamp()), Fail)
 
 
 def test_a_lock_holds_for_five_minutes() -> None:

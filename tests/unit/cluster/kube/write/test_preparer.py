@@ -14,7 +14,7 @@ from aiohttp import web
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import CLAIM, Kind
 from scheduler.api.objects import KubeObject
-from scheduler.api.preparation import Fails, Patch, Preparation, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.api.storage import PersistentVolumeClaim
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence
@@ -37,14 +37,14 @@ class Marked(Preparation):
 
     def step(self, found: KubeObject | None, now: float) -> Step:
         if not isinstance(found, PersistentVolumeClaim):
-            return Fails(f"claim {self.name} not found")
+            return Fail(f"claim {self.name} not found")
         if MARK not in (found.metadata.annotations or {}):
             return Patch({"metadata": {"annotations": {MARK: "yes"}}})
-        return None if found.status.phase == "Bound" else Waits(f"claim {self.name} to be bound")
+        return None if found.status.phase == "Bound" else Wait(f"claim {self.name} to be bound")
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return Fails("the mark is gone") if isinstance(step, Patch) else step
+        return Fail("the mark is gone") if isinstance(step, Patch) else step
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
         return (

@@ -10,8 +10,6 @@ import pytest
 from aiohttp import web
 from msgspec import structs
 
-from scheduler.api.admission_record import AdmissionRecord, read_admission_record
-from scheduler.api.binding_record import BindingRecord, read_binding_record
 from scheduler.api.decisions import (
     Bind,
     Decisions,
@@ -26,7 +24,13 @@ from scheduler.api.decisions import (
 from scheduler.api.kinds import Kind
 from scheduler.api.names import ADMISSION_RECORD, BINDING_RECORD
 from scheduler.api.objects import KubeObject
-from scheduler.api.signing import SigningKey
+from scheduler.api.signed_records import (
+    AdmissionRecord,
+    BindingRecord,
+    SigningKey,
+    read_admission_record,
+    read_binding_record,
+)
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.write import status_writer

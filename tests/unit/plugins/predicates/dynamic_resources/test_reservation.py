@@ -8,7 +8,7 @@ import pytest
 from scheduler.api import dra
 from scheduler.api.kinds import RESOURCE_CLAIM
 from scheduler.api.names import CLAIM_FINALIZER
-from scheduler.api.preparation import Fails, Patch, Step, Waits
+from scheduler.api.preparation import Fail, Patch, Step, Wait
 from scheduler.plugins.predicates.dynamic_resources.reservation import (
     CONDITIONS_TIMEOUT,
     ClaimReservation,
@@ -62,7 +62,7 @@ def reservation(given: dra.Allocation | None, *pods: str) -> ClaimReservation:
 
 
 def message(step: Step) -> str:
-    assert isinstance(step, Fails)
+    assert isinstance(step, Fail)
     return step.message
 
 
@@ -127,7 +127,7 @@ def test_a_claim_that_is_being_deleted_fails() -> None:
 # --- binding conditions ---
 def test_the_preparation_waits_for_the_binding_conditions_of_the_device() -> None:
     step = reservation(allocation()).step(held("p", ready={}), NOON)
-    assert isinstance(step, Waits)
+    assert isinstance(step, Wait)
     assert "to be attached" in step.what
 
     assert reservation(allocation()).step(held("p", ready={"attached": ""}), NOON) is None

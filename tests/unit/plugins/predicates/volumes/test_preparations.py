@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.api.objects import Node, ObjectMeta
-from scheduler.api.preparation import Fails, Patch, Preparation, Waits
+from scheduler.api.preparation import Fail, Patch, Preparation, Wait
 from scheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.predicates.volumes.preparations import (
     CheckNodeAffinity,
@@ -87,17 +87,17 @@ def test_a_volume_whose_claim_ref_names_the_claim_needs_no_write() -> None:
 def test_a_volume_that_is_bound_to_another_claim_or_deleted_fails_the_preparation(found: Any, why: str) -> None:
     step = bind().step(found, NOW)
 
-    assert isinstance(step, Fails) and why in step.message
+    assert isinstance(step, Fail) and why in step.message
 
 
 def test_a_claim_ref_that_was_reset_is_not_written_again() -> None:
-    assert bind().follow_up(a_volume(), NOW) == Fails('ClaimRef got reset for pv "v"')
+    assert bind().follow_up(a_volume(), NOW) == Fail('ClaimRef got reset for pv "v"')
     assert bind().follow_up(a_volume(OURS), NOW) is None
 
 
 def test_the_preparation_waits_until_the_claim_is_bound_to_the_volume() -> None:
-    assert wait().step(a_claim(), NOW) == Waits("persistentvolumeclaim default/c to be bound")
-    assert isinstance(wait().step(a_claim(volumeName="v"), NOW), Waits)
+    assert wait().step(a_claim(), NOW) == Wait("persistentvolumeclaim default/c to be bound")
+    assert isinstance(wait().step(a_claim(volumeName="v"), NOW), Wait)
     assert wait().step(a_claim(BOUND, volumeName="v"), NOW) is None
 
 
@@ -114,28 +114,28 @@ def test_the_preparation_waits_until_the_claim_is_bound_to_the_volume() -> None:
 def test_a_claim_that_can_no_longer_be_bound_fails_the_preparation(found: Any, why: str) -> None:
     step = wait().step(found, NOW)
 
-    assert isinstance(step, Fails) and why in step.message
+    assert isinstance(step, Fail) and why in step.message
 
 
 # --- provisioned volumes ---
 def test_provisioning_starts_with_the_selected_node_annotation_on_the_claim() -> None:
     assert provision().step(a_claim(), NOW) == Patch({"metadata": {"annotations": {SELECTED: "n1"}}})
-    assert isinstance(provision().step(a_claim({SELECTED: "n1"}), NOW), Waits)
+    assert isinstance(provision().step(a_claim({SELECTED: "n1"}), NOW), Wait)
 
 
 def test_provisioning_fails_when_the_selected_node_is_removed_or_changed() -> None:
-    assert provision().follow_up(a_claim(), NOW) == Fails('provisioning failed for PVC "c"')
-    assert provision().step(a_claim({SELECTED: "n2"}), NOW) == Fails('provisioning failed for PVC "c"')
+    assert provision().follow_up(a_claim(), NOW) == Fail('provisioning failed for PVC "c"')
+    assert provision().step(a_claim({SELECTED: "n2"}), NOW) == Fail('provisioning failed for PVC "c"')
 
 
 def test_a_provisioned_volume_must_be_accessible_from_the_pods_node() -> None:
     check = provision().step(a_claim({**BOUND, SELECTED: "n1"}, volumeName="v"), NOW)
 
     assert isinstance(check, CheckNodeAffinity) and check.name == "v"
-    assert isinstance(check.step(None, NOW), Waits)
+    assert isinstance(check.step(None, NOW), Wait)
     assert check.step(a_volume(), NOW) is None
     assert check.step(a_volume(zone="a"), NOW) is None
-    assert check.step(a_volume(zone="b"), NOW) == Fails('pv "v" node affinity doesn\'t match node "n1"')
+    assert check.step(a_volume(zone="b"), NOW) == Fail('pv "v" node affinity doesn\'t match node "n1"')
 
 
 def test_the_writes_are_not_undone_when_the_pod_is_not_bound() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.objects import Container, PodSpec, ResourceRequirements
-from scheduler.api.qos import Qos, qos_of
+from scheduler.api.pod_rules import Qos, qos_of
 
 
 def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> ResourceRequirements:
@@ -25,7 +25,7 @@ def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | N
         ([resources({"cpu": "?"})], None, Qos.BEST_EFFORT),
     ],
 )
-def test_the_quality_of_service_is_worked_out_as_by_kubernetes(
+def test_the_qos_class_is_that_of_kubernetes(
     containers: list[ResourceRequirements | None], level: ResourceRequirements | None, qos: Qos
 ) -> None:
     spec = PodSpec(containers=[Container(resources=entry) for entry in containers], resources=level)

@@ -1,8 +1,26 @@
-"""Durations as Go writes them: ``30s``, ``5m``, ``1h30m``, ``1.5h``."""
+"""Timestamps as Kubernetes writes them, and durations as Go writes them."""
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
+
+
+def format_timestamp(seconds: float) -> str:
+    """Formats Unix seconds as ``2026-01-31T09:00:00Z``. Fractions of a second are dropped."""
+    return f"{datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19]}Z"  # strftime takes ten times as long
+
+
+def parse_timestamp(text: str | None) -> float | None:
+    """Returns Unix seconds, or None if the text is missing or malformed. A time without a zone is in UTC."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
 
 _UNITS: Final = {
     "ns": Decimal("1e-9"), "us": Decimal("1e-6"), "µs": Decimal("1e-6"), "μs": Decimal("1e-6"), "ms": Decimal("1e-3"),
@@ -17,7 +35,8 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. Raises DurationError when the text is not a Go duration, or one of more than 292 years."""
+    """Returns seconds. Raises DurationError if the text is not a Go duration (``1h30m``, ``1.5h``), or is longer than
+    292 years."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0.0
@@ -33,7 +52,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """As Go prints it: ``1h0m0s``, ``10m0s``, ``1.5s``, ``100ms``, ``0s``; to a thousandth of a second."""
+    """Formats seconds as Go does: ``1h0m0s``, ``10m0s``, ``1.5s``, ``100ms``, ``0s``. Rounded to milliseconds."""
     milli = round(abs(seconds) * 1000)
     sign = "-" if seconds < 0 and milli else ""
     if 0 < milli < 1000:
