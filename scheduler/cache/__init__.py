@@ -1,4 +1,4 @@
-"""The live model of the cluster: fed by whoever watches it, read through snapshots."""
+"""The live model of the cluster: updated with watch events, read through snapshots."""
 
 from scheduler.cache.cluster_cache import ClusterCache
 

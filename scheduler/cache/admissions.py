@@ -5,7 +5,8 @@ The scheduler keeps what it admitted each PodGroup with, and writes a signed rec
 their queue, for the next leader. A leader reads the records once, when it begins to lead, so a user cannot restore an
 old one later. An admission is valid for one queue and ends with the phase Pending.
 
-PodGroups that announce no need are admitted without asking a plugin and reserve nothing, so their phase counts.
+PodGroups that declare neither minResources nor cards are admitted without asking a plugin and reserve nothing, so their
+phase counts.
 """
 
 from collections.abc import Mapping

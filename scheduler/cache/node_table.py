@@ -137,8 +137,8 @@ class NodeTable:
         return any(task.status is TaskStatus.RELEASING for task in self._tasks.get(name, {}).values())
 
     def replace(self, old: Task | None, new: Task | None) -> None:
-        """Replaces a task that occupies a node by its new version. ``old`` is None if the task comes to a node, ``new``
-        if it leaves one."""
+        """Replaces a task that occupies a node by its new version. ``old`` is None for a task that is new on a node,
+        ``new`` is None for one that leaves it."""
         if old is not None and new is not None and self._holds_the_same(old, new):
             self._tasks[new.node][new.uid] = new
             if self._holds_chips(old) or self._holds_chips(new):

@@ -1,4 +1,4 @@
-"""What lets snapshots keep what they read while the cache goes on: a version number and copy-on-read dictionaries."""
+"""Sharing of data with snapshots: the version of the model, and copy-on-read dictionaries."""
 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
