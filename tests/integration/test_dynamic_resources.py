@@ -185,7 +185,7 @@ def test_no_device_is_given_twice_though_the_scheduler_is_killed_in_between(devi
     assert len(devices.bound()) == 16, "no more than there are devices"
 
 
-def test_a_queue_gets_no_more_devices_than_its_capability_says(devices: Devices, tmp_path: Path) -> None:
+def test_the_capability_of_a_queue_limits_its_devices(devices: Devices, tmp_path: Path) -> None:
     devices.with_devices("n0", 4)
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": devices.name}}
     capability = {f"deviceclass/{devices.name}": "2"}

@@ -1,4 +1,4 @@
-"""capacity: queues have amounts that they deserve, may have at most, and are guaranteed, alone or in a hierarchy."""
+"""The plugin capacity: deserved share, capability and guarantee of queues, flat or in a hierarchy."""
 
 from scheduler.plugins.capacity.plugin import Capacity
 

@@ -1,8 +1,9 @@
-"""What each queue holds, waits for and may have, as the capacity plugin keeps it.
+"""The books of the capacity plugin: what each queue holds, requests, and may use.
 
-Flat: a queue may have what no other queue is guaranteed, within its capability. In a hierarchy: what its parent may
-have and its siblings are not guaranteed, within its capability; what it holds counts for every queue above it too. The
-root is unlimited unless it says otherwise: people may ask for more than the cluster has today.
+The limit of a flat queue is the cluster less the guarantees of other queues, and at most its capability. In a
+hierarchy it is the limit of the parent less the guarantees of siblings, and at most the capability; what a queue holds
+counts for all its ancestors. The root has no limit unless its spec sets one, so that jobs may request more than the
+cluster currently has.
 """
 
 from collections.abc import Iterable
@@ -25,32 +26,32 @@ Positions = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class QueueBook:
-    """One queue in a session; amounts include those of all queues below it."""
+    """One queue in a session. Its amounts include those of its descendants."""
 
     name: str
     guarantee: Vector
     deserved: Vector
-    """At least what is guaranteed."""
+    """At least the guarantee."""
     limit: Vector
-    """The most it may have (Volcano's realCapability)."""
-    named: Positions
-    """Resources that the queue deserves a named amount of, be it 0; of cpu and memory, an amount above 0."""
+    """The most that the queue may hold (Volcano's realCapability)."""
+    deserved_by_name: Positions
+    """Resources that spec.deserved names, even with 0; for cpu and memory: with an amount above 0."""
     request: Vector
-    """What its jobs held and waited for when the session was opened."""
+    """Allocated plus pending amounts of its jobs at the opening of the session."""
     allocated: Vector
     inqueue: Vector
     elastic: Vector
     reserved: Vector
-    """What tasks that were let past the gate of queue admission will take, and do not hold yet."""
+    """What ungated tasks (queue admission gate) without a node will take."""
     path: tuple["QueueBook", ...] = ()
-    """The books of the queue and of those above it, nearest first: the limits of all hold."""
+    """The books of the queue and its ancestors, nearest first. The limits of all apply."""
     opening_share: float = 0.0
-    """``share`` when the session was opened."""
+    """``share`` at the opening of the session."""
 
     @property
     def share(self) -> float:
-        """The largest part that is in use of what it deserves of any resource; 1 if it deserves nothing, so that it
-        comes after all queues that have not got what they deserve."""
+        """The largest ratio of allocated to deserved amount of any resource; 1 if the queue deserves nothing, so that
+        it comes after all queues below their deserved share."""
         if self.best_effort:
             return 1.0
         asked = self.deserved >= SMALLEST
@@ -58,22 +59,22 @@ class QueueBook:
 
     @property
     def overused(self) -> bool:
-        """It holds more than it deserves of something."""
+        """Whether the queue holds more than it deserves of some resource."""
         return self.share > 1
 
     @property
     def best_effort(self) -> bool:
-        """It deserves nothing (but ``pods``, perhaps)."""
+        """Whether the queue deserves nothing (``pods`` do not count)."""
         return is_empty(self.deserved)
 
     def taken(self, cls: TaskClass) -> Vector:
-        """What is taken as far as tasks of a class are concerned: what is reserved is so for those that were let past
-        the gate; of these the first come first, so that none waits for another's reservation."""
-        let_past = cls.asks_admission and not cls.at_queue_gate
-        return self.allocated if let_past else self.allocated + self.reserved
+        """Returns the amount that is not available to tasks of a class. Reservations are available to ungated tasks,
+        which take them in order, so that none of them waits for another's reservation."""
+        ungated = cls.asks_admission and not cls.at_queue_gate
+        return self.allocated if ungated else self.allocated + self.reserved
 
     def room(self, cls: TaskClass) -> int:
-        """How many tasks of a class still fit below the limit."""
+        """Returns how many tasks of a class still fit under the limit."""
         request = cls.request
         asked = request > 0
         asked[PODS_INDEX] = False
@@ -84,21 +85,21 @@ class QueueBook:
         return max(int((free // request[asked]).min()), 0)
 
     def over(self, request: Vector) -> list[int]:
-        """The resources of which the request would exceed the limit."""
+        """Returns the resources in which the request exceeds the limit."""
         return exceeded(self.allocated + request, self.limit, request)
 
-    def promised(self) -> Vector:
-        """What is used or promised: jobs in the queue count with their minimum, what they hold beyond it does not."""
+    def admission_usage(self) -> Vector:
+        """What is used or reserved at admission. Admitted jobs count with their minimum, without the elastic part."""
         return self.allocated + self.inqueue - self.elastic
 
     def take(self, amount: Vector) -> None:
-        """The queue, and so each above it, holds this much more (or less)."""
+        """Adds an amount (negative: subtracts) to what the queue and its ancestors hold."""
         for book in self.path:
             book.allocated = book.allocated + amount
 
 
 def flat_books(session: Session) -> dict[str, QueueBook]:
-    """A book for every queue; none is above another."""
+    """Returns a book for every queue, without a hierarchy."""
     columns = job_columns(session)
     allocated, pending, inqueue, elastic = (
         columns.per_queue(column) for column in (columns.allocated, columns.pending, columns.reserved, columns.elastic)
@@ -113,7 +114,7 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
             guarantee=queue.guarantee,
             deserved=deserved,
             limit=limit,
-            named=_named(session, queue, deserved),
+            deserved_by_name=_deserved_by_name(session, queue, deserved),
             request=allocated[i] + pending[i],
             allocated=allocated[i],
             inqueue=inqueue[i],
@@ -126,7 +127,7 @@ def flat_books(session: Session) -> dict[str, QueueBook]:
 
 
 def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
-    """A book for every queue and for the root."""
+    """Returns a book for every queue and for the root."""
     books = {name: _own_book(session, name) for name in tree.ancestors}
     columns = job_columns(session)
     held = zip(
@@ -144,7 +145,7 @@ def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
             book.allocated = book.allocated + allocated
             book.inqueue = book.inqueue + inqueue
             book.elastic = book.elastic + elastic
-    _share_out(session, tree, books)
+    _set_limits(session, tree, books)
     for name, book in books.items():
         book.path = tuple(books[above] for above in tree.path(name))
         book.opening_share = book.share
@@ -152,23 +153,23 @@ def tree_books(session: Session, tree: QueueTree) -> dict[str, QueueBook]:
 
 
 def _own_book(session: Session, name: str) -> QueueBook:
-    """The book of a queue as its spec has it; one for the root, if there is no such object."""
+    """Returns the book of a queue from its spec; a default one for the root if there is no such object."""
     zeros = session.dimensions.zeros()
     queue = session.queues.get(name)
     if queue is None:
         guarantee = deserved = zeros
         limit = np.full(len(zeros), np.inf)
-        named = np.zeros(len(zeros), dtype=bool)
+        deserved_by_name = np.zeros(len(zeros), dtype=bool)
     else:
         guarantee, limit = queue.guarantee, queue.capability
         deserved = np.maximum(queue.deserved, guarantee)
-        named = _named(session, queue, deserved)
+        deserved_by_name = _deserved_by_name(session, queue, deserved)
     return QueueBook(
         name,
         guarantee,
         deserved,
         limit,
-        named,
+        deserved_by_name,
         request=zeros,
         allocated=zeros,
         inqueue=zeros,
@@ -177,13 +178,15 @@ def _own_book(session: Session, name: str) -> QueueBook:
     )
 
 
-def _share_out(session: Session, tree: QueueTree, books: dict[str, QueueBook]) -> None:
-    """Set limits from the root down; the root deserves and guarantees what those directly below it do."""
+def _set_limits(session: Session, tree: QueueTree, books: dict[str, QueueBook]) -> None:
+    """Sets limits from the root down. The root deserves and guarantees the sums of its children."""
     root = books[ROOT_QUEUE]
     below = [books[child] for child in tree.children.get(ROOT_QUEUE, ())]
     root.guarantee = _sum(session, (book.guarantee for book in below))
     root.deserved = _sum(session, (book.deserved for book in below))
-    root.named = np.any([book.named for book in below], axis=0) if below else root.named
+    root.deserved_by_name = (
+        np.any([book.deserved_by_name for book in below], axis=0) if below else root.deserved_by_name
+    )
     waiting = [ROOT_QUEUE]
     while waiting:
         parent = books[waiting.pop()]
@@ -202,9 +205,9 @@ def _sum(session: Session, vectors: Iterable[Vector]) -> Vector:
     return total
 
 
-def _named(session: Session, queue: Queue, deserved: Vector) -> Positions:
-    named: Positions = deserved >= SMALLEST
+def _deserved_by_name(session: Session, queue: Queue, deserved: Vector) -> Positions:
+    deserved_by_name: Positions = deserved >= SMALLEST
     names = session.dimensions.names
     for d in range(PODS_INDEX, len(names)):
-        named[d] = names[d] in queue.deserves
-    return named
+        deserved_by_name[d] = names[d] in queue.deserves
+    return deserved_by_name

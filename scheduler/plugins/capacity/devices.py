@@ -1,8 +1,8 @@
-"""How many devices a queue may claim: ``deviceclass/<class>``, ``<dimension>.deviceclass/<class>`` in its capability.
+"""Device quotas: ``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` in the capability of a queue.
 
-A claim counts once for a queue, and once for each queue above it, however many Pods share it. A class of which
-the capability says nothing is not limited; of one that it limits, a dimension that it does not name may not be asked
-for. A number of 0 is no limit (as Volcano reads it).
+A claim counts once for a queue, and once for each ancestor, however many Pods share it. A class that the capability
+does not name is not limited. If it names a class, other dimensions of this class may not be requested. A number of 0
+is no limit (as in Volcano).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +22,14 @@ from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.refusals import QUEUE_OVERUSED, QUOTA_INSUFFICIENT
 
 Path = Callable[[str], Sequence[str]]
-"""A queue and those above it, nearest first."""
+"""Returns the names of a queue and its ancestors, nearest first."""
 _NOTHING = Amount(0)
 _MILLI = 10**6
-"""Thousand-millionths in a thousandth."""
+"""Nano-units per thousandth."""
 
 
 class _Book:
-    """What one queue holds of devices; what queues below it hold counts too."""
+    """The devices that one queue and its descendants hold."""
 
     def __init__(self, name: str, limits: Amounts, by_capacity: bool) -> None:
         self.name = name
@@ -37,32 +37,32 @@ class _Book:
         self._classes = {device_class_of(key) for key in limits}
         self._by_capacity = by_capacity
         self.held: Amounts = {}
-        self.promised: Amounts = {}
+        self.reserved: Amounts = {}
         self._users: dict[str, int] = {}
-        """Claim -> number of Pods that hold it."""
+        """Claim -> number of Pods that use it."""
 
     def limit(self, key: str) -> int | None:
-        """In thousand-millionths; None: there is none."""
+        """The limit in nano-units; None if there is none."""
         if device_class_of(key) not in self._classes:
             return None
         if DEVICE_CAPACITY_QUOTA in key:
             return self._limits.get(key, _NOTHING).nano if self._by_capacity else None
         return self._limits.get(key, _NOTHING).nano or None
 
-    def over(self, asked: Amounts, *, promised: bool) -> "list[_Excess]":
-        """The amounts of which the limit would be exceeded; ``promised``: what was let in before counts."""
+    def over(self, asked: Amounts, *, reserved: bool) -> "list[_Excess]":
+        """Returns the amounts that would exceed a limit. ``reserved``: count reservations of admitted jobs too."""
         found = []
         for key, amount in asked.items():
             limit = self.limit(key)
             used = self.held.get(key, _NOTHING)
-            if promised:
-                used = used + self.promised.get(key, _NOTHING)
+            if reserved:
+                used = used + self.reserved.get(key, _NOTHING)
             if limit is not None and used.nano + amount.nano > limit:
                 found.append(_Excess(key, amount, used, self._limits.get(key, _NOTHING), self.name))
         return found
 
     def room(self, own: Amounts, shared: dict[str, Amounts]) -> int:
-        """For how many tasks there is room, each with amounts of its own, all with the same shared claims."""
+        """Returns how many tasks fit, each with ``own`` amounts, all with the same shared claims."""
         once: Amounts = {}
         for claim, amounts in shared.items():
             if claim not in self._users:
@@ -91,7 +91,7 @@ class _Book:
 
 @dataclass(frozen=True, slots=True)
 class _Excess:
-    """An amount that a queue may not have."""
+    """An amount that exceeds the limit of a queue."""
 
     key: str
     asked: Amount
@@ -105,10 +105,10 @@ class _Excess:
 
 
 class DeviceQuota:
-    """The books of all queues in one session."""
+    """The device books of all queues in one session."""
 
     def __init__(self, session: Session, path: Path, *, by_capacity: bool) -> None:
-        """``by_capacity``: amounts of capacity are limited too, not only numbers of devices."""
+        """``by_capacity``: whether amounts of capacity are limited too, not only numbers of devices."""
         self._session = session
         self._path = path
         self._amounts: dict[str, Amounts] = {}
@@ -120,7 +120,7 @@ class DeviceQuota:
                 self._allocated(job, list(job.of(status).values()), (), False)
 
     def register(self) -> None:
-        """Have a say in what queues may have."""
+        """Registers the limits with the session."""
         session = self._session
         session.add_allocatable(self._allocatable)
         session.add_job_enqueueable(self._enqueueable)
@@ -129,7 +129,7 @@ class DeviceQuota:
 
     # --- amounts ---
     def _of_claim(self, key: str) -> Amounts:
-        """What a claim counts for; nothing if it is not there."""
+        """Returns the amounts of a claim; nothing if it does not exist."""
         amounts = self._amounts.get(key)
         if amounts is None:
             claim = self._session.snapshot.resource_claims.get(key)
@@ -146,7 +146,8 @@ class DeviceQuota:
             return {}
 
     def _minimum(self, job: Job) -> Amounts:
-        """What the job needs to begin: the claims of its first Pods up to the minimum, or up to that of each role."""
+        """Returns what the job needs to start: the claims of its first minMember Pods (or minTaskMember of each
+        role)."""
         left = dict(job.role_minimum) or {"": job.min_member}
         result: Amounts = {}
         counted: set[str] = set()
@@ -161,15 +162,15 @@ class DeviceQuota:
                     add(result, self._of_claim(key))
         return result
 
-    # --- letting jobs in ---
+    # --- admission ---
     def _enqueueable(self, job: Job) -> Vote:
         asked = self._minimum(job)
         for book in self._of_queue(job.queue) if asked else ():
-            over = book.over(asked, promised=True)
+            over = book.over(asked, reserved=True)
             if over:
                 names = ", ".join(f"insufficient {excess.key}" for excess in over)
                 numbers = _numbers(over, "used or promised")
-                message = f"{QUOTA_INSUFFICIENT}: {names} ({_place(book, job.queue)}; {numbers})"
+                message = f"{QUOTA_INSUFFICIENT}: {names} ({_queue_with_limit(book, job.queue)}; {numbers})"
                 self._session.refuse(job, Refusal(EVENT_UNSCHEDULABLE, message, tuple(e.shortage() for e in over)))
                 return Vote.REJECT
         return Vote.ABSTAIN
@@ -177,7 +178,7 @@ class DeviceQuota:
     def _enqueued(self, job: Job) -> None:
         asked = self._minimum(job)
         for book in self._of_queue(job.queue) if asked else ():
-            add(book.promised, asked)
+            add(book.reserved, asked)
 
     # --- placing tasks ---
     def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
@@ -186,11 +187,11 @@ class DeviceQuota:
         task = next((t for t in job.tasks() if t.cls is cls), None)
         if task is None:
             return UNBOUNDED
-        named = {f"{cls.namespace}/{entry.claim}" for entry in cls.device_claims if entry.claim}
-        shared = {key: self._of_claim(key) for key in claims_of(task) if key in named}
+        named_claims = {f"{cls.namespace}/{entry.claim}" for entry in cls.device_claims if entry.claim}
+        shared = {key: self._of_claim(key) for key in claims_of(task) if key in named_claims}
         own: Amounts = {}
         for key in claims_of(task):
-            if key not in named:
+            if key not in named_claims:
                 add(own, self._of_claim(key))
         room = UNBOUNDED
         for book in self._of_queue(queue.name):
@@ -199,8 +200,8 @@ class DeviceQuota:
                 asked = dict(own)
                 for amounts in shared.values():
                     add(asked, amounts)
-                over = book.over(asked, promised=False)
-                message = f"{_place(book, queue.name)} has all it may have in use ({_numbers(over, 'used')})"
+                over = book.over(asked, reserved=False)
+                message = f"{_queue_with_limit(book, queue.name)} has all it may have in use ({_numbers(over, 'used')})"
                 self._session.refuse(job, Refusal(QUEUE_OVERUSED, message, tuple(e.shortage() for e in over)))
                 return 0
         return room
@@ -221,7 +222,7 @@ class DeviceQuota:
                     how(book, key, amounts)
 
     def _of_queue(self, name: str) -> Iterable[_Book]:
-        """The books of a queue and of those above it; none if it does not exist."""
+        """Returns the books of a queue and its ancestors; none if the queue does not exist."""
         if name not in self._books:
             return ()
         return (self._books[above] for above in self._path(name) if above in self._books)
@@ -231,6 +232,6 @@ def _numbers(over: Iterable[_Excess], used: str) -> str:
     return "; ".join(f"{e.key}: asked {e.asked}, {used} {e.used}, limit {e.limit}" for e in over)
 
 
-def _place(book: _Book, queue: str) -> str:
-    """Whose limit it is, as seen from a queue."""
+def _queue_with_limit(book: _Book, queue: str) -> str:
+    """Names the queue with the limit, for messages about ``queue``."""
     return f"queue {book.name}" if book.name == queue else f"queue {book.name}, above {queue},"

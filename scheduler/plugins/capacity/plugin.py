@@ -1,8 +1,8 @@
-"""The plugin: what queues may still be given and promised, in which order they are served, who gives way to whom.
+"""The plugin: admission, allocation, order and reclaim of queues.
 
-Jobs are let in and tasks placed up to a queue's limit, and up to that of every queue above it; tasks are taken back
-from queues that hold more than they deserve. Where a queue above has all it may have while nodes are idle, a placement
-is refused, and the tasks whose going would help are those below that queue: they come first among the victims.
+Jobs are admitted and tasks are placed up to the limit of their queue and of all its ancestors. Tasks are reclaimed from
+queues that hold more than they deserve. If an ancestor has reached its limit while nodes are idle, placements below it
+are refused, and only victims below this ancestor help: they are evicted first.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ from scheduler.plugins.support.queues.refusals import QUOTA_INSUFFICIENT, not_ad
 
 @register_plugin
 class Capacity:
-    """Flag ``enableHierarchy`` (default false): queues stand below their parents. Argument ``ancestorReclaimLevel``
-    (default 0; negative counts as 0): how many queues above a leaf have a say in reclaiming. Arguments
-    ``capacity.DynamicResourceAllocationEnable`` and ``capacity.DRAConsumableCapacityEnable`` (both true): whether
-    devices that Pods claim are limited, and amounts of their capacity."""
+    """Flag ``enableHierarchy`` (default false): use the hierarchy of queues. Argument ``ancestorReclaimLevel`` (default
+    0; negative counts as 0): how many ancestors of a leaf queue are checked for reclaim. Arguments
+    ``capacity.DynamicResourceAllocationEnable`` and ``capacity.DRAConsumableCapacityEnable`` (both default true):
+    whether claimed devices, and amounts of their capacity, are limited."""
 
     name: ClassVar[str] = "capacity"
 
@@ -51,12 +51,12 @@ class Capacity:
         self._session = session
         if session.option(ENABLE_HIERARCHY):
             tree = self._tree = queue_tree(session.queues)
-            self._tell_faults(tree)
+            self._report_faults(tree)
             self._books = tree_books(session, tree)
             self._ages = self._oldest_jobs_queues(tree)
             session.add_queue_order(self._tree_key)
             session.add_victim_queue_order(self._victim_key)
-            session.add_job_valid(self._out_of_place)
+            session.add_job_valid(self._hierarchy_refusal)
             level = self._level
         else:
             self._tree = QueueTree()
@@ -68,7 +68,7 @@ class Capacity:
         session.add_job_enqueued(self._enqueued)
         session.add_allocatable(self._allocatable)
         session.add_preemptive(self._preemptive)
-        session.add_reclaimable(self._reclaim.victims, bound=self._losers, by_demand=True)
+        session.add_reclaimable(self._reclaim.victims, bound=self._reclaim_candidates, by_demand=True)
         session.add_unified_evictable(self._reclaim.evictable)
         session.add_figures(self._figures)
         session.add_handlers(self._allocated, self._deallocated)
@@ -84,7 +84,7 @@ class Capacity:
     def _path(self, name: str) -> list[str]:
         return [book.name for book in self._books[name].path]
 
-    def _tell_faults(self, tree: QueueTree) -> None:
+    def _report_faults(self, tree: QueueTree) -> None:
         for name, fault in tree.faults.items():
             problem = Malformed("Queue", "", name, "spec.parent", fault, "the jobs of this queue wait")
             self._session.malformed_field(problem)
@@ -95,20 +95,19 @@ class Capacity:
         return (-queue.priority, book.share, book.best_effort)
 
     def _tree_key(self, queue: Queue) -> tuple[Any, ...]:
-        """Leaves first; of two, those are compared that stand side by side below the nearest queue above both. Shares
-        of queues with others below them are those at the opening of the session (as Volcano's)."""
+        """Orders leaf queues first, then by the shares of the ancestors that are siblings, then by the queues' own.
+        Shares of queues with children are those at the opening of the session (as in Volcano)."""
         book = self._books[queue.name]
         side_by_side = [(above.opening_share, *self._age(above)) for above in reversed(book.path[1:-1])]
-        return (-queue.priority, not self._tree.leaf(queue.name), *side_by_side, (book.share, *self._age(book)))
+        return (-queue.priority, not self._tree.is_leaf(queue.name), *side_by_side, (book.share, *self._age(book)))
 
     def _age(self, book: QueueBook) -> tuple[bool, float, str]:
         queue = self._session.queues[book.name]
         return (book.best_effort, *self._ages.get(book.name, (queue.creation, queue.name)))
 
     def _oldest_jobs_queues(self, tree: QueueTree) -> dict[str, tuple[float, str]]:
-        """Queue -> creation and name of the oldest queue with jobs that it is or that is below it. It stands for all of
-        them where shares are equal: Volcano compares the ages of any two, in which there may be no order among three.
-        """
+        """Queue -> creation time and name of its oldest descendant (or itself) with jobs. It decides between queues
+        with equal shares. Volcano compares the ages of two leaves, which is not a total order."""
         oldest: dict[str, tuple[float, str]] = {}
         for name in {job.queue for job in self._session.jobs.values()} & self._session.queues.keys():
             age = (self._session.queues[name].creation, name)
@@ -116,13 +115,13 @@ class Capacity:
                 oldest[above] = min(age, oldest.get(above, age))
         return oldest
 
-    def _victim_key(self, queue: Queue, claimant: Queue) -> int:
+    def _victim_key(self, queue: Queue, reclaimer: Queue) -> int:
         """Queues close to the claimant's in the hierarchy lose tasks first."""
-        mine = {above.name for above in self._books[claimant.name].path[1:]}
+        mine = {above.name for above in self._books[reclaimer.name].path[1:]}
         return -sum(above.name in mine for above in self._books[queue.name].path[1:])
 
     # --- letting jobs in ---
-    def _out_of_place(self, job: Job) -> Refusal | None:
+    def _hierarchy_refusal(self, job: Job) -> Refusal | None:
         """Why no job of the queue can be scheduled at all, or None."""
         fault = self._tree.faults.get(job.queue)
         if fault is not None:
@@ -143,9 +142,9 @@ class Capacity:
         return Vote.REJECT
 
     def _why_not_let_in(self, job: Job) -> Refusal | None:
-        out_of_place = self._out_of_place(job)
-        if out_of_place is not None:
-            return out_of_place
+        refusal = self._hierarchy_refusal(job)
+        if refusal is not None:
+            return refusal
         queue = self._session.queues[job.queue]
         if not queue.open:
             return not_open(queue)
@@ -153,18 +152,18 @@ class Capacity:
         if asked is None:
             return None
         for book in self._books[job.queue].path:
-            promised = book.promised()
-            over = exceeded(asked + promised, book.limit, asked)
+            reserved = book.admission_usage()
+            over = exceeded(asked + reserved, book.limit, asked)
             if over:
                 return not_admitted(
                     self._session.dimensions,
                     QUOTA_INSUFFICIENT,
                     "insufficient",
                     over,
-                    where=_place(book, queue),
+                    where=_queue_with_limit(book, queue),
                     of=of_queue(book.name),
                     asked=asked,
-                    used_or_promised=promised,
+                    used_or_promised=reserved,
                     limit=book.limit,
                 )
         return None
@@ -185,7 +184,7 @@ class Capacity:
             taken = full.taken(cls)
             refusal = overused(
                 self._session.dimensions,
-                f"{_place(full, queue)} has all it may have in use",
+                f"{_queue_with_limit(full, queue)} has all it may have in use",
                 exceeded(taken + cls.request, full.limit, cls.request),
                 of_queue(full.name),
                 asked=cls.request,
@@ -195,20 +194,20 @@ class Capacity:
             self._session.refuse(job, refusal)
         return room
 
-    # --- taking back ---
+    # --- reclaim ---
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         request = self._session.dimensions.zeros()
         for task in tasks:
             request += task.cls.request
-        return queue.open and self._reclaim.entitled(self._books[queue.name], request)
+        return queue.open and self._reclaim.may_reclaim(self._books[queue.name], request)
 
-    def _losers(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
-        return candidates.of_queues(self._reclaim.may_lose)
+    def _reclaim_candidates(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
+        return candidates.of_queues(self._reclaim.may_be_reclaimed)
 
     # --- books ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         book = self._books.get(job.queue)
-        if book is not None:  # None: the queue is gone; tasks placed while it was there may still be evicted
+        if book is not None:  # None: the queue was deleted, but its tasks may still be evicted
             book.take(tasks[0].cls.request * len(tasks))
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
@@ -221,6 +220,6 @@ def _first(entry: tuple[int, QueueBook]) -> int:
     return entry[0]
 
 
-def _place(book: QueueBook, queue: Queue) -> str:
-    """Whose limit it is, as seen from a queue."""
+def _queue_with_limit(book: QueueBook, queue: Queue) -> str:
+    """Names the queue with the limit, for messages about ``queue``."""
     return f"queue {book.name}" if book.name == queue.name else f"queue {book.name}, above {queue.name},"

@@ -1,8 +1,8 @@
-"""Which tasks a queue must give up to one that has not got what it deserves.
+"""The tasks that can be reclaimed from a queue for a queue below its deserved share.
 
-A task may go if its queue holds more than it deserves of something the task has, or deserves nothing of what the task
-has at all; never what is guaranteed. With ``ancestorReclaimLevel`` above 0 the same must hold for the queues above the
-victim's, up to that level, as far as they are not above the claimant too.
+A task can be reclaimed if its queue holds more than it deserves of a resource that the task requests, or deserves none
+of these resources. The guarantee of the queue is never reclaimed. With ``ancestorReclaimLevel`` above 0 the rule also
+applies to the ancestors of the victim's queue up to this level that are not ancestors of the reclaiming queue.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,26 +18,26 @@ from scheduler.plugins.capacity.books import QueueBook
 
 
 class Reclaim:
-    """The claims of queues on each other."""
+    """Decides about reclaim between queues."""
 
     def __init__(self, books: Mapping[str, QueueBook], jobs: Mapping[str, Job], ancestor_level: int) -> None:
         self._books = books
         self._jobs = jobs
         self._level = ancestor_level
 
-    def entitled(self, book: QueueBook, request: Vector) -> bool:
-        """Whether the queue may take the request from others: it stays within its limit, and within what it deserves
-        of some resource asked for; or one of the queues above it, up to the level, does so."""
+    def may_reclaim(self, book: QueueBook, request: Vector) -> bool:
+        """Whether the queue may reclaim the request: it stays within its limit, and the queue or one of its ancestors
+        up to the level stays within its deserved share of a requested resource."""
         if book.over(request):
             return False
-        return any(_deserves(at, request) for at in (book, *self._above(book)))
+        return any(_stays_within_deserved(at, request) for at in (book, *self._above(book)))
 
-    def victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Those that may go for a task, if all before them do."""
-        return self._victims(self._jobs.get(claimant.job), claimant.cls.request, candidates)
+    def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates that can be reclaimed for a task, if all candidates before them are."""
+        return self._victims(self._jobs.get(reclaimer.job), reclaimer.cls.request, candidates)
 
     def evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
-        """Those that may go for a gang; within a queue it has no say."""
+        """Returns the candidates that can be evicted for a gang. Within a queue, all can."""
         return self._victims(context.job, context.request, candidates) if context.across_queues else list(candidates)
 
     def _victims(self, job: Job | None, request: Vector, candidates: Sequence[Task]) -> list[Task]:
@@ -48,87 +48,90 @@ class Reclaim:
         victims = []
         for task in candidates:
             owner = self._jobs.get(task.job)
-            loser = self._books.get(owner.queue) if owner else None
-            if loser is not None and self._may_go(task, loser, request, book, held):
+            victim_book = self._books.get(owner.queue) if owner else None
+            if victim_book is not None and self._can_reclaim(task, victim_book, request, book, held):
                 victims.append(task)
         return victims
 
-    def may_lose(self, queue: str) -> bool:
-        """False: the queue need not give up any task."""
+    def may_be_reclaimed(self, queue: str) -> bool:
+        """Whether any task of the queue can be reclaimed."""
         book = self._books.get(queue)
         if book is None:
             return False
-        if _surplus(book, book.allocated).any():
+        if _above_deserved(book, book.allocated).any():
             return True
         undeserved = (book.allocated >= SMALLEST) & (book.deserved < SMALLEST)
         undeserved[PODS_INDEX] = False
         return bool(undeserved.any() and book.deserved[PODS_INDEX] < SMALLEST)
 
-    def _may_go(self, task: Task, loser: QueueBook, request: Vector, book: QueueBook, held: dict[str, Vector]) -> bool:
-        """Whether a task may go now for a request of a queue. ``held``: queue -> what it holds once those chosen before
-        are gone."""
+    def _can_reclaim(
+        self, task: Task, victim_book: QueueBook, request: Vector, book: QueueBook, held: dict[str, Vector]
+    ) -> bool:
+        """Whether a task can be reclaimed for a request of ``book``. ``held``: queue -> what it holds without the
+        victims chosen before; updated if the task can be reclaimed."""
         amount = task.cls.request
-        if not _common(amount, request):
+        if not _overlap(amount, request):
             return False
-        allocated = held.get(loser.name, loser.allocated)
-        if not less_equal(loser.guarantee, allocated - amount):
+        allocated = held.get(victim_book.name, victim_book.allocated)
+        if not less_equal(victim_book.guarantee, allocated - amount):
             return False
-        if not _undeserved(amount, loser):
-            if not _exceeds(amount, loser, allocated):
+        if not _undeserved(amount, victim_book):
+            if not _exceeds(amount, victim_book, allocated):
                 return False
-        elif self._kin(book, loser) and _undeserved(request, book):
-            return False  # neither deserves it, and they share a parent: there is nothing to settle
-        checked = list(self._to_check(book, loser))
+        elif self._share_ancestor(book, victim_book) and _undeserved(request, book):
+            return False  # neither queue deserves the resources, and they share an ancestor
+        checked = list(self._ancestors_to_check(book, victim_book))
         for above in checked:
             if not _undeserved(amount, above) and not _exceeds(amount, above, held.get(above.name, above.allocated)):
                 return False
-        for at in (loser, *checked):
+        for at in (victim_book, *checked):
             held[at.name] = held.get(at.name, at.allocated) - amount
         return True
 
     def _above(self, book: QueueBook) -> list[QueueBook]:
-        """The queues above one up to the level, the root left out."""
+        """Returns the ancestors of a queue up to the level, without the root."""
         return [above for above in book.path[1 : self._level + 1] if above.name != ROOT_QUEUE]
 
-    def _kin(self, left: QueueBook, right: QueueBook) -> bool:
+    def _share_ancestor(self, left: QueueBook, right: QueueBook) -> bool:
         mine = {above.name for above in self._above(left)}
         return any(above.name in mine for above in self._above(right))
 
-    def _to_check(self, claimant: QueueBook, loser: QueueBook) -> Iterable[QueueBook]:
-        """The queues above the loser's up to the level that are not at the same height above the claimant's."""
-        for height, above in enumerate(loser.path[1 : self._level + 1], start=1):
-            same = height < len(claimant.path) and claimant.path[height] is above
+    def _ancestors_to_check(self, reclaimer: QueueBook, victim_book: QueueBook) -> Iterable[QueueBook]:
+        """Yields the ancestors of the victim's queue, up to the level, that the reclaiming queue does not share at the
+        same height."""
+        for height, above in enumerate(victim_book.path[1 : self._level + 1], start=1):
+            same = height < len(reclaimer.path) and reclaimer.path[height] is above
             if above.name != ROOT_QUEUE and not same:
                 yield above
 
 
-def _deserves(book: QueueBook, request: Vector) -> bool:
-    """The queue stays within what it deserves of some resource asked for, after it got the request."""
+def _stays_within_deserved(book: QueueBook, request: Vector) -> bool:
+    """Whether the queue stays within its deserved share of a requested resource after it gets the request."""
     after = book.allocated + request
     within = (request > 0) & ((after >= SMALLEST) | (book.deserved >= SMALLEST)) & (after < book.deserved + SMALLEST)
     within[PODS_INDEX] = False
     return bool(within.any())
 
 
-def _common(left: Vector, right: Vector) -> bool:
-    """Both ask for some resource other than ``pods``."""
+def _overlap(left: Vector, right: Vector) -> bool:
+    """Whether both request the same resource other than ``pods``."""
     both = (left >= SMALLEST) & (right >= SMALLEST)
     both[PODS_INDEX] = False
     return bool(both.any())
 
 
 def _undeserved(amount: Vector, book: QueueBook) -> bool:
-    """The queue deserves nothing of what is in the amount (``pods`` counts)."""
+    """Whether the queue deserves none of the resources in the amount (``pods`` count)."""
     return not np.any((amount >= SMALLEST) & (book.deserved >= SMALLEST))
 
 
 def _exceeds(amount: Vector, book: QueueBook, allocated: Vector) -> bool:
-    """The queue holds more than it deserves of something in the amount."""
-    return bool(np.any((amount > 0) & _surplus(book, allocated)))
+    """Whether the queue holds more than it deserves of a resource in the amount."""
+    return bool(np.any((amount > 0) & _above_deserved(book, allocated)))
 
 
-def _surplus(book: QueueBook, allocated: Vector) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """The resources of which the queue holds more than it deserves, among those it deserves an amount of by name."""
-    over = book.named & (allocated > book.deserved)
+def _above_deserved(book: QueueBook, allocated: Vector) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Returns the resources named in spec.deserved of which the queue holds more than it deserves."""
+    over = book.deserved_by_name & (allocated > book.deserved)
     over[PODS_INDEX] = False
     return over

@@ -1,8 +1,7 @@
-"""Room of queues that is kept for tasks that were let past the gate of queue admission.
+"""Room in queues that is reserved for tasks whose queue admission gate was removed.
 
-Such a task has no gate any more, waits, and bears the annotation; that is all there is to know it by, so a restart
-forgets nothing. It may wait long, for nodes that are still to be made: nobody else is given its room meanwhile, in its
-own queue or in those above it.
+Such a task is pending, has the annotation and no gate; this is derived from the Pod, so it survives a restart. The
+task may wait long for new nodes. Until it is placed, no other task gets its room in its queue or in the ancestors.
 """
 
 from collections.abc import Sequence
@@ -14,16 +13,16 @@ from scheduler.plugins.capacity.books import QueueBook
 
 
 class Reservations:
-    """Of one session."""
+    """The reservations of one session."""
 
     def __init__(self, session: Session, books: dict[str, QueueBook]) -> None:
         self._session = session
         self._books = books
         self._held: set[str] = set()
-        """uids of the tasks that have one."""
+        """uids of the tasks that have a reservation."""
 
     def register(self) -> None:
-        """Count what earlier sessions let past, then follow this one."""
+        """Counts tasks that earlier sessions ungated, and registers the handlers of this session."""
         for job in self._session.jobs.values():
             waiting: dict[TaskClass, list[Task]] = {}
             for task in job.of(TaskStatus.PENDING).values():
@@ -44,7 +43,7 @@ class Reservations:
         self._held.difference_update(task.uid for task in placed)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """A placement that is undone leaves the task waiting as before; one that is evicted is not to come back."""
+        """Reserves again for a task whose placement is undone. An evicted task gets no reservation."""
         self._reserve(job, [t for t in tasks if t.cls.asks_admission and t.status is TaskStatus.PENDING])
 
     def _count(self, job: Job, tasks: Sequence[Task], sign: int) -> None:

@@ -1,8 +1,8 @@
-"""The hierarchy of queues: who stands above whom, and which queues are not in it because their parents are wrong.
+"""The hierarchy of queues, and the queues outside of it because of invalid parents.
 
-A queue that names no parent stands below the root, whether or not there is a Queue object of that name. A queue whose
-parents do not lead to the root (one does not exist, or they form a circle) is at fault, and so are those below it; all
-others are none the worse (in Volcano one such queue stops every queue).
+A queue without a parent is a child of the root, whether or not a Queue object ``root`` exists. A queue whose ancestors
+do not lead to the root (one does not exist, or they form a cycle) is invalid, and so are its descendants. Other queues
+are not affected (in Volcano one such queue stops all queues).
 """
 
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ class QueueTree:
     """The queues of a session in their hierarchy."""
 
     ancestors: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Queue -> the queues above it, the root first. A queue at fault has only the root above it."""
+    """Queue -> its ancestors, the root first. An invalid queue has only the root."""
     children: dict[str, list[str]] = field(default_factory=dict)
-    """Queue -> the queues directly below it, in name order; those at fault are below none."""
+    """Queue -> its children, sorted by name, without invalid queues."""
     faults: dict[str, str] = field(default_factory=dict)
-    """Queue -> why it is not in the hierarchy."""
+    """Invalid queue -> the reason."""
 
-    def leaf(self, name: str) -> bool:
-        """Only queues with none below them have jobs."""
+    def is_leaf(self, name: str) -> bool:
+        """Whether a queue has no children. Only such queues may have jobs."""
         return not self.children.get(name)
 
     def path(self, name: str) -> tuple[str, ...]:
-        """The queue itself and those above it, nearest first: all that limit it."""
+        """Returns the queue and its ancestors, nearest first; the limits of all apply."""
         return (name, *reversed(self.ancestors[name]))
 
 
 def queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
-    """The hierarchy by ``spec.parent``."""
+    """Builds the hierarchy from ``spec.parent``."""
     tree = QueueTree(ancestors={ROOT_QUEUE: ()})
     for name in sorted(queues):
-        above, fault = _climb(queues, name)
+        above, fault = _find_ancestors(queues, name)
         tree.ancestors[name] = above
         if fault:
             tree.faults[name] = fault
@@ -45,8 +45,8 @@ def queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
     return tree
 
 
-def _climb(queues: Mapping[str, Queue], name: str) -> tuple[tuple[str, ...], str]:
-    """The queues above one, root first, and what is wrong with the way up ("": nothing)."""
+def _find_ancestors(queues: Mapping[str, Queue], name: str) -> tuple[tuple[str, ...], str]:
+    """Returns the ancestors of a queue, root first, and why they are invalid ("" if they are valid)."""
     if name == ROOT_QUEUE:
         return (), ""
     path = [name]

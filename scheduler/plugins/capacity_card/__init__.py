@@ -1,5 +1,5 @@
-"""Quota by card model: ``plugin`` registers it; names and amounts are read in ``discovery`` and ``quota``, what a Pod
-takes is told in ``demand``, sums are kept in ``accounting``, nodes are ruled out and ranked in ``columns``."""
+"""Quotas by card model. ``plugin`` registers the plugin; ``discovery`` and ``quota`` read names and amounts, ``demand``
+reads the requests of Pods, ``accounting`` and ``books`` keep the sums, ``columns`` filters and scores nodes."""
 
 from scheduler.plugins.capacity_card import plugin, remedies
 

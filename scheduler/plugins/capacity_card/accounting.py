@@ -1,8 +1,8 @@
-"""The accounts of jobs: what is held, what is promised, what is held beyond the minimum.
+"""The accounts of jobs: what a job holds, what is reserved for it, and what it holds beyond its minimum.
 
 A dimension of a queue's quota is ``cpu`` (thousandths), ``memory`` (bytes) or the name of a card (thousandths of a
-card); other resources are not looked at. An account is computed from the job's tasks and kept for as long as the cache
-keeps the Job.
+card); other resources are ignored. An account is computed from the tasks of the job and cached as long as the Job
+object does not change.
 """
 
 import math
@@ -22,49 +22,49 @@ from scheduler.plugins.capacity_card.holdings import (
     Amounts,
     Holding,
     add,
+    charged_elsewhere,
     charged_queue,
-    moved,
 )
 from scheduler.plugins.capacity_card.quota import Names, parse_request
 from scheduler.plugins.support.queues.accounting import reserves
 
 Needs = dict[Names, float]
-"""Dimensions that may stand for each other, the preferred one first -> amount."""
+"""Alternative dimensions, the preferred one first -> amount."""
 REQUEST_FIELD: Final = f"metadata.annotations[{CARD_REQUEST}]"
 
 
 @dataclass(slots=True)
 class JobAccount:
-    """What one job takes of its queue's quota."""
+    """What one job uses of its queue's quota."""
 
     holding: Holding
-    elsewhere: Mapping[str, Holding]
-    """Another queue -> what it is charged for tasks of the job, which it admitted."""
+    other_queues: Mapping[str, Holding]
+    """Another queue -> what it is charged for tasks of the job that it admitted."""
     unproven: tuple[Task, ...]
-    """Tasks of which it is not known which queue admitted them (``Task.unproven``)."""
+    """Tasks whose admitting queue is unknown (``Task.unproven``)."""
     minimum: Needs
-    """What it needs at least to run: spec.minResources for cpu and memory; for cards the request of its first Pods up
-    to minMember or, before these exist, the PodGroup's annotation."""
-    lacking: Needs
-    """What of the minimum is promised to it, though not yet allocated."""
+    """What the job needs to start: spec.minResources for cpu and memory; for cards the requests of its first minMember
+    Pods or, before these exist, the PodGroup's annotation."""
+    reserved: Needs
+    """The part of the minimum that is reserved for the job and not allocated yet."""
     elastic: Amounts
-    """What it holds of its own queue beyond the minimum."""
+    """What the job holds of its own queue beyond the minimum."""
     pending: Amounts
-    """What its pending Pods would take of each card if all those that may were to take that one."""
+    """Card -> what the pending Pods would use of it if all Pods that accept this card got it."""
     choices: frozenset[Names]
-    """The cards among which pending Pods have a choice."""
+    """The sets of alternative cards of pending Pods."""
     conflict: str
-    """Why the job's cards cannot be given at all, or ""."""
+    """Why the job's request for cards is invalid, or ""."""
     problems: tuple[Malformed, ...]
-    bare: bool
-    """No card and no other extended resource is involved: no change of nodes changes the account."""
+    independent_of_nodes: bool
+    """The job requests no card and no other extended resource, so that changes of nodes do not change the account."""
 
 
-class Accountant:
-    """Accounts of jobs against one inventory."""
+class AccountBuilder:
+    """Computes the accounts of jobs against one inventory."""
 
     def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool, signed_since: float) -> None:
-        """``rows``: node name -> row; ``signed_since``: as in a snapshot."""
+        """``rows``: node name -> row; ``signed_since``: as in ``Snapshot``."""
         self.inventory: Inventory = demands.inventory
         self.unlimited = unlimited
         self.signed_since = signed_since
@@ -77,51 +77,51 @@ class Accountant:
         waiting = _by_class(job.of(TaskStatus.PENDING).values())
         classes = [tasks[0].cls for group in (*held.values(), *leaving.values(), waiting) for tasks in group]
         own = Holding(self._sum(held.pop(job.queue, ())), self._sum(leaving.pop(job.queue, ())))
-        elsewhere = {
+        other_queues = {
             queue: Holding(self._sum(held.get(queue, ())), self._sum(leaving.get(queue, ())))
             for queue in sorted(held.keys() | leaving.keys())
         }
-        on_cards = any(demands.of(cls).parts for cls in classes)
+        on_cards = any(demands.of(cls).card_requests for cls in classes)
         free = self.unlimited and on_cards
         pending: Amounts = {}
         choices = set()
         for tasks in waiting:
-            for part in demands.of(tasks[0].cls).parts:
-                add(pending, ((card, part.amount) for card in part.cards), len(tasks))
-                if len(part.cards) > 1:
-                    choices.add(part.cards)
+            for card_request in demands.of(tasks[0].cls).card_requests:
+                add(pending, ((card, card_request.amount) for card in card_request.cards), len(tasks))
+                if len(card_request.cards) > 1:
+                    choices.add(card_request.cards)
         request = parse_request(job.annotations.get(CARD_REQUEST))
         minimum = self._minimum(job, request.amounts, on_cards)
         allocated = own.allocated
-        if elsewhere:
+        if other_queues:
             allocated = dict(allocated)
-            for holding in elsewhere.values():
+            for holding in other_queues.values():
                 add(allocated, holding.allocated.items())
-        lacking, elastic = settle(minimum, allocated)
-        if elsewhere:
+        reserved, elastic = compare_with_minimum(minimum, allocated)
+        if other_queues:
             elastic = {name: min(amount, own.allocated.get(name, 0.0)) for name, amount in elastic.items()}
         if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
-            lacking = {}
+            reserved = {}
         elif job.gated is not None and not free:
             for names, index in (((CPU,), CPU_INDEX), ((MEMORY,), MEMORY_INDEX)):
-                if names in lacking:
-                    lacking[names] = max(lacking[names] - float(job.gated[index]), 0.0)
+                if names in reserved:
+                    reserved[names] = max(reserved[names] - float(job.gated[index]), 0.0)
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
         for pod in (tasks[0] for tasks in waiting):
             problems += [Malformed("Pod", pod.namespace, pod.name, FIELD, t) for t in demands.of(pod.cls).problems]
-        problems += [moved(job, queue, holding) for queue, holding in elsewhere.items()]
+        problems += [charged_elsewhere(job, queue, holding) for queue, holding in other_queues.items()]
         return JobAccount(
             holding=own,
-            elsewhere=elsewhere,
+            other_queues=other_queues,
             unproven=self._unproven(job),
             minimum=minimum,
-            lacking=lacking,
+            reserved=reserved,
             elastic=elastic,
             pending=pending,
             choices=frozenset(choices),
             conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
-            bare=not request.amounts and all(demands.of(cls).bare for cls in classes),
+            independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),
         )
 
     def _unproven(self, job: Job) -> tuple[Task, ...]:
@@ -131,16 +131,16 @@ class Accountant:
         return tuple(task for task in held if self.unproven(task))
 
     def unproven(self, task: Task) -> bool:
-        """Whether a task on cards should have a record, and has none."""
-        return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).parts)
+        """Whether a task that uses cards lacks the record that it should have."""
+        return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).card_requests)
 
     def holding(self, task: Task) -> Holding:
-        """What a task on a node holds."""
+        """Returns what a task on a node holds."""
         amounts = self._sum([[task]])
         return Holding({}, amounts) if task.status is TaskStatus.RELEASING else Holding(amounts, {})
 
     def _sum(self, groups: Iterable[list[Task]]) -> Amounts:
-        """What tasks on nodes hold; each group is of one class."""
+        """Sums what tasks on nodes hold; each group has tasks of one class."""
         amounts: Amounts = {}
         for tasks in groups:
             add(amounts, self._demands.holdings(tasks, self._rows_of(tasks)))
@@ -151,9 +151,9 @@ class Accountant:
         return [rows.get(task.node, UNKNOWN) for task in tasks]
 
     def _conflict(self, job: Job, waiting: Iterable[list[Task]], announced: Mapping[Names, float]) -> str:
-        """Why the cards that Pods, or the PodGroup for Pods not yet made, name cannot stand for each other, or ""."""
+        """Returns why the alternative cards of Pods (or of the PodGroup, for missing Pods) conflict, or ""."""
         texts = [self._demands.of(tasks[0].cls).conflict for tasks in waiting]
-        if not complete(job):
+        if not has_minimum_pods(job):
             texts += [self._demands.conflict(self._canonical(names), CARD_REQUEST) for names in announced]
         return next(filter(None, texts), "")
 
@@ -164,23 +164,23 @@ class Accountant:
         given = job.reservation_limit
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
-        if complete(job) and on_cards:
+        if has_minimum_pods(job) and on_cards:
             own: Amounts = {CPU: 0.0, MEMORY: 0.0}
-            for tasks in _by_class(first_tasks(job)):
+            for tasks in _by_class(minimum_tasks(job)):
                 demand = self._demands.of(tasks[0].cls)
                 add(own, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
-                if not demand.parts:
+                if not demand.card_requests:
                     continue
                 holders = [task for task in tasks if task.status is not TaskStatus.PENDING]
                 for card, amount in self._demands.cards_held(holders, self._rows_of(holders)) if holders else ():
                     needs[card,] = needs.get((card,), 0.0) + amount
-                for part in demand.parts:
-                    if part.cards and len(holders) < len(tasks):
-                        amount = part.amount * (len(tasks) - len(holders))
-                        needs[part.cards] = needs.get(part.cards, 0.0) + amount
+                for card_request in demand.card_requests:
+                    if card_request.cards and len(holders) < len(tasks):
+                        amount = card_request.amount * (len(tasks) - len(holders))
+                        needs[card_request.cards] = needs.get(card_request.cards, 0.0) + amount
             if self.unlimited:
                 cpu, memory = min(cpu, own[CPU]), min(memory, own[MEMORY])
-        elif announced and not complete(job):
+        elif announced and not has_minimum_pods(job):
             for written, amount in announced.items():
                 names = self._canonical(written)
                 needs[names] = needs.get(names, 0.0) + amount
@@ -190,13 +190,13 @@ class Accountant:
         return {names: amount for names, amount in needs.items() if amount > 0}
 
 
-def complete(job: Job) -> bool:
-    """Whether the Pods of the job's minimum exist: they tell what it needs, and no longer the PodGroup."""
+def has_minimum_pods(job: Job) -> bool:
+    """Whether the Pods of the job's minimum exist. Then their requests count, not the PodGroup's annotation."""
     return job.size > 0 and job.size >= job.min_member
 
 
 def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
-    """Tasks in groups of one class each."""
+    """Groups tasks by class."""
     groups: dict[int, list[Task]] = {}
     for task in tasks:
         group = groups.get(task.cls.id)
@@ -207,7 +207,7 @@ def _by_class(tasks: Iterable[Task]) -> list[list[Task]]:
 
 
 def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[Task]]]:
-    """The queue that is charged -> the tasks on nodes, in groups of one class each."""
+    """Charged queue -> the tasks on nodes, grouped by class."""
     groups: dict[tuple[str, int], list[Task]] = {}
     for status in statuses:
         for task in job.of(status).values():
@@ -223,10 +223,10 @@ def _by_queue(job: Job, statuses: Iterable[TaskStatus]) -> dict[str, list[list[T
     return result
 
 
-def first_tasks(job: Job) -> list[Task]:
-    """The Pods that make up a job's minimum: those that have nodes first, then pending ones in order; as many of each
-    role as spec.minTaskMember says, then any. Gated ones cannot use anything yet and do not count. Of a job that was
-    admitted, no more than it was admitted with."""
+def minimum_tasks(job: Job) -> list[Task]:
+    """Returns the Pods of a job's minimum: those on nodes first, then pending ones in order; first as many of each role
+    as spec.minTaskMember says, then any. Gated Pods do not count, because they cannot use anything yet. For an admitted
+    job the number is at most the minMember that it was admitted with."""
     ordered = [task for status in sorted(ALLOCATED_STATUSES, key=_value) for task in job.of(status).values()]
     ordered += sorted(
         (task for task in job.of(TaskStatus.PENDING).values() if not task.gated),
@@ -248,11 +248,11 @@ def _value(status: TaskStatus) -> str:
     return status.value
 
 
-def settle(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amounts]:
-    """What of a minimum is not covered by what is allocated, and what is allocated beyond it. Needs that leave no
-    choice are covered first, the others in the order of their cards."""
+def compare_with_minimum(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amounts]:
+    """Returns the part of a minimum that allocated amounts do not cover, and what is allocated beyond the minimum.
+    Needs without alternatives are covered first, the others in the order of their cards."""
     left = dict(allocated)
-    lacking: Needs = {}
+    uncovered: Needs = {}
     for names in sorted(minimum, key=len):
         missing = minimum[names]
         for name in names:
@@ -261,19 +261,19 @@ def settle(minimum: Needs, allocated: Amounts) -> tuple[Needs, Amounts]:
                 left[name] -= covered
                 missing -= covered
         if missing > 0:
-            lacking[names] = missing
-    return lacking, {name: amount for name, amount in left.items() if amount > 0}
+            uncovered[names] = missing
+    return uncovered, {name: amount for name, amount in left.items() if amount > 0}
 
 
-class AccountMemo:
-    """The accounts of the last session, to be used again for Jobs that the cache hands out unchanged."""
+class AccountCache:
+    """The accounts of the last session, reused for Job objects that have not changed."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Job, Inventory, tuple[bool, float], JobAccount]] = {}
 
-    def accounts(self, jobs: Iterable[Job], accountant: Accountant) -> list[JobAccount]:
-        """An account per job, in their order. Accounts of jobs that are not among them are forgotten."""
-        inventory, terms = accountant.inventory, (accountant.unlimited, accountant.signed_since)
+    def accounts(self, jobs: Iterable[Job], account_builder: AccountBuilder) -> list[JobAccount]:
+        """Returns one account per job, in the order of ``jobs``. Accounts of other jobs are dropped."""
+        inventory, terms = account_builder.inventory, (account_builder.unlimited, account_builder.signed_since)
         before, now = self._kept, {}
         result = []
         for job in jobs:
@@ -283,9 +283,9 @@ class AccountMemo:
                 or kept[0] is not job
                 or job.changed
                 or kept[2] != terms
-                or not (kept[1] is inventory or kept[3].bare)
+                or not (kept[1] is inventory or kept[3].independent_of_nodes)
             ):
-                kept = (job, inventory, terms, accountant.account(job))
+                kept = (job, inventory, terms, account_builder.account(job))
             now[job.key] = kept
             result.append(kept[3])
         self._kept = now

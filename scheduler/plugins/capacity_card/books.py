@@ -1,5 +1,6 @@
-"""What queues may have of cpu, memory and cards, and have: sums of the accounts of their jobs, made anew for each
-session and kept up by it.
+"""The limits and the usage of queues in cpu, memory and cards.
+
+Each session computes the books from the accounts of jobs, and updates them with its placements and evictions.
 """
 
 from dataclasses import dataclass, field
@@ -13,92 +14,93 @@ from scheduler.plugins.capacity_card.quota import Names
 
 @dataclass(slots=True)
 class QueueBook:
-    """What one queue may have and has."""
+    """The limits and the usage of one queue."""
 
     queue: Queue
     limits: Amounts
-    """The most it may have of cpu and memory (infinity: as much as there is) and of each card it has quota of."""
+    """The limits of cpu and memory (infinity: none), and of each card that the quota lists."""
     note: str = ""
-    """What is to be said besides wherever a card is refused, or ""."""
+    """Text appended to every refusal of a card, or ""."""
     allocated: Amounts = field(default_factory=dict)
-    """Held by tasks that do not terminate, and pipelined."""
+    """Held by tasks that are not terminating, including pipelined tasks."""
     releasing: Amounts = field(default_factory=dict)
-    """Held by tasks that terminate."""
+    """Held by terminating tasks."""
     pipelined: Amounts = field(default_factory=dict)
-    """Of what is allocated, what waits for tasks that terminate."""
+    """The part of ``allocated`` that waits for terminating tasks."""
     inqueue: Amounts = field(default_factory=dict)
     elastic: Amounts = field(default_factory=dict)
     pending: Amounts = field(default_factory=dict)
     choices: set[Names] = field(default_factory=set)
-    tight: set[str] = field(default_factory=set)
-    """Cards that pending Pods may choose and of which not all who may choose them can have one."""
+    contended_cards: set[str] = field(default_factory=set)
+    """Cards for which the quota does not suffice if all pending Pods that accept them take them."""
 
     def limit(self, name: str) -> float:
-        """The most the queue may have; a card that its quota does not list it may not use at all."""
+        """The limit of a dimension; 0 for a card that the quota does not list."""
         return self.limits.get(name, 0.0)
 
     def limits_any(self, *amounts: tuple[str, float]) -> bool:
-        """Whether there is a limit for something of which there is an amount."""
+        """Whether a dimension with a positive amount is limited."""
         return any(amount > 0 and self.limit(name) < float("inf") for name, amount in amounts)
 
     def room(self, name: str) -> float:
-        """What may still be allocated or pipelined, once what terminates is gone."""
+        """What can still be allocated or pipelined, after terminating tasks are deleted."""
         return self.limits.get(name, 0.0) - self.allocated.get(name, 0.0)
 
     def used(self, name: str) -> float:
-        """What counts against a task that is to be bound: terminating tasks hold their places, and what they release
-        may be promised already."""
+        """What counts against binding a task: allocated amounts, and what terminating tasks hold beyond the amounts
+        that are pipelined to it."""
         waiting = self.releasing.get(name, 0.0) - self.pipelined.get(name, 0.0) if self.releasing else 0.0
         return self.allocated.get(name, 0.0) + max(waiting, 0.0)
 
     def held(self, name: str) -> float:
-        """What tasks on nodes hold, terminating ones included."""
+        """What tasks on nodes hold, including terminating ones."""
         return self.allocated.get(name, 0.0) - self.pipelined.get(name, 0.0) + self.releasing.get(name, 0.0)
 
     def fitting(self, name: str, amount: float, *, now: bool = False) -> int:
-        """How many tasks of an amount each may still be placed by this dimension. ``now``: bound, while others
+        """Returns how many tasks with ``amount`` each fit under the limit. ``now``: for binding, while other tasks
         terminate."""
         room = self.limits.get(name, 0.0) - self.used(name) if now else self.room(name)
         return max(int(room // amount), 0)
 
-    def room_for_promises(self, name: str) -> float:
-        """What may still be promised: jobs in the queue count with their minimum, what they hold beyond it does not."""
+    def admission_room(self, name: str) -> float:
+        """What can still be reserved by admitting jobs. Admitted jobs count with their minimum, without the elastic
+        part."""
         return self.room(name) - self.inqueue.get(name, 0.0) + self.elastic.get(name, 0.0)
 
     @property
     def share(self) -> float:
-        """The largest part that is taken of any quota."""
+        """The largest ratio of allocated amount to limit."""
         allocated = self.allocated
         return max((share(allocated.get(name, 0.0), limit) for name, limit in self.limits.items()), default=0.0)
 
-    def hold(self, holding: Holding) -> None:
-        """Add what tasks hold."""
+    def add_holding(self, holding: Holding) -> None:
+        """Adds what tasks hold."""
         add(self.allocated, holding.allocated.items())
         if holding.releasing:
             add(self.releasing, holding.releasing.items())
 
-    def enter(self, account: JobAccount) -> None:
-        """Add what a job holds and waits for; promises are added by ``promise``, when all holdings are known."""
-        self.hold(account.holding)
+    def add_job(self, account: JobAccount) -> None:
+        """Adds what a job holds and waits for. ``reserve`` adds reservations later, when all holdings are known."""
+        self.add_holding(account.holding)
         add(self.elastic, account.elastic.items())
         if account.pending:
             add(self.pending, account.pending.items())
             self.choices |= account.choices
 
-    def promise(self, needs: Needs) -> None:
-        """Add needs to what is promised. One that leaves a choice goes to its cards in order as far as there is room,
-        as its Pods will; what is beyond all quota counts against the first."""
+    def reserve(self, needs: Needs) -> None:
+        """Adds needs to the reserved amounts. A need with alternatives is reserved on its cards in order, as far as
+        there is room, as its Pods will be placed; what exceeds all quotas counts against the first card."""
         for names in sorted(needs, key=len):
             missing = needs[names]
             for name in names if len(names) > 1 else ():
-                part = min(max(self.room_for_promises(name), 0.0), missing)
-                add(self.inqueue, ((name, part),))
-                missing -= part
+                card_request = min(max(self.admission_room(name), 0.0), missing)
+                add(self.inqueue, ((name, card_request),))
+                missing -= card_request
             add(self.inqueue, ((names[0], missing),))
 
-    def find_tight(self) -> None:
-        """Set ``tight`` from what is held and pending now."""
+    def find_contended_cards(self) -> None:
+        """Sets ``contended_cards`` from the held and pending amounts."""
         for names in self.choices:
             for name in names:
                 if self.held(name) + self.pending.get(name, 0.0) > self.limit(name):
-                    self.tight.add(name)
+                    self.contended_cards.add(name)

@@ -1,5 +1,4 @@
-"""What the plugin answers about nodes for Pods that may use one of several cards: which of them the quota still allows,
-and which the Pod would rather have."""
+"""The filter and the score of nodes for Pods with alternative cards: by the remaining quota, and by preference."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
@@ -11,18 +10,18 @@ from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.capacity_card.discovery import Inventory
 
 WEIGHT: Final = 1e9
-"""One step in the order in which a Pod names its cards. It stands above the scores of other plugins: those in the
-customary range add up to some thousands, the ranks of Ascend nodes to less than 1e9, so they choose among the nodes of
-one card only. With at most 64 names float64 keeps five decimal places of what is added to it."""
+"""The score of one step in the order in which a Pod names its cards. It exceeds the scores of other plugins: usual
+scores add up to some thousands, the ranks of Ascend nodes to less than 1e9. Other plugins therefore choose only among
+the nodes of one card. With at most 64 names float64 keeps five decimal places of the other scores."""
 
 
 class Room(Protocol):
     def __call__(self, *, now: bool) -> int:
-        """How many more Pods may have a card: now, or once terminating tasks are gone."""
+        """Returns how many more Pods may use a card: now, or after terminating tasks are deleted."""
 
 
 class QuotaFilter:
-    """Nodes of cards of which the queue's quota is not used up. Every placement may use up one."""
+    """Passes nodes whose card has quota left in the queue. Each placement may exhaust a quota."""
 
     scope = Scope.CLUSTER
     unresolvable = False
@@ -30,7 +29,7 @@ class QuotaFilter:
     def __init__(
         self, inventory: Inventory, resource: str, room: Mapping[str, Room], reason: Callable[[str], str]
     ) -> None:
-        """``room``: by card; nodes of other cards are not looked at. ``reason``: why a card is refused."""
+        """``room``: by card; nodes with other cards pass. ``reason``: returns why a card is refused."""
         self._names = inventory.names
         self._codes = inventory.column(resource)
         self._room = {inventory.code(card): function for card, function in room.items() if inventory.code(card) >= 0}
@@ -43,7 +42,7 @@ class QuotaFilter:
         return self._rooms(rows, now=False)
 
     def _rooms(self, rows: Rows, *, now: bool) -> Counts:
-        by_code: Counts = np.full(len(self._names) + 1, UNBOUNDED, dtype=np.int64)  # the last stands for code -1
+        by_code: Counts = np.full(len(self._names) + 1, UNBOUNDED, dtype=np.int64)  # the last element is for code -1
         for code, room in self._room.items():
             by_code[code] = room(now=now)
         result: Counts = by_code[self._codes[rows]]
@@ -54,8 +53,8 @@ class QuotaFilter:
         return [(self._reason(self._names[code]), number) for code, number in enumerate(numbers.tolist()) if number]
 
 
-def preference(inventory: Inventory, resource: str, cards: tuple[str, ...]) -> Column:
-    """Shape (nodes,): WEIGHT for every place by which a node's card stands before the last of the cards."""
+def card_preference(inventory: Inventory, resource: str, cards: tuple[str, ...]) -> Column:
+    """Shape (nodes,): WEIGHT times the number of cards listed after the card of the node."""
     score: Column = np.zeros(len(inventory.column(resource)))
     column = inventory.column(resource)
     for place, card in enumerate(reversed(cards)):

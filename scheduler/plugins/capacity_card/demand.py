@@ -1,9 +1,9 @@
-"""What a Pod takes of its queue's quota: cpu, memory and cards by name.
+"""What a Pod uses of its queue's quota: cpu, memory and cards by name.
 
-A Pod asks for a resource (``nvidia.com/gpu``); which card that is, its annotation ``volcano.sh/card.name`` says, and in
-the end the node it is on. A Pod that names no card may land on any card its queue has quota of, and is charged for that
-one: leaving out the annotation is no way around the quota. A bound Pod is charged for the cards in its binding record,
-whatever becomes of its annotations and of the node's labels.
+A Pod requests a resource (``nvidia.com/gpu``). Its annotation ``volcano.sh/card.name`` names the acceptable cards, and
+its node determines the actual card. A Pod that names no card may get any card that its queue has quota of, and is
+charged for it; omitting the annotation does not bypass the quota. A bound Pod is charged for the cards in its binding
+record, even if its annotations or the labels of the node change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,52 +20,52 @@ from scheduler.plugins.capacity_card.quota import SEPARATOR, CardNames, Names, p
 
 FIELD: Final = f"metadata.annotations[{CARD_NAME}]"
 NO_NAMES: Final = CardNames(())
-Listed = list[tuple[str, float]]
-"""Names and amounts; a name may be listed several times."""
+AmountList = list[tuple[str, float]]
+"""(name, amount) pairs; a name may occur several times."""
 UNKNOWN: Final = -1
-"""The row of a node that the session does not know."""
+"""The row of a node that is not in the session."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One resource that counts cards, as asked for by one task."""
+class CardRequest:
+    """The request of one task for one resource that counts cards."""
 
     resource: str
     amount: float
     """In thousandths of a card."""
     cards: Names
-    """The cards it may be, the preferred one first; as nodes call them."""
+    """The acceptable cards by their names on nodes, the preferred one first."""
     written: Names
-    """The same as the Pod's annotation calls them."""
+    """The same cards by their names in the Pod's annotation."""
     named: bool
-    """The Pod names them; False: they are all cards that the resource counts anywhere."""
+    """The Pod names the cards. False: ``cards`` are all cards that the resource counts on any node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one task of a class asks for."""
+    """What one task of a class requests."""
 
-    parts: tuple[Part, ...]
+    card_requests: tuple[CardRequest, ...]
     cards: Names
-    """The cards that the Pod names, as nodes call them."""
+    """The cards that the Pod names, by their names on nodes."""
     written: Names
     cpu: float
-    """In thousandths; 0 if the queue's limit does not concern the task."""
+    """In thousandths; 0 if the queue's limit does not apply to the task."""
     memory: float
-    """In bytes; 0 likewise."""
-    bare: bool
-    """Asks for nothing but cpu, memory and Pods, and names no card: no change of nodes changes that."""
+    """In bytes; 0 if the queue's limit does not apply to the task."""
+    independent_of_nodes: bool
+    """The task requests only cpu, memory and pods, and names no card, so that changes of nodes do not matter."""
     problems: tuple[str, ...]
-    """What is wrong with the annotation."""
+    """Problems found in the annotation."""
     conflict: str
-    """Why the cards named cannot stand for each other, or ""."""
+    """Why the named cards cannot be alternatives, or ""."""
 
 
 class Demands:
     """The demands of task classes against one inventory."""
 
     def __init__(self, inventory: Inventory, dimensions: Dimensions, unlimited: bool) -> None:
-        """``unlimited``: cpu and memory of Pods that ask for cards are not limited."""
+        """``unlimited``: cpu and memory of Pods that request cards are not limited."""
         self.inventory = inventory
         self._dimensions = dimensions
         self._unlimited = unlimited
@@ -77,59 +77,62 @@ class Demands:
             demand = self._known[cls.id] = self._demand(cls)
         return demand
 
-    def charge(self, demand: Demand, rows: Sequence[int]) -> Listed:
-        """Cards and amounts that tasks take on their nodes (UNKNOWN: not among the session's): the node's card where
-        there is one, else the first that the Pod names."""
-        result: Listed = []
-        for part in demand.parts:
-            codes = self.inventory.codes_on(part.resource, rows)
+    def charge(self, demand: Demand, rows: Sequence[int]) -> AmountList:
+        """Returns the cards and amounts that tasks use on the nodes at ``rows`` (UNKNOWN: not in the session): the card
+        of the node, or the first card that the Pod names if the node has none."""
+        result: AmountList = []
+        for card_request in demand.card_requests:
+            codes = self.inventory.codes_on(card_request.resource, rows)
             for code, number in enumerate(np.bincount(codes + 1).tolist(), start=-1):
-                card = self._card(part, code) if number else ""
+                card = self._card(card_request, code) if number else ""
                 if card:
-                    result.append((card, part.amount * number))
+                    result.append((card, card_request.amount * number))
         return result
 
     def cards_on(self, demand: Demand, rows: Sequence[int]) -> dict[int, Mapping[str, str]]:
-        """Row -> resource -> the card that a task is charged for there, as ``charge`` counts. Rows with the same cards
-        share a mapping."""
-        codes = [self.inventory.codes_on(part.resource, rows).tolist() for part in demand.parts]
+        """Returns row -> resource -> the card that a task is charged for there, by the rule of ``charge``. Rows with
+        the same cards share a mapping."""
+        codes = [self.inventory.codes_on(card_request.resource, rows).tolist() for card_request in demand.card_requests]
         known: dict[tuple[int, ...], Mapping[str, str]] = {}
         result: dict[int, Mapping[str, str]] = {}
         for row, *found in zip(rows, *codes, strict=True):
             key = tuple(found)
             if key not in known:
-                cards = ((part.resource, self._card(part, code)) for part, code in zip(demand.parts, key, strict=True))
+                cards = (
+                    (card_request.resource, self._card(card_request, code))
+                    for card_request, code in zip(demand.card_requests, key, strict=True)
+                )
                 known[key] = {resource: card for resource, card in cards if card}
             result[row] = known[key]
         return result
 
-    def _card(self, part: Part, code: int) -> str:
-        """``code``: of the node's card, -1 if it has none of a known name. "" if there is nothing to charge."""
+    def _card(self, card_request: CardRequest, code: int) -> str:
+        """Returns the card to charge, or "". ``code``: that of the node's card; -1 if the node has no known card."""
         if code >= 0:
             return self.inventory.names[code]
-        return part.cards[0] if part.named else ""
+        return card_request.cards[0] if card_request.named else ""
 
-    def cards_held(self, tasks: Sequence[Task], rows: Sequence[int]) -> Listed:
-        """Cards and amounts that bound tasks of one class hold: those recorded when they were bound; without a record,
-        as ``charge`` counts. A card may be listed several times."""
+    def cards_held(self, tasks: Sequence[Task], rows: Sequence[int]) -> AmountList:
+        """Returns the cards and amounts that bound tasks of one class hold: those in the binding records; without a
+        record, by the rule of ``charge``."""
         return self._cards_held(tasks[0].cls, *_by_record(tasks, rows))
 
-    def _cards_held(self, cls: TaskClass, recorded: Mapping[tuple[str, str], int], others: Sequence[int]) -> Listed:
-        result: Listed = []
+    def _cards_held(self, cls: TaskClass, recorded: Mapping[tuple[str, str], int], others: Sequence[int]) -> AmountList:
+        result: AmountList = []
         for (resource, card), number in recorded.items():
             amount = self._amount(cls, resource)
             if amount > 0:
                 result.append((self.inventory.canonical(card), amount * number))
         demand = self.of(cls)
-        if others and demand.parts:
+        if others and demand.card_requests:
             result += self.charge(demand, others)
         return result
 
-    def holdings(self, tasks: Sequence[Task], rows: Sequence[int]) -> Listed:
-        """``cards_held``, with the cpu and the memory that count."""
+    def holdings(self, tasks: Sequence[Task], rows: Sequence[int]) -> AmountList:
+        """Returns ``cards_held`` together with cpu and memory."""
         cls, (recorded, others) = tasks[0].cls, _by_record(tasks, rows)
         demand = self.of(cls)
-        # Cpu and memory may be free for Pods on cards; the labels that made them cards may be gone.
+        # Cpu and memory may be unlimited for Pods with cards, even if the labels that name the cards were removed.
         number = len(others) if self._unlimited else len(tasks)
         return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *self._cards_held(cls, recorded, others)]
 
@@ -141,7 +144,7 @@ class Demands:
         return tuple(dict.fromkeys(self.inventory.canonical(name) for name in names))
 
     def conflict(self, cards: Names, where: str) -> str:
-        """Why cards cannot stand for each other in one annotation, or ""."""
+        """Returns why cards cannot be alternatives in one annotation, or ""."""
         known = [(card, self.inventory.resources_of(card)) for card in cards]
         known = [(card, resources) for card, resources in known if resources]
         if len(known) < 2 or frozenset.intersection(*(resources for _, resources in known)):
@@ -158,52 +161,54 @@ class Demands:
             self._dimensions.names[d]: float(cls.request[d]) for d in np.flatnonzero(cls.request) if d > PODS_INDEX
         }
         counting = self._counting(cards, requested)
-        parts = []
+        card_requests = []
         for resource, own in counting.items():
             fitting = tuple(card for card in cards if not (r := self.inventory.resources_of(card)) or resource in r)
             if own and fitting:
-                part = Part(resource, requested[resource], fitting, tuple(written[c] for c in fitting), True)
+                card_request = CardRequest(
+                    resource, requested[resource], fitting, tuple(written[c] for c in fitting), True
+                )
             else:
                 every = self.inventory.by_resource.get(resource, ())
-                part = Part(resource, requested[resource], every, (resource,), False)
-            parts.append(part)
-        free = self._unlimited and bool(parts)
+                card_request = CardRequest(resource, requested[resource], every, (resource,), False)
+            card_requests.append(card_request)
+        free = self._unlimited and bool(card_requests)
         return Demand(
-            parts=tuple(parts),
+            card_requests=tuple(card_requests),
             cards=cards,
             written=tuple(written[card] for card in cards),
             cpu=0.0 if free else float(cls.request[CPU_INDEX]),
             memory=0.0 if free else float(cls.request[MEMORY_INDEX]),
-            bare=not requested and not cards,
+            independent_of_nodes=not requested and not cards,
             problems=listed.problems,
             conflict=self.conflict(cards, CARD_NAME),
         )
 
     def _counting(self, cards: Names, requested: dict[str, float]) -> dict[str, bool]:
-        """The resources requested that count cards -> whether they may count the cards named."""
+        """Returns requested resource that counts cards -> whether it may count the named cards."""
         counting = {r: not cards for r in sorted(requested) if self.inventory.counts_cards(r)}
         if not cards:
             return dict.fromkeys(counting, False)
-        strange = False
+        has_unknown_cards = False
         for card in cards:
             resources = self.inventory.resources_of(card)
-            strange = strange or not resources
+            has_unknown_cards = has_unknown_cards or not resources
             counting.update(dict.fromkeys(resources & requested.keys(), True))
-        if strange and not any(counting.values()):
-            # No node has these cards at present, so nothing tells what resource counts them. Any that counts whole
-            # cards elsewhere may; failing that, the extended resource asked for most.
+        if has_unknown_cards and not any(counting.values()):
+            # No node has these cards, so the resource that counts them is unknown. Assume every resource that counts
+            # whole cards on some node or, if there is none, the extended resource with the largest request.
             whole = [r for r in counting if r in self.inventory.by_resource]
             extended = sorted((r for r in requested if "/" in r and r not in counting), key=lambda r: -requested[r])
             counting.update(dict.fromkeys(whole or extended[:1], True))
         return counting
 
 
-def joined(names: Names) -> str:
+def join_names(names: Names) -> str:
     return SEPARATOR.join(names)
 
 
 def _by_record(tasks: Sequence[Task], rows: Sequence[int]) -> tuple[Mapping[tuple[str, str], int], list[int]]:
-    """(resource, card) -> how many of the tasks have it in their records; the rows of tasks without any."""
+    """Returns (resource, card) -> number of tasks with it in their records, and the rows of tasks without a record."""
     shared: dict[int, tuple[Mapping[str, str], int]] = {}
     others = []
     for task, row in zip(tasks, rows, strict=True):

@@ -1,15 +1,15 @@
-"""Which accelerator cards a node has, by the labels that name them and the resources it offers.
+"""The accelerator cards of a node, determined from its labels and its allocatable resources.
 
-A node carries ``<vendor domain>/<type>.product``, ``.count`` and ``.memory`` (MiB). Its whole cards are called by the
-product; a card shared by MPS or split by MIG has a name of its own:
+A node has the labels ``<vendor domain>/<type>.product``, ``.count`` and ``.memory`` (MiB). The product is the name of
+its whole cards. Cards that are shared by MPS or partitioned by MIG have other names:
 
 * MPS, resource ``nvidia.com/gpu.shared``: ``<product>/mps-<memory>g*1/<replicas>``, the memory of the whole card in
   GiB, rounded to the nearest one (81559 MiB: ``mps-80g``)
 * MIG, resource ``nvidia.com/mig-<profile>``: ``<product>/mig-<profile>-mixed``
 
-People write the memory of one and the same card as 90, 95, 96 or 97 g, depending on the unit and the rounding, so a
-name that differs from the node's by the memory only, and by no more than a tenth, means the same card (``canonical``).
-How many cards there are is told by the amounts that nodes offer (``Nodes.allocatable``), never by the count label.
+Users write the memory of the same card as 90, 95, 96 or 97 g, depending on the unit and the rounding. A name that
+differs from the node's only in the memory, and by at most a tenth of it, therefore means the same card (``canonical``).
+The number of cards is the allocatable amount of the node (``Nodes.allocatable``), never the count label.
 """
 
 import re
@@ -34,12 +34,12 @@ _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _MPS_NAME: Final = re.compile(r"(.+)/mps-([0-9]{1,9})g\*1/([0-9]{1,9})")
 _MIG_NAME: Final = re.compile(r".+/mig-(.+)-mixed")
 TOLERANCE: Final = 0.1
-"""How far two figures for the memory of one card may be apart, as a part of it."""
+"""Largest relative difference between two values for the memory of the same card."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """What one node has."""
+    """The cards of one node."""
 
     by_resource: Mapping[str, str]
     """Resource name -> name of the card that it counts there."""
@@ -47,15 +47,15 @@ class NodeCards:
 
 
 def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) -> NodeCards:
-    """The cards of a node with the labels given that offers the resources given. Labels that cannot be used are set
-    aside: ``problems``."""
+    """Returns the cards of a node with these labels and allocatable resources. Invalid labels are ignored and reported
+    in ``problems``."""
     families: dict[tuple[str, str], dict[str, str]] = {}
     for key, value in labels.items():
         if not key.endswith(_FIELDS):
             continue
         head, _, field = key.rpartition(".")
         vendor, _, kind = head.rpartition("/")
-        if vendor and kind and not kind.startswith("mig-"):  # labels of MIG profiles describe no card of their own
+        if vendor and kind and not kind.startswith("mig-"):  # labels of MIG profiles describe no separate card
             families.setdefault((vendor, kind), {})[field] = value
     if not families:
         return NodeCards({})
@@ -70,7 +70,7 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
         label = f"{vendor}/{kind}"
         product = fields.get("product")
         if product is None:
-            if len(fields) == 2:  # one label of this form alone may well be about something else
+            if len(fields) == 2:  # a single label of this form may mean something else
                 aside(f"{label}.product", "missing, though the card's count and memory are given")
             continue
         if len(fields) == 1:
@@ -81,7 +81,7 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
         for field in ("count", "memory"):
             if field in fields and _NUMBER.fullmatch(fields[field]) is None:
                 aside(f"{label}.{field}", f"{fields[field][:64]!r} is not a whole number")
-        for resource in _whole(vendor, label, offered):
+        for resource in _whole_card_resources(vendor, label, offered):
             found.setdefault(resource, product)
         if vendor != NVIDIA:
             continue
@@ -99,9 +99,9 @@ def read_node(name: str, labels: Mapping[str, str], resources: Iterable[str]) ->
     return NodeCards(found, tuple(problems))
 
 
-def _whole(vendor: str, exact: str, offered: Sequence[str]) -> list[str]:
-    """The resources that count whole cards: the one named like the labels, else all of the vendor's that count no
-    shares."""
+def _whole_card_resources(vendor: str, exact: str, offered: Sequence[str]) -> list[str]:
+    """Returns the resources that count whole cards: the one with the name of the labels, else all resources of the
+    vendor that do not count shares."""
     if exact in offered and not _shared(exact):
         return [exact]
     return [r for r in offered if r.startswith(f"{vendor}/") and not _shared(r)]
@@ -116,7 +116,7 @@ def _positive(text: str) -> bool:
 
 
 class Inventory:
-    """The cards of all nodes. Immutable; the same object as long as no node's cards change."""
+    """The cards of all nodes. Immutable. The object stays the same as long as the cards of all nodes do."""
 
     def __init__(self, rows: Sequence[NodeCards]) -> None:
         cards: dict[str, set[str]] = {}
@@ -133,7 +133,7 @@ class Inventory:
         self._codes = {name: code for code, name in enumerate(sorted(self._resources))}
         self._names = list(self._codes)
         self._columns = {resource: self._column(rows, resource) for resource in self.by_resource}
-        self._nowhere: Codes = np.full(len(rows) + 1, -1, dtype=np.int32)
+        self._no_cards: Codes = np.full(len(rows) + 1, -1, dtype=np.int32)
         self._mps: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for name in self._names:
             match = _MPS_NAME.fullmatch(name)
@@ -143,20 +143,20 @@ class Inventory:
     def _column(self, rows: Sequence[NodeCards], resource: str) -> Codes:
         codes = self._codes
         cards = (row.by_resource.get(resource) for row in rows)
-        # One more than there are nodes: the last stands for every node that is not known.
+        # The additional last element is for nodes that are not in the session.
         return np.array([*(-1 if card is None else codes[card] for card in cards), -1], dtype=np.int32)
 
     def column(self, resource: str) -> Codes:
-        """Shape (nodes,): ``code`` of the card that a resource counts on each node, -1 where it counts none."""
-        return self._columns.get(resource, self._nowhere)[:-1]
+        """Shape (nodes,): ``code`` of the card that a resource counts on each node; -1 if it counts none."""
+        return self._columns.get(resource, self._no_cards)[:-1]
 
     def codes_on(self, resource: str, rows: Sequence[int]) -> Codes:
-        """As ``column``, for the rows given; -1 as a row stands for a node that is not known."""
-        codes: Codes = self._columns.get(resource, self._nowhere)[np.array(rows, dtype=np.intp)]
+        """Returns ``column`` at the given rows; the row -1 is a node that is not in the session."""
+        codes: Codes = self._columns.get(resource, self._no_cards)[np.array(rows, dtype=np.intp)]
         return codes
 
     def code(self, card: str) -> int:
-        """The number of a card in columns; -2, which is in none, if no node has it."""
+        """The code of a card in columns; -2, which no column contains, if no node has the card."""
         return self._codes.get(card, -2)
 
     @property
@@ -164,20 +164,20 @@ class Inventory:
         """Names of cards by code."""
         return self._names
 
-    def having(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:
-        """Shape (nodes,): which nodes have one of the cards (counted by a resource, or by any)."""
+    def nodes_with(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:
+        """Shape (nodes,): which nodes have one of the cards (counted by ``resource``, or by any)."""
         wanted = [self.code(card) for card in cards]
-        result = np.zeros(len(self._nowhere) - 1, dtype=bool)
+        result = np.zeros(len(self._no_cards) - 1, dtype=bool)
         for name in self._columns if resource is None else (resource,):
             result |= np.isin(self.column(name), wanted)
         return result
 
     def counts_cards(self, resource: str) -> bool:
-        """Whether a resource counts cards: on some node, or by its form."""
+        """Whether a resource counts cards, on some node or judging by its name."""
         return resource in self.by_resource or _shared(resource)
 
     def resources_of(self, card: str) -> frozenset[str]:
-        """The resources that count a card: as nodes have it, or by the form of its name; empty if neither tells."""
+        """The resources that count a card, on nodes or judging by its name; empty if unknown."""
         known = self._resources.get(card)
         if known:
             return frozenset(known)
@@ -187,7 +187,7 @@ class Inventory:
         return frozenset() if match is None else frozenset((f"{MIG_PREFIX}{match[1]}",))
 
     def canonical(self, name: str) -> str:
-        """The name under which nodes have the card that a person calls ``name``; itself if none has it."""
+        """Returns the name on nodes of the card that a user calls ``name``; ``name`` itself if no node has the card."""
         if name in self._codes or not self._mps:
             return name
         match = _MPS_NAME.fullmatch(name)
@@ -203,8 +203,8 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """Nodes and what was read of them."""
+class _CachedNodes:
+    """The nodes of the last session and their cards."""
 
     facts: NodeFacts | None
     read: Mapping[str, tuple[Node, NodeCards]]
@@ -213,13 +213,13 @@ class _Reading:
 
 
 class Discovery:
-    """Inventories from session to session: a node is read again only when its object is another."""
+    """Computes the inventory of each session. A node is read again only if its object has changed."""
 
     def __init__(self) -> None:
-        self._last = _Reading(None, {}, [], Inventory(()))
+        self._last = _CachedNodes(None, {}, [], Inventory(()))
 
     def of(self, facts: NodeFacts) -> Inventory:
-        """The cards of the nodes; the same object as the last time if nothing about cards has changed."""
+        """Returns the inventory of the nodes; the previous object if no card has changed."""
         last = self._last
         if facts is last.facts:
             return last.inventory
@@ -233,7 +233,9 @@ class Discovery:
         rows = [cards for _, cards in read.values()]
         same = last.facts is not None and last.facts.names == facts.names and _identical(rows, last.rows)
         inventory = last.inventory if same else Inventory(rows)
-        self._last = _Reading(facts, read, rows, inventory)  # at once: sessions may run on several threads
+        self._last = _CachedNodes(
+            facts, read, rows, inventory
+        )  # one assignment, because sessions may run in several threads
         return inventory
 
 

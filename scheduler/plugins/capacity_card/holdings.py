@@ -1,8 +1,8 @@
-"""Which queue is charged for a Pod that holds a node, and the Event when that is not the queue of its PodGroup.
+"""The queue that is charged for a Pod on a node, and the Event if it is not the queue of the Pod's PodGroup.
 
-The queue that admitted a Pod is charged until the Pod holds nothing any more, as the record of its binding says: moving
-the Pod to another PodGroup, or the PodGroup to another queue, and deleting the PodGroup change nothing. A Pod without a
-record, bound by Volcano or by an earlier version, is charged to the queue of its PodGroup.
+The binding record names the queue that admitted the Pod. This queue is charged until the Pod ends, even if the Pod
+moves to another PodGroup, or the PodGroup moves to another queue or is deleted. A Pod without a record, bound by
+Volcano or by an earlier version, is charged to the queue of its PodGroup.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ HELD_STATUSES: Final = (
     TaskStatus.RUNNING,
     TaskStatus.UNKNOWN,
 )
-"""Statuses of tasks that hold a node and do not terminate."""
+"""Statuses of tasks that are on a node and not terminating."""
 
 
 @dataclass(slots=True)
@@ -32,14 +32,14 @@ class Holding:
 
     allocated: Amounts
     releasing: Amounts
-    """Of tasks that terminate: held until they are gone."""
+    """Held by terminating tasks until they are deleted."""
 
     def add(self, other: "Holding") -> None:
         add(self.allocated, other.allocated.items())
         add(self.releasing, other.releasing.items())
 
     def __str__(self) -> str:
-        """``<NVIDIA-H200> 1000, <cpu> 2000``, in the units of amounts."""
+        """Formats the amounts: ``<NVIDIA-H200> 1000, <cpu> 2000``."""
         sums = Holding({}, {})
         sums.add(self)
         add(sums.allocated, sums.releasing.items())
@@ -47,18 +47,18 @@ class Holding:
 
 
 def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) -> None:
-    """Add amounts (or, with ``sign`` -1, take them away) by name."""
+    """Adds amounts by name, or subtracts them (``sign`` -1)."""
     for name, amount in amounts:
         sums[name] = sums.get(name, 0.0) + sign * amount
 
 
 def charged_queue(task: Task, present: str) -> str:
-    """The queue that is charged for a task on a node. ``present``: the queue of its job."""
+    """Returns the queue that is charged for a task on a node. ``present``: the queue of its job."""
     return present if task.record is None else task.record.queue
 
 
-def moved(job: Job, queue: str, holding: Holding) -> Malformed:
-    """A queue is charged for tasks of a job of another queue."""
+def charged_elsewhere(job: Job, queue: str, holding: Holding) -> Malformed:
+    """Reports that a queue is charged for tasks of a job in another queue."""
     return Malformed(
         "PodGroup",
         job.namespace,
@@ -71,8 +71,8 @@ def moved(job: Job, queue: str, holding: Holding) -> Malformed:
     )
 
 
-def without_group(task: Task, queue: str, holding: Holding) -> Malformed:
-    """A queue is charged for a task of no job."""
+def missing_group(task: Task, queue: str, holding: Holding) -> Malformed:
+    """Reports that a queue is charged for a task without a job."""
     return Malformed(
         "Pod",
         task.namespace,
@@ -85,8 +85,8 @@ def without_group(task: Task, queue: str, holding: Holding) -> Malformed:
     )
 
 
-def without_record(task: Task, queues: Iterable[str], holding: Holding) -> Malformed:
-    """Every queue that may have admitted a task is charged for it."""
+def missing_record(task: Task, queues: Iterable[str], holding: Holding) -> Malformed:
+    """Reports that every queue that may have admitted a task is charged for it."""
     charged = ", ".join(f"<{queue}>" for queue in queues) or "none"
     return Malformed(
         "Pod",

@@ -1,7 +1,7 @@
-"""The books of queues, kept up with what a session places and evicts.
+"""Updates the books of queues when a session places or evicts tasks.
 
-An evicted task holds its place until it is gone: it goes from what is allocated to what is releasing. Planning counts
-on its place, a binding does not: whichever action makes it, none goes beyond the quota.
+An evicted task holds its resources until it is deleted; its amounts move from ``allocated`` to ``releasing``. Pipelined
+tasks may use them, bindings may not, so that no action binds a task beyond the quota.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,23 @@ from scheduler.api.names import CPU, MEMORY
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.demand import Demands, Listed
+from scheduler.plugins.capacity_card.demand import AmountList, Demands
 from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
 from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of
 
 
 class Placements:
-    """Handlers of a session."""
+    """The allocation handlers of a session."""
 
     def __init__(self, books: Mapping[str, QueueBook], demands: Demands) -> None:
-        """``books``: by queue. Jobs and records may name queues that do not exist; these have none."""
+        """``books``: by queue. Jobs and records may name queues that do not exist and have no book."""
         self._books = books
         self._demands = demands
-        self._evicted: dict[str, Listed] = {}
-        """uid -> what the task holds, of tasks evicted in this session."""
+        self._evicted: dict[str, AmountList] = {}
+        """uid -> what a task holds that this session evicted."""
 
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Tasks take their rows, or are evicted no more. Raises AllocationError where a binding goes beyond the
+        """Adds tasks that are placed, or whose eviction is undone. Raises AllocationError if a binding exceeds the
         quota."""
         if tasks[0].uid in self._evicted:
             for task in tasks:
@@ -44,7 +44,7 @@ class Placements:
         add(book.allocated, amounts)
 
     def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks are evicted, or their placement is undone."""
+        """Removes tasks that are evicted, or whose placement is undone."""
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
                 amounts = self._evicted[task.uid] = self._demands.holdings((task,), (row,))
@@ -58,21 +58,21 @@ class Placements:
         if tasks[0].uid in job.of(TaskStatus.PIPELINED):
             add(book.pipelined, amounts, -1.0)
 
-    def _placed(self, cls: TaskClass, rows: Sequence[int]) -> Listed:
-        """What pending tasks of a class take: each the card of the node it is on."""
+    def _placed(self, cls: TaskClass, rows: Sequence[int]) -> AmountList:
+        """Returns what pending tasks of a class use on the nodes at ``rows``."""
         demand, number = self._demands.of(cls), len(rows)
-        cards = self._demands.charge(demand, rows) if demand.parts else ()
+        cards = self._demands.charge(demand, rows) if demand.card_requests else ()
         return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *cards]
 
-    def _release(self, job: Job, task: Task, amounts: Listed, sign: float) -> None:
-        """A task begins to terminate (1), or does not after all (-1)."""
+    def _release(self, job: Job, task: Task, amounts: AmountList, sign: float) -> None:
+        """Moves the amounts of a task to ``releasing`` (1), or back (-1)."""
         book = self._books.get(charged_queue(task, job.queue))
         if book is not None:
             add(book.allocated, amounts, -sign)
             add(book.releasing, amounts, sign)
 
 
-def _check(book: QueueBook, amounts: Listed) -> None:
+def _check(book: QueueBook, amounts: AmountList) -> None:
     sums: Amounts = {}
     add(sums, amounts)
     for name, amount in sums.items():

@@ -1,9 +1,9 @@
-"""capacity-card: queues have quotas of cards by model, besides cpu and memory.
+"""The plugin capacity-card: quotas of queues by card model, and limits of cpu and memory.
 
-``nvidia.com/gpu`` is one resource, whether an H200 or an RTX 4090 stands behind it; here a queue's annotation
-``volcano.sh/card.quota`` says how many of which it may use, and a card that it does not list it may not use at all. A
-Pod may name several cards; it is charged for the one of the node it gets. Queues are flat. Quotas are not compared with
-what the cluster has: they may add up to more than there is, and cards may disappear.
+``nvidia.com/gpu`` is the same resource for an H200 and an RTX 4090. With this plugin, the queue's annotation
+``volcano.sh/card.quota`` limits the number of cards of each model; a queue may not use cards that the annotation does
+not list. A Pod may name several alternative cards; it is charged for the card of its node. Queues are flat. Quotas are
+not compared with the cluster: they may add up to more cards than exist, and cards may disappear.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ from scheduler.framework.extension import (
 )
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Accountant, AccountMemo, JobAccount, Needs
+from scheduler.plugins.capacity_card.accounting import AccountBuilder, AccountCache, JobAccount, Needs
 from scheduler.plugins.capacity_card.books import QueueBook
-from scheduler.plugins.capacity_card.columns import QuotaFilter, preference
-from scheduler.plugins.capacity_card.demand import Demands, Part, joined
+from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
+from scheduler.plugins.capacity_card.demand import CardRequest, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import Discovery
-from scheduler.plugins.capacity_card.holdings import Amounts, without_group, without_record
+from scheduler.plugins.capacity_card.holdings import Amounts, missing_group, missing_record
 from scheduler.plugins.capacity_card.placements import Placements
 from scheduler.plugins.capacity_card.quota import parse_quota
-from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of, shortages_of_part, used_up
+from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
 from scheduler.plugins.support.queues.accounting import total_guarantee
 from scheduler.plugins.support.queues.refusals import not_open
 
@@ -39,8 +39,8 @@ QUOTA_FIELD: Final = f"metadata.annotations[{CARD_QUOTA}]"
 REASON_CARDS: Final = "UnsupportedCards"
 _LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
 _discovery = Discovery()
-_accounts = AccountMemo()
-"""What the last session computed; the next takes over what has not changed since."""
+_accounts = AccountCache()
+"""Results of the last session. The next session reuses those whose objects have not changed."""
 
 
 @register_plugin
@@ -68,31 +68,31 @@ class CapacityCard:
         session.add_allocatable(self._allocatable)
         session.add_allocatable_now(self._allocatable_now)
         session.add_cards(self._cards)
-        # Only where a queue's quota bears on which nodes its Pods may have do views differ from queue to queue.
-        session.add_filter(self._filters, per_queue=self._tight_queue)
+        # The filters differ from queue to queue only if a quota limits the choice of nodes.
+        session.add_filter(self._filters, per_queue=self._contended_queue)
         session.add_score(self._scores)
         session.add_queue_usage(self._usage)
         placements = Placements(self._books, self._demands)
         session.add_handlers(placements.allocate, placements.deallocate)
 
     def _usage(self, queue: Queue) -> dict[str, tuple[float, float]]:
-        """Cards of a queue: in use, by terminating Pods as well, and quota (both in thousandths)."""
+        """Returns card -> (amount in use, including terminating Pods; quota), in thousandths."""
         book = self._books[queue.name]
         names = dict.fromkeys((*book.limits, *book.allocated, *book.releasing))
         return {name: (book.held(name), book.limit(name)) for name in names if name not in (CPU, MEMORY)}
 
     # --- for explanations ---
     def book(self, queue: str) -> QueueBook | None:
-        """What a queue may have and has."""
+        """The limits and the usage of a queue."""
         return self._books.get(queue)
 
     def needs(self, job: Job, tasks: Sequence[Task]) -> Needs:
-        """What tasks of a job take of card quotas, and as long as it is not let in its minimum at least."""
+        """Returns what tasks of a job use of card quotas; before the job is admitted, at least its minimum."""
         needs: Needs = {}
         for task in tasks:
-            for part in self._demands.of(task.cls).parts:
-                if part.cards:
-                    needs[part.cards] = needs.get(part.cards, 0.0) + part.amount
+            for card_request in self._demands.of(task.cls).card_requests:
+                if card_request.cards:
+                    needs[card_request.cards] = needs.get(card_request.cards, 0.0) + card_request.amount
         if job.waiting_for_queue:
             for names, amount in self._accounts[job.key].minimum.items():
                 if names[0] not in (CPU, MEMORY):
@@ -100,21 +100,21 @@ class CapacityCard:
         return needs
 
     def canonical(self, card: str) -> str:
-        """The name under which nodes have a card."""
+        """Returns the name of a card on nodes."""
         return self._inventory.canonical(card)
 
     # --- opening ---
     def _open_books(self) -> dict[str, QueueBook]:
-        promised = total_guarantee(self._session)
-        return {name: self._open_book(queue, promised) for name, queue in self._session.queues.items()}
+        guaranteed = total_guarantee(self._session)
+        return {name: self._open_book(queue, guaranteed) for name, queue in self._session.queues.items()}
 
-    def _open_book(self, queue: Queue, promised: Vector) -> QueueBook:
-        """``promised``: what all queues are guaranteed."""
+    def _open_book(self, queue: Queue, guaranteed: Vector) -> QueueBook:
+        """``guaranteed``: the sum of the guarantees of all queues."""
         session = self._session
         limits: Amounts = {}
         for name, index in _LIMITED:
-            limit, others = float(queue.capability[index]), float(promised[index] - queue.guarantee[index])
-            if limit == float("inf") and others > 0:  # the rest of the cluster: what no other queue is guaranteed
+            limit, others = float(queue.capability[index]), float(guaranteed[index] - queue.guarantee[index])
+            if limit == float("inf") and others > 0:  # the cluster less the guarantees of other queues
                 limit = max(float(session.total[index]) - others, 0.0)
             limits[name] = limit
         quota = parse_quota(queue.annotations.get(CARD_QUOTA))
@@ -131,51 +131,53 @@ class CapacityCard:
         return QueueBook(queue, limits, note)
 
     def _account(self) -> None:
-        """Fill the books."""
+        """Adds the accounts of all jobs to the books."""
         session, books = self._session, self._books
-        accountant = Accountant(self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since)
-        unproven = list(self._account_tasks_without_job(accountant))
+        account_builder = AccountBuilder(
+            self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
+        )
+        unproven = list(self._account_tasks_without_job(account_builder))
         jobs = list(session.jobs.values())
-        accounts = _accounts.accounts(jobs, accountant)
+        accounts = _accounts.accounts(jobs, account_builder)
         self._accounts: dict[str, JobAccount] = {}
-        promised = []
+        reservations = []
         for job, account in zip(jobs, accounts, strict=True):
             self._accounts[job.key] = account
             unproven += account.unproven
             for problem in account.problems:
                 session.malformed_field(problem)
-            for queue, holding in account.elsewhere.items():
+            for queue, holding in account.other_queues.items():
                 if queue in books:
-                    books[queue].hold(holding)
+                    books[queue].add_holding(holding)
             book = books.get(job.queue)
             if book is None:
                 continue
-            book.enter(account)
-            if account.lacking:
-                promised.append((book, account.lacking))
-        self._account_unproven(accountant, unproven)
-        for book, needs in promised:
-            book.promise(needs)
+            book.add_job(account)
+            if account.reserved:
+                reservations.append((book, account.reserved))
+        self._account_unproven(account_builder, unproven)
+        for book, needs in reservations:
+            book.reserve(needs)
         for book in books.values():
-            book.find_tight()
+            book.find_contended_cards()
 
-    def _account_tasks_without_job(self, accountant: Accountant) -> Iterator[Task]:
-        """Pods whose PodGroup is gone, or that name none, stay charged to the queue that admitted them. Returns those
-        of which it is not known."""
+    def _account_tasks_without_job(self, account_builder: AccountBuilder) -> Iterator[Task]:
+        """Charges Pods without an existing PodGroup to the queue that admitted them. Yields the Pods whose queue is
+        unknown."""
         for task in self._session.snapshot.tasks_without_job:
             if task.record is None:
-                if task.ours and accountant.unproven(task):  # most are not: daemons, and Pods of other schedulers
+                if task.ours and account_builder.unproven(task):  # most are daemons, and Pods of other schedulers
                     yield task
                 continue
-            holding = accountant.holding(task)
+            holding = account_builder.holding(task)
             book = self._books.get(task.record.queue)
             if book is not None:
-                book.hold(holding)
-            if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods may well be deleted together
-                self._session.malformed_field(without_group(task, task.record.queue, holding))
+                book.add_holding(holding)
+            if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods are often deleted together
+                self._session.malformed_field(missing_group(task, task.record.queue, holding))
 
-    def _account_unproven(self, accountant: Accountant, tasks: Iterable[Task]) -> None:
-        """Charge each of the queues that may have admitted tasks: who takes away the record gains nothing."""
+    def _account_unproven(self, account_builder: AccountBuilder, tasks: Iterable[Task]) -> None:
+        """Charges every queue that may have admitted the tasks, so that removing a record frees no quota."""
         queues: dict[str, set[str]] = {}
         jobs = self._session.jobs
         for task in tasks:
@@ -183,11 +185,11 @@ class CapacityCard:
                 for job in jobs.values():
                     queues.setdefault(job.namespace, set()).add(job.queue)
             named = sorted(queues.get(task.namespace, set()) & self._books.keys())
-            holding = accountant.holding(task)
+            holding = account_builder.holding(task)
             for queue in named:
                 if task.job not in jobs or queue != jobs[task.job].queue:
-                    self._books[queue].hold(holding)
-            self._session.malformed_field(without_record(task, named, holding))
+                    self._books[queue].add_holding(holding)
+            self._session.malformed_field(missing_record(task, named, holding))
 
     # --- order ---
     def _queue_key(self, queue: Queue) -> tuple[int, float]:
@@ -213,17 +215,17 @@ class CapacityCard:
             return [Refusal(REASON_CARDS, account.conflict)]
         refusals = []
         for names, amount in sorted(account.minimum.items()):
-            room = sum(max(book.room_for_promises(name), 0.0) for name in names)
+            room = sum(max(book.admission_room(name), 0.0) for name in names)
             if len(names) == 1:
-                room = book.room_for_promises(names[0])
+                room = book.admission_room(names[0])
             if amount > room:
                 limit = sum(book.limit(name) for name in names)
-                shortage = Shortage(joined(names), amount, limit - room, limit, "Queue", book.queue.name)
+                shortage = Shortage(join_names(names), amount, limit - room, limit, "Queue", book.queue.name)
                 refusals.append(Refusal(EVENT_UNSCHEDULABLE, insufficient(book, shortage), (shortage,)))
         return refusals
 
     def _enqueued(self, job: Job) -> None:
-        self._books[job.queue].promise(self._accounts[job.key].minimum)
+        self._books[job.queue].reserve(self._accounts[job.key].minimum)
 
     # --- tasks ---
     def _allocatable(self, queue: Queue, job: Job, cls: TaskClass) -> int:
@@ -238,7 +240,7 @@ class CapacityCard:
         return self._room(book, job, cls, now=True) if book.releasing else UNBOUNDED
 
     def _room(self, book: QueueBook, job: Job, cls: TaskClass, *, now: bool) -> int:
-        """How many more tasks of a class the quota allows: now, or once terminating tasks are gone."""
+        """Returns how many more tasks of a class the quota allows: now, or after terminating tasks are deleted."""
         demand = self._demands.of(cls)
         room = UNBOUNDED
         shortages = []
@@ -249,12 +251,12 @@ class CapacityCard:
             room = min(room, fitting)
             if fitting <= 0:
                 shortages.append(shortage_of(book, name, name, amount))
-        for part in demand.parts:
-            usable = self._usable(book, part)
-            fitting = sum(book.fitting(card, part.amount, now=now) for card in usable)
+        for card_request in demand.card_requests:
+            usable = self._usable(book, card_request)
+            fitting = sum(book.fitting(card, card_request.amount, now=now) for card in usable)
             room = min(room, fitting)
             if fitting <= 0:
-                shortages += shortages_of_part(book, part, usable)
+                shortages += card_shortages(book, card_request, usable)
         if shortages:
             note = "; ".join(insufficient(book, shortage) for shortage in shortages)
             errors = FitErrors(len(self._session.nodes), note=note, note_shortages=tuple(shortages))
@@ -262,62 +264,66 @@ class CapacityCard:
         return max(room, 0)
 
     @staticmethod
-    def _usable(book: QueueBook, part: Part) -> list[str]:
-        """The cards of a part that the queue has any quota of."""
-        return [card for card in part.cards if book.limit(card) > 0]
+    def _usable(book: QueueBook, card_request: CardRequest) -> list[str]:
+        """The acceptable cards that the queue has quota of."""
+        return [card for card in card_request.cards if book.limit(card) > 0]
 
     # --- nodes ---
-    def _tight_queue(self, queue: Queue) -> str:
-        """The name of a queue whose quota decides which cards it may take; "" for all others, which see nodes alike."""
+    def _contended_queue(self, queue: Queue) -> str:
+        """The name of a queue whose quota limits the choice of cards; "" for all others, which share their filters."""
         book = self._books.get(queue.name)
-        return queue.name if book is not None and book.tight else ""
+        return queue.name if book is not None and book.contended_cards else ""
 
-    def _filters(self, cls: TaskClass, tight_queue: str) -> list[Filter]:
+    def _filters(self, cls: TaskClass, contended_queue: str) -> list[Filter]:
         demand = self._demands.of(cls)
         filters: list[Filter] = []
-        if demand.cards and not any(part.named for part in demand.parts):
-            filters.append(self._having(demand.cards, demand.written, None))
-        for part in demand.parts:
-            filters += self._part_filters(part, self._books.get(tight_queue))
+        if demand.cards and not any(card_request.named for card_request in demand.card_requests):
+            filters.append(self._card_filter(demand.cards, demand.written, None))
+        for card_request in demand.card_requests:
+            filters += self._card_filters(card_request, self._books.get(contended_queue))
         return filters
 
-    def _part_filters(self, part: Part, book: QueueBook | None) -> list[Filter]:
+    def _card_filters(self, card_request: CardRequest, book: QueueBook | None) -> list[Filter]:
         inventory = self._inventory
-        if part.named:
-            filters = [self._having(part.cards, part.written, part.resource)]
+        if card_request.named:
+            filters = [self._card_filter(card_request.cards, card_request.written, card_request.resource)]
         else:
-            reason = f"node(s) had no card of a known name for {part.resource}"
-            filters = [MaskFilter(inventory.having(part.cards, part.resource), reason)]
-        if book is None or len(part.cards) < 2:
+            reason = f"node(s) had no card of a known name for {card_request.resource}"
+            filters = [MaskFilter(inventory.nodes_with(card_request.cards, card_request.resource), reason)]
+        if book is None or len(card_request.cards) < 2:
             return filters
         queue = book.queue.name
         scarce = {}
-        for card in part.cards:
-            if card not in book.tight:
+        for card in card_request.cards:
+            if card not in book.contended_cards:
                 continue
             if book.limit(card) > 0:
-                scarce[card] = partial(book.fitting, card, part.amount)
+                scarce[card] = partial(book.fitting, card, card_request.amount)
             else:
                 reason = f"node(s) had card {card}, of which queue {queue} has no quota"
-                filters.append(MaskFilter(~inventory.having((card,), part.resource), reason))
-        if scarce and len(self._usable(book, part)) > 1:
-            filters.append(QuotaFilter(inventory, part.resource, scarce, lambda card: used_up(book, card, part)))
+                filters.append(MaskFilter(~inventory.nodes_with((card,), card_request.resource), reason))
+        if scarce and len(self._usable(book, card_request)) > 1:
+            filters.append(
+                QuotaFilter(
+                    inventory, card_request.resource, scarce, lambda card: quota_exhausted(book, card, card_request)
+                )
+            )
         return filters
 
-    def _having(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
-        return MaskFilter(self._inventory.having(cards, resource), f"node(s) had no card {' or '.join(written)}")
+    def _card_filter(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
+        return MaskFilter(self._inventory.nodes_with(cards, resource), f"node(s) had no card {' or '.join(written)}")
 
     def _scores(self, cls: TaskClass) -> list[Score]:
         return [
-            StaticScore(preference(self._inventory, part.resource, part.cards))
-            for part in self._demands.of(cls).parts
-            if part.named and len(part.cards) > 1
+            StaticScore(card_preference(self._inventory, card_request.resource, card_request.cards))
+            for card_request in self._demands.of(cls).card_requests
+            if card_request.named and len(card_request.cards) > 1
         ]
 
     # --- bindings ---
     def _cards(self, job: Job, cls: TaskClass, rows: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
-        """For the records of bindings; none where the queue limits nothing of what is held."""
+        """Returns the cards for binding records; none if the queue limits nothing that the tasks use."""
         book, demand = self._books.get(job.queue), self._demands.of(cls)
-        if book is None or not (demand.parts or book.limits_any((CPU, demand.cpu), (MEMORY, demand.memory))):
+        if book is None or not (demand.card_requests or book.limits_any((CPU, demand.cpu), (MEMORY, demand.memory))):
             return {}
         return self._demands.cards_on(demand, rows)

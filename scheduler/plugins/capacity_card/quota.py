@@ -1,9 +1,9 @@
-"""The annotations in which people name and count cards: on queues, PodGroups and Pods.
+"""Parses the annotations that name and count cards: on queues, PodGroups and Pods.
 
 ``volcano.sh/card.quota`` (queue) and ``volcano.sh/card.request`` (PodGroup) are JSON objects of whole numbers,
-``volcano.sh/card.name`` (Pod) is one name or several joined by ``|``, the preferred one first; a request may join names
-likewise. What cannot be used is set aside entry by entry; a text that is no JSON object gives nothing at all. The key
-``volcano.sh/card.card``, which one sentence of the design uses for ``card.name``, is not looked at.
+``volcano.sh/card.name`` (Pod) is one name or several joined by ``|``, the preferred one first; the keys of a request
+may join names too. Invalid entries are ignored; if the text is not a JSON object, all of it is. The key
+``volcano.sh/card.card``, which one sentence of the design uses for ``card.name``, is not read.
 """
 
 import json
@@ -17,9 +17,9 @@ from typing import Any, Final
 from scheduler.api.names import CPU, MEMORY
 
 MILLI: Final = 1000
-"""Cards are counted in thousandths, as every extended resource is."""
-MOST_CARDS: Final = 10**9
-MOST_NAMES: Final = 64
+"""Cards are counted in thousandths, like all extended resources."""
+MAX_CARDS: Final = 10**9
+MAX_NAMES: Final = 64
 SEPARATOR: Final = "|"
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/*+:]{0,252}")
 _RESERVED: Final = frozenset((CPU, MEMORY))
@@ -28,7 +28,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CardNames:
-    """A list of names as somebody wrote it, less what is no name."""
+    """The valid names of a list, and the problems found in it."""
 
     names: Names
     problems: tuple[str, ...] = ()
@@ -36,44 +36,44 @@ class CardNames:
 
 @dataclass(frozen=True, slots=True)
 class CardCounts:
-    """Cards and how many of them, in thousandths."""
+    """Numbers of cards, in thousandths."""
 
     amounts: Mapping[Names, float]
     problems: tuple[str, ...] = ()
     readable: bool = True
-    """False: the text is not a JSON object, nothing is known of what was meant."""
+    """Whether the text is a JSON object."""
 
 
-NOTHING: Final = CardCounts(MappingProxyType({}))
+NO_CARDS: Final = CardCounts(MappingProxyType({}))
 
 
 @lru_cache(maxsize=4096)
 def parse_names(text: str) -> CardNames:
-    """``A`` or ``A|B``: distinct names in the order written."""
+    """Parses ``A`` or ``A|B`` into distinct names, in order."""
     names: dict[str, None] = {}
     problems = []
-    for part in text.split(SEPARATOR)[: MOST_NAMES + 1]:
-        name = part.strip()
-        problem = _wrong_name(name)
+    for card_request in text.split(SEPARATOR)[: MAX_NAMES + 1]:
+        name = card_request.strip()
+        problem = _name_problem(name)
         if problem is None and name in names:
             problem = f"{name!r} is named twice"
         if problem is not None:
             problems.append(problem)
-        elif len(names) == MOST_NAMES:
-            problems.append(f"more than {MOST_NAMES} names")
+        elif len(names) == MAX_NAMES:
+            problems.append(f"more than {MAX_NAMES} names")
         else:
             names[name] = None
     return CardNames(tuple(names), tuple(dict.fromkeys(problems)))
 
 
 def parse_quota(text: str | None) -> CardCounts:
-    """How many cards of each model a queue may have; every key is one name."""
-    return NOTHING if text is None else _parse_counts(text, False)
+    """Parses the number of cards of each model that a queue may use; every key is one name."""
+    return NO_CARDS if text is None else _parse_counts(text, False)
 
 
 def parse_request(text: str | None) -> CardCounts:
-    """How many cards of each model, or of several (``A|B``), a job will ask for."""
-    return NOTHING if text is None else _parse_counts(text, True)
+    """Parses the number of cards of each model, or of alternatives (``A|B``), that a job will request."""
+    return NO_CARDS if text is None else _parse_counts(text, True)
 
 
 @lru_cache(maxsize=16384)
@@ -88,8 +88,8 @@ def _parse_counts(text: str, alternatives: bool) -> CardCounts:
     problems: list[str] = []
     ambiguous: set[Names] = set()
     for key, value in pairs:
-        listed = parse_names(key) if alternatives else CardNames((key,), _as_problems(_wrong_name(key)))
-        problem = listed.problems[0] if listed.problems else _wrong_count(value)
+        listed = parse_names(key) if alternatives else CardNames((key,), _as_problems(_name_problem(key)))
+        problem = listed.problems[0] if listed.problems else _count_problem(value)
         names = listed.names
         if names in amounts or names in ambiguous:
             problem = f"{key[:64]!r} is given twice"
@@ -103,15 +103,15 @@ def _parse_counts(text: str, alternatives: bool) -> CardCounts:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object in order, repeated keys included."""
+    """The members of a JSON object in order, including repeated keys."""
 
 
 def _as_problems(problem: str | None) -> tuple[str, ...]:
     return () if problem is None else (problem,)
 
 
-def _wrong_name(name: str) -> str | None:
-    """What keeps a text from naming a card, or None."""
+def _name_problem(name: str) -> str | None:
+    """Returns why a text is not a valid name of a card, or None."""
     if not name:
         return "empty name of a card"
     if _NAME.fullmatch(name) is None or name in _RESERVED:
@@ -119,10 +119,10 @@ def _wrong_name(name: str) -> str | None:
     return None
 
 
-def _wrong_count(value: object) -> str | None:
-    """What keeps a JSON value from being a number of cards, or None."""
+def _count_problem(value: object) -> str | None:
+    """Returns why a JSON value is not a valid number of cards, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"a {type(value).__name__} is not a number"
-    if not 0 <= value <= MOST_CARDS:  # NaN is neither
-        return f"{str(value)[:64]} is not a number of cards from 0 to {MOST_CARDS}"
+    if not 0 <= value <= MAX_CARDS:  # this excludes NaN
+        return f"{str(value)[:64]} is not a number of cards from 0 to {MAX_CARDS}"
     return None if value == int(value) else f"{value} is not a whole number"

@@ -1,5 +1,5 @@
-"""Larger card quotas of the job's queue: of each model that its Pods lack or, where they leave a choice, of one of the
-models."""
+"""A remedy: larger card quotas of the job's queue, for each model that its Pods need or, if they accept several, for
+one of them."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from scheduler.plugins.capacity_card.quota import MILLI, Names
 
 _SPARE: Final = 4
 _CHOICES: Final = 4
-"""So many models of those that Pods may choose from are tried."""
+"""Most alternative models that are tried."""
 
 
 @remedies(CapacityCard, ChangeKind.CARD_QUOTA)
@@ -42,25 +42,25 @@ def raise_card_quota(evidence: Evidence, plugin: CapacityCard) -> Iterator[Plan]
 def _adjustment(
     evidence: Evidence, plugin: CapacityCard, book: QueueBook, names: Names, card: str, amount: float
 ) -> Adjustment | None:
-    """More of one of the cards that would do for an amount; None: there is enough of it."""
-    left = book.room_for_promises if evidence.job.waiting_for_queue else book.room
+    """Returns an increase of one of the alternative cards of a need; None if there is enough of the card."""
+    left = book.admission_room if evidence.job.waiting_for_queue else book.room
     missing = amount - left(card)
     if missing <= 0:
         return None
-    elsewhere = sum(max(left(other), 0.0) for other in names if other != card)
-    guess = _cards(missing - elsewhere if missing > elsewhere else missing)
+    other_queues = sum(max(left(other), 0.0) for other in names if other != card)
+    guess = _cards(missing - other_queues if missing > other_queues else missing)
     most = _SPARE * _cards(missing) + _cards(book.pending.get(card, 0.0))
     change = partial(_with_cards, evidence, plugin, book, card)
     return Adjustment(ChangeKind.CARD_QUOTA, guess, most, change, f"{book.queue.name} {card}")
 
 
 def _cards(amount: float) -> int:
-    """Whole cards of an amount in thousandths."""
+    """Converts thousandths to whole cards, rounded up."""
     return int(-(-amount // MILLI))
 
 
-def _with_cards(evidence: Evidence, plugin: CapacityCard, book: QueueBook, card: str, degree: int) -> Step:
-    then = int(book.limit(card)) // MILLI + degree
+def _with_cards(evidence: Evidence, plugin: CapacityCard, book: QueueBook, card: str, amount: int) -> Step:
+    then = int(book.limit(card)) // MILLI + amount
     key = next((name for name in _written(book.queue.annotations) if plugin.canonical(name) == card), card)
 
     def raised(raw: Raw) -> Raw:
@@ -69,12 +69,12 @@ def _with_cards(evidence: Evidence, plugin: CapacityCard, book: QueueBook, card:
         raw["metadata"]["annotations"] = {**annotations, CARD_QUOTA: json.dumps(quota)}
         return raw
 
-    text = f"queue {book.queue.name} needs {degree} {key} more in its card quota ({then} in all)"
+    text = f"queue {book.queue.name} needs {amount} {key} more in its card quota ({then} in all)"
     return Step(text, (Edit(QUEUE, "", book.queue.name, raised),))
 
 
 def _written(annotations: dict[str, str]) -> dict[str, Any]:
-    """The card quota as it is written; nothing of one that cannot be read."""
+    """Returns the card quota in the annotation; an empty one if it cannot be read."""
     try:
         quota = json.loads(annotations.get(CARD_QUOTA, "{}"))
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""Fair shares of namespaces by weight: a ResourceQuota says how much its namespace counts for.
+"""Weighted fair shares of namespaces.
 
-``spec.hard["volcano.sh/namespace.weight"]`` of any ResourceQuota is the weight of its namespace, the highest where
-several name one, 1 where none does. Of two jobs in one queue, that of the namespace with the smaller share per weight
-goes first, so that what each namespace gets is in proportion to its weight. Where no quota names a weight, namespaces
-play no part. (Volcano once had this and dropped it.)
+``spec.hard["volcano.sh/namespace.weight"]`` of a ResourceQuota is the weight of its namespace: the highest if several
+quotas have one, 1 if none has. Of two jobs in one queue, the job whose namespace has the smaller share per weight comes
+first, so that namespaces get shares in proportion to their weights. If no quota has a weight, namespaces do not matter.
+(Earlier versions of Volcano had this feature.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from scheduler.plugins.drf.shares import Shares
 
 
 class Namespaces:
-    """What each namespace holds or was promised, and its weight."""
+    """The allocated and pipelined amounts of each namespace, and its weight."""
 
     def __init__(self, session: Session, shares: Shares, weights: Mapping[str, float]) -> None:
         self._shares = shares
@@ -30,20 +30,20 @@ class Namespaces:
             self.add(job, job.allocated + job.pipelined)
 
     def add(self, job: Job, amount: Vector) -> None:
-        """A job gets an amount (negative: loses it)."""
+        """Adds an amount to the namespace of a job (negative: subtracts)."""
         held = self._held.get(job.namespace)
         self._held[job.namespace] = amount if held is None else held + amount
 
     def held(self, namespace: str) -> Vector:
-        """What the namespace's jobs hold or were promised. Raises KeyError for one without jobs."""
+        """Returns the allocated and pipelined amount of a namespace. Raises KeyError if it has no jobs."""
         return self._held[namespace]
 
     def share(self, namespace: str, held: Vector) -> float:
-        """The namespace's share per weight, if it held so much."""
+        """Returns the share per weight of a namespace that holds ``held``."""
         return self._shares.of(held) / self._weights.get(namespace, 1.0)
 
     def figures(self) -> dict[str, NamespaceFigures]:
-        """All namespaces with jobs."""
+        """Returns the figures of all namespaces with jobs."""
         return {
             name: NamespaceFigures(self._shares.of(held), self._weights.get(name, 1.0))
             for name, held in self._held.items()
@@ -55,7 +55,8 @@ class Namespaces:
 
 
 def weights(quotas: Iterable[ResourceQuota], session: Session) -> dict[str, float]:
-    """Namespace -> weight, for those that a quota gives one. A weight below 1 or no number is set aside and told of."""
+    """Returns namespace -> weight, for namespaces with a quota that has one. Invalid weights (below 1, or not a number)
+    are ignored and reported."""
     result: dict[str, float] = {}
     for quota in quotas:
         written = (quota.spec.hard or {}).get(NAMESPACE_WEIGHT)

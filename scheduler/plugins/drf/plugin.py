@@ -1,5 +1,6 @@
-"""The plugin: the job with the smaller dominant share goes first (Volcano's drf plugin), and so does its namespace
-where weights are given, and its queue where ``enableHierarchy`` is set.
+"""The plugin: orders jobs by dominant share (Volcano's drf plugin).
+
+Namespaces are ordered by weighted share if weights exist, and queues by hierarchical share with ``enableHierarchy``.
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,12 @@ from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.drf.hierarchy import Hierarchy
 from scheduler.plugins.drf.namespaces import Namespaces, weights
-from scheduler.plugins.drf.shares import CLOSE_ENOUGH, JobShares, Shares, at_least
+from scheduler.plugins.drf.shares import TOLERANCE, JobShares, Shares, at_least
 
 
 @register_plugin
 class Drf:
-    """Takes no arguments. Flags: ``enableHierarchy`` (off), ``enableNamespaceOrder`` (on)."""
+    """Has no arguments. Flags: ``enableHierarchy`` (default false), ``enableNamespaceOrder`` (default true)."""
 
     name: ClassVar[str] = "drf"
 
@@ -44,21 +45,21 @@ class Drf:
             self._namespaces = Namespaces(session, self._shares, weighted)
             session.add_job_order(self._namespaces.share_of, moving=True)
         session.add_job_order(self.share)
-        session.add_preemptable(self._victims, bound=self._richer, by_demand=True)
+        session.add_preemptable(self._victims, bound=self._possible_victims, by_demand=True)
         session.add_figures(self._figures)
         if session.option(ENABLE_HIERARCHY):
             jobs = session.jobs.values()
-            self._hierarchy = Hierarchy(self._shares, session.queues, jobs, self._complain)
+            self._hierarchy = Hierarchy(self._shares, session.queues, jobs, self._report)
             session.add_queue_order(self._hierarchy.key, moving=True)
             session.add_reclaimable(self._reclaimable, by_demand=True)
         if self._namespaces is not None or self._hierarchy is not None:
             session.add_handlers(self._allocated, self._deallocated)
 
     def share(self, job: Job) -> float:
-        """What the job holds or was promised, as its dominant share (0 to 1)."""
+        """Returns the dominant share (0 to 1) of the job's allocated and pipelined amounts."""
         return self._shares.of(job.allocated + job.pipelined)
 
-    def _complain(self, queue: Queue, annotation: str, problem: str) -> None:
+    def _report(self, queue: Queue, annotation: str, problem: str) -> None:
         field = f"metadata.annotations[{annotation}]"
         self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem))
 
@@ -99,7 +100,7 @@ class Drf:
                 claimed = self._namespaces.held(job.namespace) + preemptor.cls.request
                 theirs = self._namespaces.share(owner.namespace, rest)
                 ours = self._namespaces.share(job.namespace, claimed)
-                if abs(theirs - ours) > CLOSE_ENOUGH:
+                if abs(theirs - ours) > TOLERANCE:
                     if theirs > ours:
                         victims.append(task)
                     continue
@@ -109,16 +110,16 @@ class Drf:
                 victims.append(task)
         return victims
 
-    def _richer(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
-        """Tasks whose jobs would hold as much as the preemptor's, were they the only ones to go."""
+    def _possible_victims(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
+        """Returns the tasks whose job keeps at least the preemptor's share if only this task is evicted."""
         job = self._session.jobs.get(preemptor.job)
         shares = self._shares
         if job is None or self._namespaces is not None or not len(shares.dims):
             return candidates.present
         claim = shares.of(job.allocated + job.pipelined + preemptor.cls.request)
         rest = (candidates.per_job(self._held) - candidates.requests[shares.dims].T) / shares.total
-        richer: Mask = rest.max(axis=1) >= claim - CLOSE_ENOUGH
-        return richer
+        possible: Mask = rest.max(axis=1) >= claim - TOLERANCE
+        return possible
 
     def _held(self, job: Job) -> Vector:
         held: Vector = (job.allocated + job.pipelined)[self._shares.dims]
@@ -126,19 +127,20 @@ class Drf:
 
     # --- reclaim: between queues of a hierarchy ---
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        """Those whose queue would come after the reclaimer's with the one place changing hands."""
+        """Returns the candidates whose queue still comes after the reclaimer's queue once the resources are
+        exchanged."""
         tree, jobs, queues = self._hierarchy, self._session.jobs, self._session.queues
         job = jobs.get(reclaimer.job)
         if tree is None or job is None or job.queue not in queues:
             return None
         ours = queues[job.queue]
         victims = []
-        with tree.supposing(job, reclaimer.cls.request):
+        with tree.assuming(job, reclaimer.cls.request):
             for task in candidates:
                 owner = jobs.get(task.job)
                 if owner is None or owner.queue not in queues:
                     continue
-                with tree.supposing(owner, -task.cls.request):
+                with tree.assuming(owner, -task.cls.request):
                     if tree.key(ours) < tree.key(queues[owner.queue]):
                         victims.append(task)
         return victims

@@ -1,4 +1,4 @@
-"""The dominant share: the largest part that an amount is of any resource of the cluster (``pods`` included)."""
+"""The dominant share: the largest ratio of an amount to the cluster total of any resource (including ``pods``)."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,28 +9,28 @@ from scheduler.api.job import Job
 from scheduler.api.node import Column
 from scheduler.api.resource import SMALLEST, Vector
 
-CLOSE_ENOUGH = 1e-6
-"""Shares that differ by no more are equal."""
+TOLERANCE = 1e-6
+"""Shares that differ by at most this count as equal."""
 
 
 class Shares:
-    """Dominant shares in one cluster; amounts it does not have at all are left out."""
+    """Dominant shares in one cluster. Resources that the cluster does not have are ignored."""
 
     def __init__(self, total: Vector) -> None:
-        """``total``: what all nodes together have."""
+        """``total``: the total of all nodes."""
         self.dims: NDArray[np.intp] = np.flatnonzero(total >= SMALLEST)
         self.total: Vector = total[self.dims]
 
     def of(self, amount: Vector) -> float:
-        """The dominant share of an amount of all resources, 0 to 1."""
+        """Returns the dominant share of an amount of all resources, 0 to 1."""
         return self.of_part(amount[self.dims])
 
     def of_part(self, amount: Vector) -> float:
-        """The same of an amount of ``dims`` alone."""
+        """Returns the dominant share of an amount that has only ``dims``."""
         return float((amount / self.total).max()) if len(self.dims) else 0.0
 
     def of_each(self, amounts: Column) -> list[float]:
-        """The dominant shares of amounts of all resources; shape (amounts, resources)."""
+        """Returns the dominant shares of ``amounts``, shape (amounts, resources)."""
         if not len(self.dims):
             return [0.0] * len(amounts)
         shares: list[float] = (amounts[:, self.dims] / self.total).max(axis=1).tolist()
@@ -38,7 +38,7 @@ class Shares:
 
 
 class JobShares:
-    """Namespace, name and dominant share of jobs as they are now; worked out when somebody asks."""
+    """Namespace, name and dominant share of jobs at the time of construction; computed on iteration."""
 
     def __init__(self, shares: Shares, jobs: Iterable[Job]) -> None:
         self._shares = shares
@@ -53,5 +53,5 @@ class JobShares:
 
 
 def at_least(share: float, other: float) -> bool:
-    """Whether a share is as large as another, or as good as."""
-    return share > other or abs(share - other) <= CLOSE_ENOUGH
+    """Whether a share is greater than another, or equal within the tolerance."""
+    return share > other or abs(share - other) <= TOLERANCE

@@ -1,4 +1,4 @@
-"""Words for clusters with queues: what runs, what waits, what is promised."""
+"""Builders of running and pending jobs in queues."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ from tests.builders import Raw, World, group, pod
 
 
 def runs(name: str, queue: str, asks: str, on: str, **rest: Any) -> list[Raw]:
-    """A job of one Pod that runs; both are called alike."""
+    """A running job of one Pod with the same name."""
     return [group(name, queue, phase="Running"), pod(name, asks, name, on=on, **rest)]
 
 
 def waits(name: str, queue: str, asks: str, **rest: Any) -> list[Raw]:
-    """A job of one Pod that was let into its queue."""
+    """An admitted, pending job of one Pod."""
     return [group(name, queue, phase="Inqueue"), pod(name, asks, name, **rest)]
 
 
-def promised(world: World) -> dict[str, str]:
-    """Pod -> node promised in the last cycle."""
+def pipelined_tasks(world: World) -> dict[str, str]:
+    """Pod -> node that the last session pipelined it to."""
     assert world.outcome is not None
     session = world.outcome.session
     return {

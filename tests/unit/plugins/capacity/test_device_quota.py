@@ -49,7 +49,7 @@ def why(world: World, name: str) -> str:
 
 
 # --- numbers of devices ---
-def test_a_queue_gets_no_more_devices_than_its_capability_says() -> None:
+def test_the_capability_of_a_queue_limits_its_devices() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("q", capability="deviceclass/gpu=2"),
@@ -63,7 +63,7 @@ def test_a_queue_gets_no_more_devices_than_its_capability_says() -> None:
 
 
 @pytest.mark.parametrize("capability", ["", "deviceclass/other=1", "deviceclass/gpu=0"])
-def test_a_class_without_a_limit_or_with_a_limit_of_none_is_free(capability: str) -> None:
+def test_a_device_class_without_a_limit_or_with_limit_zero_is_unlimited(capability: str) -> None:
     ran = world(
         resource_slice(gpus(4), "n1"), queue("q", capability=capability), ONE, gang("g", 4, 4, "q", templated("one"))
     ).run(conf())
@@ -71,7 +71,7 @@ def test_a_class_without_a_limit_or_with_a_limit_of_none_is_free(capability: str
     assert len(ran.bound) == 4
 
 
-def test_what_a_queue_deserves_of_devices_is_no_limit() -> None:
+def test_deserved_devices_are_no_limit() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("q", deserved="deviceclass/gpu=1+8c"),
@@ -82,7 +82,7 @@ def test_what_a_queue_deserves_of_devices_is_no_limit() -> None:
     assert len(ran.bound) == 4
 
 
-def test_the_limit_of_a_queue_above_holds_for_all_below_it_together_and_in_later_sessions() -> None:
+def test_the_device_limit_of_an_ancestor_applies_to_the_sum_of_its_descendants() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("top", parent="root", capability="deviceclass/gpu=3"),
@@ -121,7 +121,7 @@ def test_requests_for_all_devices_or_with_alternatives_do_not_count() -> None:
 
 
 # --- letting jobs in ---
-def test_a_gang_whose_minimum_exceeds_the_limit_is_not_let_in_and_told_the_numbers() -> None:
+def test_a_gang_whose_minimum_exceeds_the_device_limit_is_not_admitted_and_gets_the_numbers() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("q", capability="deviceclass/gpu=2"),
@@ -134,7 +134,7 @@ def test_a_gang_whose_minimum_exceeds_the_limit_is_not_let_in_and_told_the_numbe
     assert f"{text} (queue q; deviceclass/gpu: asked 3, used or promised 0, limit 2)" in why(ran, "g")
 
 
-def test_what_is_let_in_counts_for_the_next() -> None:
+def test_devices_of_admitted_jobs_count_for_the_next_admission() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("q", capability="deviceclass/gpu=3"),
@@ -146,7 +146,7 @@ def test_what_is_let_in_counts_for_the_next() -> None:
     assert (ran.phase("a"), ran.phase("b")) == ("Inqueue", "Pending")
 
 
-def test_a_claim_that_a_gang_shares_counts_once_when_it_is_let_in() -> None:
+def test_a_claim_shared_by_a_gang_counts_once_at_admission() -> None:
     ran = world(
         resource_slice(gpus(4), "n1"),
         queue("q", capability="deviceclass/gpu=1"),
@@ -158,7 +158,7 @@ def test_a_claim_that_a_gang_shares_counts_once_when_it_is_let_in() -> None:
 
 
 # --- amounts of capacity ---
-def test_a_queue_gets_no_more_of_the_capacity_than_its_capability_says() -> None:
+def test_the_capability_of_a_queue_limits_device_capacity() -> None:
     ran = world(
         resource_slice([NIC], "n1"),
         queue("q", capability="bandwidth.deviceclass/gpu=5G"),
@@ -171,7 +171,7 @@ def test_a_queue_gets_no_more_of_the_capacity_than_its_capability_says() -> None
     assert any("bandwidth.deviceclass/gpu: asked 2G, used 4G, limit 5G" in t for t in ran.events("FailedScheduling"))
 
 
-def test_a_dimension_that_the_limit_of_its_class_does_not_name_may_not_be_asked_for() -> None:
+def test_a_dimension_missing_in_the_limit_of_its_class_is_refused() -> None:
     ran = world(
         resource_slice([NIC], "n1"),
         queue("q", capability="deviceclass/gpu=2"),
@@ -185,7 +185,7 @@ def test_a_dimension_that_the_limit_of_its_class_does_not_name_may_not_be_asked_
 @pytest.mark.parametrize(
     ("argument", "bound"), [("DynamicResourceAllocationEnable", 4), ("DRAConsumableCapacityEnable", 3)]
 )
-def test_limits_can_be_switched_off(argument: str, bound: int) -> None:
+def test_device_limits_can_be_disabled(argument: str, bound: int) -> None:
     limits = queue("q", capability="deviceclass/gpu=3+bandwidth.deviceclass/gpu=1G")
     ran = world(resource_slice([NIC], "n1"), limits, asks("1G"), gang("g", 4, 1, "q", templated("share")))
 
@@ -195,7 +195,7 @@ def test_limits_can_be_switched_off(argument: str, bound: int) -> None:
     assert len(pods) == bound
 
 
-def test_a_claim_with_an_amount_that_is_none_counts_for_nothing_and_is_told_of() -> None:
+def test_a_claim_with_an_invalid_amount_is_reported_and_not_counted() -> None:
     ran = world(
         resource_slice(gpus(2), "n1"),
         queue("q", capability="deviceclass/gpu=2"),
@@ -206,8 +206,8 @@ def test_a_claim_with_an_amount_that_is_none_counts_for_nothing_and_is_told_of()
     assert any("spec.devices.requests" in text for text in ran.events("Malformed"))
 
 
-# --- what is told ---
-def test_devices_that_a_queue_holds_are_in_its_status_and_in_that_of_those_above_it() -> None:
+# --- messages ---
+def test_the_status_of_a_queue_and_its_ancestors_lists_allocated_devices() -> None:
     ran = world(resource_slice(gpus(2), "n1"), queue("q"), ONE, gang("g", 2, 2, "q", templated("one")))
     ran.run(configuration(["gang"], ["predicates"]), 2)
 

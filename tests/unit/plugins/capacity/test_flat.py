@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.builders import World, configuration, group, node, only, pod, queue
-from tests.unit.plugins.capacity.queues import promised
+from tests.unit.plugins.capacity.queues import pipelined_tasks
 
 FLAGS = ("enabledAllocatable", "enablePreemptive", "enableReclaimable", "enableQueueOrder")
 RECLAIM = configuration(
@@ -177,10 +177,10 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, str], set[str], dict[str,
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_a_case_of_volcanos_own_table_comes_to_the_same(title: str) -> None:
+def test_a_case_of_volcanos_table_has_the_same_result(title: str) -> None:
     objects, bound, evicted, pipelined = CASES[title]
     world = World(objects).run(RECLAIM)
-    assert (world.bound, world.evicted, promised(world)) == (bound, evicted, pipelined)
+    assert (world.bound, world.evicted, pipelined_tasks(world)) == (bound, evicted, pipelined)
 
 
 # --- letting jobs in ---
@@ -198,22 +198,22 @@ def two_queues(*more: dict[str, Any]) -> World:
 
 
 @pytest.mark.parametrize(("asks", "queue_name", "where"), [("1c", "q1", "n1"), ("1G", "q2", "n2")])
-def test_only_the_resources_asked_for_are_compared_with_the_capability(asks: str, queue_name: str, where: str) -> None:
+def test_only_requested_resources_are_compared_with_the_capability(asks: str, queue_name: str, where: str) -> None:
     world = two_queues(group("pg", queue_name, asks=asks), pod("new", asks, "pg"))
     assert world.bound == {"new": where}
 
 
-def test_a_job_beyond_the_capability_is_not_let_in_and_is_told_the_numbers() -> None:
+def test_a_job_beyond_the_capability_is_not_admitted_and_gets_the_numbers() -> None:
     world = two_queues(group("pg", "q1", asks="1c+1G"), pod("new", "1c+1G", "pg"))
     assert world.bound == {}
     assert world.phase("pg") == "Pending"
-    told = "queue resource quota insufficient: insufficient memory (queue q1; memory: asked 1000000000, "
+    expected = "queue resource quota insufficient: insufficient memory (queue q1; memory: asked 1000000000, "
     assert any(
-        told + "used or promised 3000000000, limit 2000000000)" in text for text in world.events("Unschedulable")
+        expected + "used or promised 3000000000, limit 2000000000)" in text for text in world.events("Unschedulable")
     )
 
 
-def test_a_closed_queue_lets_nobody_in_and_places_nothing_and_says_so() -> None:
+def test_a_closed_queue_admits_and_places_nothing_with_the_reason() -> None:
     world = World(
         *(N1, queue("q3", capability="3c+3G", state="Closed")),
         *(group("late", "q3", asks="1c+1G"), group("early", "q3", phase="Inqueue")),
@@ -224,7 +224,7 @@ def test_a_closed_queue_lets_nobody_in_and_places_nothing_and_says_so() -> None:
     assert len([t for t in texts if "queue q3 is Closed: only an Open queue takes jobs" in t]) == 2
 
 
-def test_a_promise_counts_as_soon_as_it_is_made() -> None:
+def test_an_admission_counts_for_the_next_job_of_the_session() -> None:
     world = World(
         *(N1, queue("q", capability="2c")),
         *(group("a", "q", asks="2c"), group("b", "q", asks="1c")),
@@ -232,7 +232,7 @@ def test_a_promise_counts_as_soon_as_it_is_made() -> None:
     assert (world.phase("a"), world.phase("b")) == ("Inqueue", "Pending")
 
 
-def test_what_a_job_holds_beyond_its_minimum_may_be_promised_to_others() -> None:
+def test_elastic_amounts_of_a_job_are_available_for_admission() -> None:
     world = World(
         *(N1, queue("q", capability="2c"), group("a", "q", asks="1c", phase="Running"), group("b", "q", asks="1c")),
         *(running("a-0", "1c", "a", "n1"), running("a-1", "1c", "a", "n1")),
@@ -241,17 +241,17 @@ def test_what_a_job_holds_beyond_its_minimum_may_be_promised_to_others() -> None
 
 
 # --- placing ---
-def test_a_queue_at_its_capability_tells_its_pods_the_numbers() -> None:
+def test_a_pod_of_a_queue_at_its_capability_gets_the_numbers() -> None:
     world = World(
         *(node("n1", "8c+8Gi"), queue("q", capability="2c"), group("a", "q", phase="Inqueue")),
         *(pod("a-0", "1c", "a"), pod("a-1", "1c", "a"), pod("a-2", "1c", "a")),
     ).run(configuration(["gang", "capacity"]))
     assert len(world.bound) == 2
-    told = "queue q has all it may have in use (cpu: asked 1, used 2, limit 2)"
-    assert [told in message for message in world.events("FailedScheduling")] == [True]
+    expected = "queue q has all it may have in use (cpu: asked 1, used 2, limit 2)"
+    assert [expected in message for message in world.events("FailedScheduling")] == [True]
 
 
-def test_what_others_are_guaranteed_is_kept_free() -> None:
+def test_the_guarantee_of_other_queues_is_kept_free() -> None:
     world = World(
         *(node("n1", "4c+8Gi"), queue("q"), queue("safe", guarantee="1c"), group("a", "q", phase="Inqueue")),
         *(pod(f"a-{i}", "1c", "a") for i in range(4)),
@@ -259,7 +259,7 @@ def test_what_others_are_guaranteed_is_kept_free() -> None:
     assert len(world.bound) == 3
 
 
-def test_queues_that_deserve_nothing_come_after_those_that_lack_what_they_deserve() -> None:
+def test_queues_that_deserve_nothing_come_after_queues_below_their_deserved_share() -> None:
     world = World(
         *(node("n1", "1c+8Gi"), queue("a"), queue("b", deserved="1c")),
         *(group("first", "a", phase="Inqueue"), group("second", "b", phase="Inqueue")),
@@ -269,7 +269,7 @@ def test_queues_that_deserve_nothing_come_after_those_that_lack_what_they_deserv
 
 
 # --- taking back ---
-def test_what_is_guaranteed_is_never_taken() -> None:
+def test_the_guarantee_is_never_reclaimed() -> None:
     world = World(
         *(node("n1", "2c+8Gi"), queue("rich", guarantee="2c"), queue("poor", deserved="2c")),
         *(runs("a", "rich"), waits("b", "poor")),

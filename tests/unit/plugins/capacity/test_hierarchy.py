@@ -8,7 +8,7 @@ from scheduler.api.task import TaskStatus
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.extension import RECLAIMABLE
 from tests.builders import Raw, World, configuration, group, node, only, pod, queue
-from tests.unit.plugins.capacity.queues import promised, runs, waits
+from tests.unit.plugins.capacity.queues import pipelined_tasks, runs, waits
 
 FIXED = {"volcano.sh/preemptable": "false"}
 N1 = node("n1", "8c+8Gi+11p")
@@ -120,20 +120,20 @@ CASES: dict[str, tuple[list[Any], dict[str, str], set[str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_a_case_of_volcanos_own_table_comes_to_the_same(title: str) -> None:
+def test_a_case_of_volcanos_table_has_the_same_result(title: str) -> None:
     objects, bound, evicted, pipelined = CASES[title]
     world = World(*objects).run(hierarchy())
-    assert (world.bound, world.evicted, promised(world)) == (bound, evicted, pipelined)
+    assert (world.bound, world.evicted, pipelined_tasks(world)) == (bound, evicted, pipelined)
 
 
-def test_a_job_is_let_in_only_if_every_queue_above_has_room_for_its_minimum() -> None:
+def test_a_job_is_admitted_only_if_all_ancestors_have_room_for_its_minimum() -> None:
     world = World(
         *(N1, queue("q6", capability="2c+4Gi"), queue("q61", parent="q6"), queue("q62", parent="q6")),
         *(group("first", "q61", asks="2c+4Gi"), group("second", "q62", asks="2c+4Gi")),
     ).run(hierarchy())
     assert (world.phase("first"), world.phase("second")) == ("Inqueue", "Pending")
-    told = "(queue q6, above q62,; cpu: asked 2, used or promised 2, limit 2; memory: "
-    assert any(told in message for message in world.events("Unschedulable"))
+    expected = "(queue q6, above q62,; cpu: asked 2, used or promised 2, limit 2; memory: "
+    assert any(expected in message for message in world.events("Unschedulable"))
 
 
 # --- ancestors that have a say in reclaiming ---
@@ -245,18 +245,18 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("title", WITH_ANCESTORS)
-def test_ancestors_have_a_say_as_in_volcano(title: str) -> None:
+def test_ancestors_decide_about_reclaim_as_in_volcano(title: str) -> None:
     level, objects, evicted = WITH_ANCESTORS[title]
     world = World(*objects).run(hierarchy(level, "priority"))
     assert world.evicted == evicted
-    assert promised(world) == ({"claimant": "n1"} if evicted else {})
+    assert pipelined_tasks(world) == ({"claimant": "n1"} if evicted else {})
 
 
 # --- where Volcano errs ---
 PLAIN = configuration(["gang"], {"capacity": {"enableHierarchy": True}, "predicates": {}})
 
 
-def test_a_queue_with_a_missing_parent_stops_itself_and_those_below_it_alone() -> None:
+def test_a_missing_parent_stops_only_the_queue_and_its_descendants() -> None:
     world = World(
         *(N1, queue("lost", parent="nowhere"), queue("below", parent="lost"), queue("sound")),
         *(waits("a", "lost", "1c"), waits("b", "below", "1c"), waits("c", "sound", "1c")),
@@ -271,7 +271,7 @@ def test_a_queue_with_a_missing_parent_stops_itself_and_those_below_it_alone() -
     assert why in world.get("PodGroup", "a")["status"]["conditions"][0]["message"]
 
 
-def test_queues_that_are_each_others_parents_stop_themselves_alone() -> None:
+def test_a_cycle_of_parents_stops_only_its_queues() -> None:
     world = World(
         *(N1, queue("a", parent="b"), queue("b", parent="a"), queue("sound")),
         *(waits("lost", "a", "1c"), waits("fine", "sound", "1c")),
@@ -280,24 +280,24 @@ def test_queues_that_are_each_others_parents_stop_themselves_alone() -> None:
     assert any("its parents form a circle: a, b, a" in message for message in world.events("Malformed"))
 
 
-def test_a_job_in_a_queue_with_others_below_it_is_told_so_on_its_pod_group() -> None:
+def test_the_pod_group_of_a_job_in_a_non_leaf_queue_has_the_reason() -> None:
     world = World(N1, queue("up"), queue("down", parent="up"), waits("a", "up", "1c")).run(PLAIN)
     assert world.bound == {}
     (condition,) = world.get("PodGroup", "a")["status"]["conditions"]
     assert "queue up has 1 queues below it (down): only those without take jobs" in condition["message"]
 
 
-def test_a_pod_of_such_a_queue_that_asks_for_nothing_waits_too() -> None:
+def test_a_best_effort_pod_of_a_non_leaf_queue_waits() -> None:
     world = World(N1, queue("up"), queue("down", parent="up"), waits("a", "up", ""), waits("b", "down", "")).run(PLAIN)
     assert world.bound == {"b": "n1"}
 
 
-def test_such_a_job_is_not_let_in_either() -> None:
+def test_a_job_in_a_non_leaf_queue_is_not_admitted() -> None:
     world = World(N1, queue("up"), queue("down", parent="up"), group("a", "up", asks="1c")).run(PLAIN)
     assert world.phase("a") == "Pending"
 
 
-def test_what_runs_in_a_queue_that_got_others_below_it_still_counts_for_it() -> None:
+def test_pods_running_in_a_queue_that_became_a_parent_still_count() -> None:
     world = World(
         *(N1, queue("up", capability="2c"), queue("down", parent="up")),
         *(runs("old", "up", "1c", "n1"), waits("a", "down", "1c"), waits("b", "down", "1c")),
@@ -305,16 +305,16 @@ def test_what_runs_in_a_queue_that_got_others_below_it_still_counts_for_it() -> 
     assert len(world.bound) == 1
 
 
-def test_a_pod_is_told_which_queue_above_its_own_is_full() -> None:
+def test_the_refusal_of_a_pod_names_the_full_ancestor_queue() -> None:
     world = World(
         *(N1, queue("up", capability="2c"), queue("left", parent="up"), queue("right", parent="up")),
         *(runs("a", "left", "2c", "n1"), waits("b", "right", "1c")),
     ).run(PLAIN)
-    told = "queue up, above right, has all it may have in use (cpu: asked 1, used 2, limit 2)"
-    assert any(told in message for message in world.events("FailedScheduling"))
+    expected = "queue up, above right, has all it may have in use (cpu: asked 1, used 2, limit 2)"
+    assert any(expected in message for message in world.events("FailedScheduling"))
 
 
-def test_of_two_leaves_the_one_goes_first_whose_branch_has_less_of_what_it_deserves() -> None:
+def test_the_leaf_whose_branch_has_the_smaller_share_is_served_first() -> None:
     world = World(
         *(node("n1", "3c+8Gi"), queue("a", deserved="2c"), queue("b", deserved="4c")),
         *(queue("a1", parent="a"), queue("a2", parent="a", deserved="2c"), queue("b1", parent="b")),
@@ -324,7 +324,7 @@ def test_of_two_leaves_the_one_goes_first_whose_branch_has_less_of_what_it_deser
     assert world.bound == {"q": "n1"}, "b has a quarter of what it deserves, a the half, though a2 has nothing"
 
 
-def test_of_equal_branches_the_one_whose_leaf_is_the_older_or_the_first_by_name_goes_first() -> None:
+def test_of_equal_branches_the_one_with_the_older_or_alphabetically_first_leaf_is_served_first() -> None:
     tree = [queue("dept", deserved="2c"), queue("t1", parent="dept", deserved="1c"), queue("other", deserved="2c")]
     for older, expected in (("2020-01-01T00:00:09Z", "b"), ("2020-01-01T00:00:01Z", "a")):
         for each, created in zip(tree, ("2020-01-01T00:00:00Z", older, "2020-01-01T00:00:09Z"), strict=True):
@@ -333,7 +333,7 @@ def test_of_equal_branches_the_one_whose_leaf_is_the_older_or_the_first_by_name_
         assert world.bound == {expected: "n1"}, "though dept is older than both"
 
 
-def test_where_a_queue_above_is_full_the_one_beside_that_has_too_much_is_the_first_to_give() -> None:
+def test_below_a_full_ancestor_victims_come_from_the_sibling_above_its_deserved_share() -> None:
     session = World(
         *(node("n1", "16c+16Gi"), node("n2", "8c+8Gi"), queue("top", capability="4c")),
         *(queue("rich", parent="top", deserved="2c"), queue("poor", parent="top", deserved="2c"), queue("far")),
@@ -352,7 +352,7 @@ def test_where_a_queue_above_is_full_the_one_beside_that_has_too_much_is_the_fir
     assert session.allocatable(poor, job, task.cls, 1) == 1
 
 
-def test_a_queue_gets_what_it_deserves_from_beside_it_though_the_parent_is_full_and_nodes_are_idle() -> None:
+def test_a_queue_reclaims_from_its_sibling_below_a_full_parent_despite_idle_nodes() -> None:
     conf = configuration(
         ["priority", "gang"],
         {"capacity": {"enableHierarchy": True}, "predicates": {}, "nodeorder": {}},
@@ -375,7 +375,7 @@ def test_a_queue_gets_what_it_deserves_from_beside_it_though_the_parent_is_full_
 
 
 @pytest.mark.parametrize("title", [*CASES, *WITH_ANCESTORS])
-def test_whom_the_bound_rules_out_the_plugin_refuses(title: str) -> None:
+def test_tasks_outside_the_bound_are_refused_as_victims(title: str) -> None:
     level, objects = (0, CASES[title][0]) if title in CASES else WITH_ANCESTORS[title][:2]
     session = World(*objects).session(hierarchy(level))
     (reclaimable,) = session.functions(RECLAIMABLE)[0]

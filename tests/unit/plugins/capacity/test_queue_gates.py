@@ -37,7 +37,7 @@ def has_gate(world: World, name: str) -> bool:
 
 
 # --- taking gates off ---
-def test_as_many_gates_are_taken_off_as_the_queue_has_room_and_the_pods_are_placed_afterwards() -> None:
+def test_gates_are_removed_up_to_the_room_of_the_queue_before_pods_are_placed() -> None:
     world = World(*NODES, queue("q", capability="3c"), group("g", "q"), gated("g", 5, "g"))
     world.run(CAPACITY)
     assert (ungated(world), world.bound) == ({"g-0", "g-1", "g-2"}, {})
@@ -46,7 +46,7 @@ def test_as_many_gates_are_taken_off_as_the_queue_has_room_and_the_pods_are_plac
     assert has_gate(world, "g-3") and has_gate(world, "g-4")
 
 
-def test_a_pod_whose_gate_stays_is_told_what_its_queue_has_in_use_and_reserved() -> None:
+def test_a_pod_whose_gate_remains_gets_the_used_and_reserved_amounts() -> None:
     world = World(*NODES, queue("q", capability="3c"), group("g", "q", 4), gated("g", 4, "g"))
     world.run(CAPACITY, 2)
     (condition,) = world.get("PodGroup", "g")["status"]["conditions"]
@@ -61,13 +61,13 @@ def test_a_cluster_in_which_pods_stay_behind_their_gates_causes_no_writes() -> N
         assert not world.decisions
 
 
-def test_without_the_feature_gate_no_gate_is_taken_off() -> None:
+def test_without_the_feature_gate_no_gate_is_removed() -> None:
     world = World(*NODES, queue("q", capability="3c"), group("g", "q"), gated("g", 2, "g"))
     world.run(replace(CAPACITY, features=frozenset()), 2)
     assert (ungated(world), world.bound) == (set(), {})
 
 
-def test_a_gate_that_nobody_asked_for_or_that_is_not_alone_stays() -> None:
+def test_gates_without_the_annotation_or_with_other_gates_remain() -> None:
     world = World(
         *NODES,
         group("g"),
@@ -77,18 +77,18 @@ def test_a_gate_that_nobody_asked_for_or_that_is_not_alone_stays() -> None:
     assert ungated(world.run(CAPACITY)) == set()
 
 
-def test_other_plugins_of_queues_have_their_say_too() -> None:
+def test_other_queue_plugins_can_refuse_to_remove_a_gate() -> None:
     world = World(*NODES, queue("q", capability="3c"), group("g", "q"), gated("g", 5, "g"))
     assert ungated(world.run(scheduling("proportion"))) == {"g-0", "g-1", "g-2"}
 
 
-def test_a_pod_that_asks_for_nothing_is_let_past_as_well() -> None:
+def test_the_gate_of_a_best_effort_pod_is_removed() -> None:
     world = World(*NODES, queue("q", capability="1c"), group("g", "q"), gated("g", 1, "g", asks=""))
     world.run(CAPACITY, 2)
     assert set(world.bound) == {"g-0"}
 
 
-def test_gates_of_a_job_that_is_confined_to_a_hyper_node_are_taken_off_before_places_are_tried() -> None:
+def test_gates_of_a_job_with_a_hard_topology_are_removed_before_placement() -> None:
     topology = {"mode": "hard", "highestTierAllowed": 1}
     world = World(
         *NODES,
@@ -103,7 +103,7 @@ def test_gates_of_a_job_that_is_confined_to_a_hyper_node_are_taken_off_before_pl
 
 
 # --- room that is kept ---
-def test_room_of_a_pod_that_was_let_past_and_finds_no_node_is_given_to_nobody_else() -> None:
+def test_room_of_an_ungated_pod_without_a_node_stays_reserved() -> None:
     world = World(
         *NODES,
         queue("q", capability="3c"),
@@ -115,7 +115,7 @@ def test_room_of_a_pod_that_was_let_past_and_finds_no_node_is_given_to_nobody_el
     assert (set(world.bound), ungated(world)) == ({"h-0"}, set())
 
 
-def test_room_is_kept_in_the_queues_above_too() -> None:
+def test_room_of_an_ungated_pod_is_reserved_in_the_ancestors() -> None:
     world = World(
         *NODES,
         *(queue("top", capability="3c", parent="root"), queue("a", parent="top"), queue("b", parent="top")),
@@ -125,12 +125,12 @@ def test_room_is_kept_in_the_queues_above_too() -> None:
     assert len(ungated(world)) == 3
 
 
-def test_of_pods_that_were_let_past_beyond_what_there_is_the_first_ones_are_placed() -> None:
+def test_of_too_many_ungated_pods_the_first_ones_are_placed() -> None:
     world = World(*NODES, queue("q", capability="3c"), group("g", "q"), pods("g", 5, "1c", "g", annotations=ASKS))
     assert set(world.run(CAPACITY).bound) == {"g-0", "g-1", "g-2"}
 
 
-def test_a_gang_that_is_taken_back_keeps_its_room() -> None:
+def test_a_discarded_gang_keeps_its_reservation() -> None:
     world = World(
         *NODES,
         queue("q", capability="6c"),
@@ -143,7 +143,7 @@ def test_a_gang_that_is_taken_back_keeps_its_room() -> None:
     assert world.run(CAPACITY).bound == {}
 
 
-def test_a_pod_that_is_evicted_keeps_no_room() -> None:
+def test_an_evicted_pod_keeps_no_reservation() -> None:
     conf = scheduling(
         "priority",
         "capacity",
@@ -167,7 +167,7 @@ def test_a_pod_that_is_evicted_keeps_no_room() -> None:
 
 
 # --- letting jobs in ---
-def test_pods_behind_this_gate_count_when_jobs_are_let_in_and_pods_behind_others_do_not() -> None:
+def test_pods_with_this_gate_count_at_admission_and_pods_with_other_gates_do_not() -> None:
     world = World(
         *NODES,
         queue("q", capability="4c"),

@@ -1,5 +1,7 @@
-"""A cluster with card quotas over many cycles: Pods terminate for as long as the test says, tenants rewrite what they
-may, schedulers are restarted; and what queues hold by physical truth: Pods that are bound and not gone."""
+"""A cluster with card quotas over many sessions, with terminating Pods, users who rewrite objects, and restarts.
+
+The expected usage of queues is computed from the Pods that are bound and not deleted.
+"""
 
 from collections import Counter
 from typing import Any
@@ -25,10 +27,10 @@ class History(World):
         super().__init__(*objects)
         self.cluster.cache.set_signing_key(KEY)
         self.admitted: dict[str, tuple[str, str]] = {}
-        """uid of a bound Pod -> the queue of its PodGroup at that moment, and the product label of its node."""
+        """uid of a bound Pod -> the queue of its PodGroup at binding, and the product label of its node."""
 
     def cycle(self, configuration: Configuration = CONFIGURATION) -> dict[str, str]:
-        """One session, carried out; Pods bound by it -> nodes."""
+        """Runs one session and its bindings; returns bound Pod -> node."""
         self.run(configuration)
         assert self.outcome is not None
         for bind in self.decisions.binds:

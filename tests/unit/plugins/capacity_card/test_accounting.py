@@ -9,7 +9,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import Dimensions
 from scheduler.api.signed_records import AdmissionRecord
 from scheduler.framework.session import Session
-from scheduler.plugins.capacity_card.accounting import Needs, first_tasks, settle
+from scheduler.plugins.capacity_card.accounting import Needs, compare_with_minimum, minimum_tasks
 from scheduler.plugins.capacity_card.books import QueueBook
 from scheduler.plugins.capacity_card.plugin import CapacityCard
 from tests.builders import Raw, World
@@ -43,7 +43,7 @@ def books(*objects: Raw | list[Raw], unlimited: bool = False) -> QueueBook:
 
 
 @pytest.mark.parametrize(
-    ("minimum", "allocated", "lacking", "elastic"),
+    ("minimum", "allocated", "reserved", "elastic"),
     [
         ({("A",): 2.0}, {}, {("A",): 2.0}, {}),
         ({("A",): 2.0}, {"A": 5.0}, {}, {"A": 3.0}),
@@ -53,16 +53,16 @@ def books(*objects: Raw | list[Raw], unlimited: bool = False) -> QueueBook:
     ],
 )
 def test_a_minimum_is_covered_by_what_is_held(
-    minimum: Needs, allocated: dict[str, float], lacking: Needs, elastic: dict[str, float]
+    minimum: Needs, allocated: dict[str, float], reserved: Needs, elastic: dict[str, float]
 ) -> None:
-    assert settle(minimum, allocated) == (lacking, elastic)
+    assert compare_with_minimum(minimum, allocated) == (reserved, elastic)
 
 
-def test_promises_that_leave_a_choice_go_to_the_cards_in_order() -> None:
+def test_needs_with_alternatives_are_reserved_on_the_cards_in_order() -> None:
     queue = book(A=3.0, B=2.0)
-    queue.promise({("A", "B"): 4.0, ("A",): 1.0})
+    queue.reserve({("A", "B"): 4.0, ("A",): 1.0})
     assert queue.inqueue == {"A": 3.0, "B": 2.0}
-    queue.promise({("A", "B"): 1.0})
+    queue.reserve({("A", "B"): 1.0})
     assert queue.inqueue == {"A": 4.0, "B": 2.0}, "beyond all quota they count against the first"
 
 
@@ -74,7 +74,7 @@ def test_the_share_is_that_of_the_scarcest_quota() -> None:
     assert queue.share == 1.0
 
 
-def test_pods_that_have_nodes_are_allocated_and_what_is_beyond_the_minimum_is_elastic() -> None:
+def test_pods_on_nodes_are_allocated_and_the_rest_above_the_minimum_is_elastic() -> None:
     running = [card_pod(f"p-{i}", "job", on="n") for i in range(3)]
     found = books(gpu_node("n"), quota_queue("q", {H200: 4}), card_group("job", "q", 1, asks="1c+1Gi"), running)
     gib = 2.0**30
@@ -83,26 +83,26 @@ def test_pods_that_have_nodes_are_allocated_and_what_is_beyond_the_minimum_is_el
     assert found.inqueue == {}
 
 
-def test_a_job_in_its_queue_is_promised_its_minimum_before_it_has_pods() -> None:
+def test_an_admitted_job_without_pods_reserves_its_minimum() -> None:
     waiting = card_group("job", "q", 2, {H200: 2}, asks="2c+2Gi", phase="Inqueue")
     found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting)
     assert found.inqueue == {CPU: 2000.0, MEMORY: 2.0**31, H200: 2000.0}
     assert found.held(CPU) == 0
 
 
-def test_pods_count_instead_of_the_annotation_once_they_are_all_there() -> None:
+def test_pods_count_instead_of_the_annotation_when_all_exist() -> None:
     waiting = card_group("job", "q", 2, {H200: 7}, phase="Inqueue")
     pods = [card_pod("p-0", "job", on="n"), card_pod("p-1", "job")]
     assert books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting, pods).inqueue[H200] == 1000.0
 
 
-def test_the_annotation_counts_while_pods_are_still_being_made() -> None:
+def test_the_annotation_counts_until_all_pods_exist() -> None:
     waiting = card_group("job", "q", 2, {H200: 2}, phase="Inqueue")
     found = books(gpu_node("n"), quota_queue("q", {H200: 4}), waiting, card_pod("p-0", "job", on="n"))
     assert (found.allocated[H200], found.inqueue[H200]) == (1000.0, 1000.0)
 
 
-def test_pods_of_a_choice_are_charged_for_the_card_of_their_node() -> None:
+def test_pods_with_alternative_cards_are_charged_for_the_card_of_their_node() -> None:
     both = f"{D4090}|{D4090D}"
     found = books(
         gpu_node("a", D4090),
@@ -118,13 +118,13 @@ def test_pods_of_a_choice_are_charged_for_the_card_of_their_node() -> None:
     assert (found.allocated[D4090], found.allocated[D4090D]) == (1000.0, 2000.0)
 
 
-def test_other_resources_are_not_looked_at() -> None:
+def test_other_resources_are_not_charged() -> None:
     rdma = card_pod("p", "job", asks=f"1c+1Gi+{GPU}=1+rdma/hca=4", on="n")
     found = books(gpu_node("n", offers="rdma/hca=8"), quota_queue("q", {H200: 4}), card_group("job", "q"), rdma)
     assert set(found.allocated) == {CPU, MEMORY, H200}
 
 
-def test_cpu_and_memory_of_pods_with_cards_do_not_count_where_they_are_unlimited() -> None:
+def test_unlimited_cpu_and_memory_of_pods_with_cards_do_not_count() -> None:
     found = books(
         gpu_node("n"),
         quota_queue("q", {H200: 4}, "4c+4Gi"),
@@ -135,14 +135,14 @@ def test_cpu_and_memory_of_pods_with_cards_do_not_count_where_they_are_unlimited
     assert found.allocated == {CPU: 2000.0, MEMORY: 2.0**30, H200: 1000.0}
 
 
-def test_a_queue_without_capability_may_have_what_no_other_is_guaranteed() -> None:
+def test_a_queue_without_capability_is_limited_by_the_guarantees_of_others() -> None:
     free, other = quota_queue("q", {}), quota_queue("other", {}, guarantee="4c")
     assert books(gpu_node("n"), free).limits == {CPU: float("inf"), MEMORY: float("inf")}
     assert books(gpu_node("n"), free, other).limits == {CPU: 60_000.0, MEMORY: float("inf")}
     assert books(gpu_node("n"), quota_queue("q", {}, "100c"), other).limits[CPU] == 100_000.0
 
 
-def test_accounts_are_kept_as_long_as_a_job_and_the_cards_stay_as_they_are() -> None:
+def test_accounts_are_cached_until_the_job_or_the_cards_change() -> None:
     world = World(gpu_node("n"), quota_queue("q", {H200: 4}), card_group("job", "q"), card_pod("p", "job", on="n"))
     first = plugin(world.session(CONFIGURATION))._accounts
     again = plugin(world.session(CONFIGURATION))._accounts
@@ -162,7 +162,7 @@ def test_the_minimum_takes_as_many_of_each_role_as_the_job_needs() -> None:
     assert books(gpu_node("n"), quota_queue("q", {H200: 9}), waiting, pods).inqueue[H200] == 2000.0
 
 
-def test_gated_pods_are_promised_nothing() -> None:
+def test_gated_pods_reserve_nothing() -> None:
     waiting = card_group("job", "q", 2, asks="2c+2Gi", phase="Inqueue")
     pods = [card_pod("p", "job"), card_pod("gated", "job", gated=True)]
     found = books(gpu_node("n"), quota_queue("q", {H200: 9}), waiting, pods)
@@ -176,7 +176,7 @@ def test_gated_pods_are_promised_nothing() -> None:
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_no_cycle_gives_more_than_the_quota_and_the_next_session_finds_the_same_books(
+def test_no_session_exceeds_the_quota_and_the_next_session_computes_the_same_books(
     jobs: list[tuple[str | None, int]], first: int, second: int, unlimited: bool
 ) -> None:
     configuration = UNLIMITED if unlimited else CONFIGURATION
@@ -194,10 +194,10 @@ def test_no_cycle_gives_more_than_the_quota_and_the_next_session_finds_the_same_
     assert after.get(D4090D, 0) <= second * 1000
 
 
-def test_pods_beyond_the_minimum_that_was_admitted_are_promised_nothing() -> None:
+def test_pods_beyond_the_admitted_minimum_reserve_nothing() -> None:
     waiting = [card_pod(f"p{i}", "g") for i in range(3)]
     world = World(gpu_node("n1"), quota_queue("q", {H200: 8}), card_group("g", "q", 3), waiting)
     job = world.session(CONFIGURATION).jobs["default/g"]
-    assert len(first_tasks(job)) == 3
+    assert len(minimum_tasks(job)) == 3
     job.admission = AdmissionRecord("q", 2, None)
-    assert len(first_tasks(job)) == 2
+    assert len(minimum_tasks(job)) == 2

@@ -50,7 +50,7 @@ def wants_another(history: History) -> dict[str, str]:
 
 
 # --- until it holds nothing ---
-def test_a_terminating_pod_is_charged_until_it_is_gone() -> None:
+def test_a_terminating_pod_is_charged_until_it_is_deleted() -> None:
     history = one_card_in_use()
     history.terminate("old-0")
     assert wants_another(history) == {}
@@ -72,7 +72,7 @@ def test_a_pod_of_unknown_phase_is_charged() -> None:
     assert wants_another(history) == {}
 
 
-def test_what_a_terminating_pod_holds_is_promised_on_its_node_and_idle_nodes_stay_open_to_others() -> None:
+def test_cards_of_a_terminating_pod_are_pipelined_on_its_node_only() -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1}))
     history.terminate("old-0")
     history.create(gang("new", "q", 1))
@@ -83,12 +83,12 @@ def test_what_a_terminating_pod_holds_is_promised_on_its_node_and_idle_nodes_sta
 
 
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill"])
-def test_a_pod_that_cannot_go_where_one_terminates_is_told_the_numbers(actions: str) -> None:
+def test_a_pod_that_cannot_use_a_terminating_pods_node_gets_the_numbers(actions: str) -> None:
     history = one_card_in_use()
     history.terminate("old-0")
     history.label("b", "pool", "x")
-    elsewhere = card_pod("new-0", "new", selector={"pool": "x"})
-    history.create(card_group("new", "q", phase="Inqueue"), elsewhere)
+    other_queues = card_pod("new-0", "new", selector={"pool": "x"})
+    history.create(card_group("new", "q", phase="Inqueue"), other_queues)
     assert history.cycle(configuration(*PLUGINS, ["predicates"], actions=actions)) == {}
     assert history.told("new-0") == insufficient("q", H200, 1000, 2000, 1000)
     assert not history.evicted
@@ -105,7 +105,7 @@ def test_a_gang_binds_nothing_while_one_of_its_cards_is_held_by_a_terminating_po
     assert set(history.cycle()) == {"new-0", "new-1"}
 
 
-def test_a_choice_of_cards_takes_the_one_of_which_nothing_terminates() -> None:
+def test_of_alternative_cards_the_one_without_terminating_pods_is_used() -> None:
     nodes = [gpu_node("a", D4090, 2), gpu_node("b", D4090D, 2)]
     history = History(nodes, quota_queue("q", {D4090: 1, D4090D: 1}), gang("old", "q", 1, D4090))
     assert history.cycle() == {"old-0": "a"}
@@ -114,7 +114,7 @@ def test_a_choice_of_cards_takes_the_one_of_which_nothing_terminates() -> None:
     assert history.cycle() == {"new-0": "b"}
 
 
-def test_a_gang_with_a_choice_of_cards_waits_for_the_terminating_one_and_is_bound_whole() -> None:
+def test_a_gang_with_alternative_cards_waits_for_terminating_pods_and_is_bound_completely() -> None:
     nodes = [gpu_node("a", D4090, 2), gpu_node("b", D4090D, 2)]
     history = History(nodes, quota_queue("q", {D4090: 1, D4090D: 1}), gang("old", "q", 1, D4090))
     assert history.cycle() == {"old-0": "a"}
@@ -136,7 +136,7 @@ def test_cpu_and_memory_of_terminating_pods_are_charged_too() -> None:
     assert set(history.cycle()) == {"new-0"}
 
 
-def test_preemption_within_a_queue_counts_on_what_it_evicts_and_binds_when_that_is_gone() -> None:
+def test_preemption_within_a_queue_pipelines_and_binds_after_the_victim_is_deleted() -> None:
     history = History(
         [gpu_node("a", H200, 2), gpu_node("b", H200, 2)],
         quota_queue("q", {H200: 2}),
@@ -252,7 +252,7 @@ def test_the_charge_survives_the_deletion_of_the_queue() -> None:
     assert wants_another(history) == {}
 
 
-def test_what_a_moved_job_holds_elsewhere_is_not_elastic_in_its_new_queue() -> None:
+def test_what_a_moved_job_holds_in_another_queue_is_not_elastic_in_its_new_queue() -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1}))
     history.create(gang("theirs", "other", 1))
     history.cycle()
@@ -262,7 +262,7 @@ def test_what_a_moved_job_holds_elsewhere_is_not_elastic_in_its_new_queue() -> N
     assert history.phase("more") == "Pending"
 
 
-def test_the_owner_is_told_once_which_queue_is_charged_and_for_what() -> None:
+def test_an_event_names_the_charged_queue_and_amounts_once() -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1}))
     moves_the_pod_group(history)
     history.cycle()
@@ -274,7 +274,7 @@ def test_the_owner_is_told_once_which_queue_is_charged_and_for_what() -> None:
     assert f"<{H200}> 1000, <cpu> 1000" in event
 
 
-def test_that_fewer_pods_are_charged_elsewhere_than_before_is_not_told_again() -> None:
+def test_fewer_charged_pods_cause_no_new_event() -> None:
     history = History([gpu_node("a")], quota_queue("q", {H200: 2}), quota_queue("other", {}), gang("old", "q", 2))
     history.cycle()
     moves_the_pod_group(history)
@@ -288,14 +288,14 @@ def test_that_fewer_pods_are_charged_elsewhere_than_before_is_not_told_again() -
     assert before.message != after.message
 
 
-def test_the_owner_of_a_pod_without_a_group_is_told_which_queue_is_charged() -> None:
+def test_an_event_on_a_pod_without_a_pod_group_names_the_charged_queue() -> None:
     history = one_card_in_use()
     deletes_the_pod_group(history)
     history.cycle()
     assert history.malformed == [f"Pod old-0 metadata.annotations[{GROUP_NAME}]: PodGroup default/old does not exist"]
 
 
-def test_of_pods_that_end_with_their_group_nothing_is_told() -> None:
+def test_pods_that_terminate_with_their_pod_group_cause_no_event() -> None:
     history = one_card_in_use()
     deletes_the_pod_group(history)
     history.terminate("old-0")

@@ -11,30 +11,30 @@ from tests.unit.plugins.capacity_card.cards import CONFIGURATION, GPU, H200, gpu
 H20 = "NIVIDIA-H20"
 
 
-def test_a_whole_card_is_called_by_its_product() -> None:
+def test_the_name_of_a_whole_card_is_its_product() -> None:
     assert read_node("n", labels(H20), ["cpu", "memory", "pods", GPU]).by_resource == {GPU: H20}
 
 
-def test_a_shared_card_is_called_by_product_memory_and_replicas() -> None:
+def test_the_name_of_a_shared_card_has_product_memory_and_replicas() -> None:
     shared = {**labels("NVIDIA-H800", memory=81559), f"{GPU}.replicas": "2"}
     cards = read_node("n", shared, [GPU, f"{GPU}.shared"])
     assert cards.by_resource == {GPU: "NVIDIA-H800", f"{GPU}.shared": "NVIDIA-H800/mps-80g*1/2"}
 
 
 @pytest.mark.parametrize("written", [90, 95, 96, 97, 98, 102])
-def test_a_shared_card_is_known_by_every_customary_figure_for_its_memory(written: int) -> None:
+def test_a_shared_card_matches_names_with_similar_memory(written: int) -> None:
     """The design calls a card of 97871 MiB ``mps-90g``; it has 95.6 GiB, 97.9 thousand MiB and 102.6 GB."""
     inventory = Inventory([read_node("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(f"{H20}/mps-{written}g*1/2") == f"{H20}/mps-96g*1/2"
 
 
 @pytest.mark.parametrize("other", [f"{H20}/mps-80g*1/2", f"{H20}/mps-96g*1/4", "NVIDIA-H20/mps-96g*1/2", H20])
-def test_another_memory_number_of_shares_or_product_is_another_card(other: str) -> None:
+def test_a_different_memory_replica_count_or_product_is_a_different_card(other: str) -> None:
     inventory = Inventory([read_node("n", {**labels(H20), f"{GPU}.replicas": "2"}, [f"{GPU}.shared"])])
     assert inventory.canonical(other) == other
 
 
-def test_whole_cards_and_mig_slices_stand_side_by_side() -> None:
+def test_a_node_can_have_whole_cards_and_mig_slices() -> None:
     mig = {"nvidia.com/mig-1g.12gb.product": f"{H20}-MIG-1g.12gb", "nvidia.com/mig-1g.12gb.count": "2"}
     cards = read_node("n", {**labels(H20), **mig}, [GPU, "nvidia.com/mig-1g.12gb", "nvidia.com/mig-3g.71gb"])
     assert cards.by_resource == {
@@ -50,12 +50,12 @@ def test_cards_of_other_vendors_follow_the_same_rule() -> None:
     assert read_node("n", npu, ["cpu", "huawei.com/Ascend910"]).by_resource == {"huawei.com/Ascend910": "Ascend-910B"}
 
 
-def test_only_the_resource_named_like_the_labels_counts_cards_where_there_is_one() -> None:
+def test_if_a_resource_has_the_name_of_the_labels_only_it_counts_cards() -> None:
     cards = read_node("n", labels(H20), [GPU, "nvidia.com/gpumem", "rdma/hca"])
     assert cards.by_resource == {GPU: H20}
 
 
-def test_resources_without_labels_are_no_cards() -> None:
+def test_resources_without_labels_are_not_cards() -> None:
     assert read_node("n", {}, [GPU]).by_resource == {}
 
 
@@ -69,7 +69,7 @@ def test_resources_without_labels_are_no_cards() -> None:
         ({f"{GPU}.product": "A|B", f"{GPU}.count": "8"}, f"{GPU}.product", {}),
     ],
 )
-def test_a_label_that_cannot_be_used_is_set_aside(given: dict[str, str], field: str, cards: dict[str, str]) -> None:
+def test_an_invalid_label_is_ignored_and_reported(given: dict[str, str], field: str, cards: dict[str, str]) -> None:
     read = read_node("n", given, [GPU])
     assert [problem.field for problem in read.problems] == [f"metadata.labels[{field}]"]
     assert read.by_resource == cards
@@ -92,12 +92,12 @@ label_key = st.builds(
 
 
 @given(st.dictionaries(label_key | st.text(max_size=30), label_text, max_size=8), st.sets(label_key, max_size=5))
-def test_no_labels_however_wrong_are_an_error(given: dict[str, str], resources: set[str]) -> None:
+def test_arbitrary_labels_raise_no_error(given: dict[str, str], resources: set[str]) -> None:
     inventory = Inventory([read_node("n", given, [*resources, GPU, f"{GPU}.shared", "nvidia.com/mig-"])])
     assert all(inventory.resources_of(name) for name in inventory.names)
 
 
-def test_an_inventory_lasts_until_the_cards_of_a_node_change() -> None:
+def test_the_inventory_is_reused_until_the_cards_of_a_node_change() -> None:
     world = World(gpu_node("a"), gpu_node("b"))
     discovery = Discovery()
 
@@ -109,4 +109,4 @@ def test_an_inventory_lasts_until_the_cards_of_a_node_change() -> None:
     assert now() is first, "fewer cards of the same name, another label"
     feed(world.cluster.cache, node("c", "4c"))
     assert now() is not first
-    assert now().having([H200]).tolist() == [True, True, False]
+    assert now().nodes_with([H200]).tolist() == [True, True, False]

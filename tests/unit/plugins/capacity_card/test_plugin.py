@@ -40,14 +40,14 @@ def pod_events(world: World, name: str) -> list[str]:
 
 
 # --- what the design says ---
-def test_a_job_over_the_quota_is_not_let_in_and_the_pod_group_says_so() -> None:
+def test_a_job_over_the_quota_is_not_admitted_and_its_pod_group_has_the_reason() -> None:
     job = card_group("job", "cr-queue1", 1, {H200: 5}, asks="1c+1Gi")
     world = World(gpu_node("n"), QUEUE, job).run(CONFIGURATION)
     assert world.phase("job") == "Pending"
     assert refused(world) == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
 
 
-def test_a_pod_over_the_quota_is_not_placed_and_the_pod_says_so() -> None:
+def test_a_pod_over_the_quota_is_not_bound_and_has_the_reason() -> None:
     job = gang("job", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=5")
     world = World(gpu_node("n"), QUEUE, job).run(CONFIGURATION)
     assert world.bound == {}
@@ -70,7 +70,7 @@ def test_the_design_job_gets_its_cards() -> None:
         ("nvidia.com/mig-3g.71gb", "NVIDIA-H200/mig-3g.71gb-mixed", 1),
     ],
 )
-def test_shares_of_cards_have_quotas_of_their_own(resource: str, card: str, most: int) -> None:
+def test_shared_cards_have_separate_quotas(resource: str, card: str, most: int) -> None:
     offers = f"{resource}=8"
     shared = labels("NVIDIA-H800", memory=81559) | {f"{GPU}.replicas": "2"}
     nodes = [gpu_node("h200", H200, 7, offers), node("h800", f"64c+256Gi+{GPU}=4+{offers}", shared)]
@@ -86,7 +86,7 @@ def test_a_card_without_quota_cannot_be_used() -> None:
     assert world.told("job-0") == insufficient("cr-queue1", "NVIDIA-A100", 1000, 1000, 0)
 
 
-def test_cpu_and_memory_are_limited_where_the_queue_says_so() -> None:
+def test_the_capability_limits_cpu_and_memory() -> None:
     world = World(gpu_node("n"), QUEUE, gang("job", "cr-queue1", 1, asks=f"5c+5Gi+{GPU}=1")).run(CONFIGURATION)
     gib = 2**30
     cpu, memory = (
@@ -96,7 +96,7 @@ def test_cpu_and_memory_are_limited_where_the_queue_says_so() -> None:
     assert world.told("job-0") == f"{cpu}; {memory}"
 
 
-def test_pods_with_cards_are_not_limited_by_cpu_and_memory_where_that_is_configured() -> None:
+def test_with_the_argument_cpu_and_memory_of_pods_with_cards_are_unlimited() -> None:
     job = gang("job", "cr-queue1", 1, asks=f"5c+5Gi+{GPU}=1")
     plain = gang("plain", "cr-queue1", 1, None, "5c+1Gi")
     world = World(gpu_node("n"), QUEUE, job, plain).run(UNLIMITED)
@@ -104,27 +104,27 @@ def test_pods_with_cards_are_not_limited_by_cpu_and_memory_where_that_is_configu
     assert world.told("plain-0") == insufficient("cr-queue1", "cpu", 5000, 5000, 4000)
 
 
-def test_such_jobs_are_let_in_by_their_cards_alone() -> None:
+def test_with_the_argument_jobs_with_cards_are_admitted_by_their_cards_only() -> None:
     job = card_group("job", "cr-queue1", 1, {H200: 2}, asks="50c+50Gi")
     assert World(gpu_node("n"), QUEUE, job).run(UNLIMITED).phase("job") == "Inqueue"
     assert World(gpu_node("n"), QUEUE, job).run(CONFIGURATION).phase("job") == "Pending"
 
 
 # --- letting in ---
-def test_jobs_are_let_in_until_the_quota_is_promised() -> None:
+def test_jobs_are_admitted_until_the_quota_is_reserved() -> None:
     jobs = [card_group(f"job-{i}", "cr-queue1", 1, {H200: 2}, asks="1c+1Gi") for i in range(2)]
     world = World(gpu_node("n"), QUEUE, jobs).run(CONFIGURATION)
     assert (world.phase("job-0"), world.phase("job-1")) == ("Inqueue", "Pending")
     assert refused(world) == [insufficient("cr-queue1", H200, 2000, 4000, 3000)]
 
 
-def test_a_job_that_asks_for_cards_and_has_no_min_resources_is_asked_at_the_gate_too() -> None:
+def test_a_job_with_cards_and_without_min_resources_needs_quota_to_be_admitted() -> None:
     world = World(gpu_node("n"), QUEUE, card_group("job", "cr-queue1", 1, {H200: 5})).run(CONFIGURATION)
     assert world.phase("job") == "Pending"
     assert refused(world) == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
 
 
-def test_what_a_job_holds_beyond_its_minimum_does_not_keep_others_out() -> None:
+def test_elastic_amounts_of_a_job_do_not_prevent_admission_of_others() -> None:
     running = [card_pod(f"p-{i}", "big", asks=SMALL, on="n") for i in range(3)]
     held = [card_group("big", "cr-queue1", 1, asks="0.1c+100Mi", phase="Running"), *running]
     job = card_group("job", "cr-queue1", 1, {H200: 2}, asks="1c+1Gi")
@@ -139,7 +139,7 @@ def test_pods_that_exist_count_instead_of_the_annotation() -> None:
     assert World(gpu_node("n"), QUEUE, job, card_pod("p", "job")).run(CONFIGURATION).bound == {"p": "n"}
 
 
-def test_a_choice_is_let_in_when_its_cards_together_suffice() -> None:
+def test_a_job_with_alternative_cards_is_admitted_if_their_sum_suffices() -> None:
     queue = quota_queue("q", {D4090: 2, D4090D: 1})
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D)]
     fits = card_group("fits", "q", 1, {BOTH: 3}, asks="1c")
@@ -161,7 +161,7 @@ def test_only_an_open_queue_takes_jobs(state: str) -> None:
 
 
 # --- several cards ---
-def test_a_choice_prefers_the_card_named_first() -> None:
+def test_the_card_named_first_is_preferred() -> None:
     queue = quota_queue("q", {D4090: 8, D4090D: 8})
     nodes = [gpu_node("a", D4090D), gpu_node("b", D4090)]
     assert World(nodes, queue, gang("job", "q", 1, BOTH)).run(CONFIGURATION).bound == {"job-0": "b"}
@@ -169,7 +169,7 @@ def test_a_choice_prefers_the_card_named_first() -> None:
     assert World(nodes, queue, gang("job", "q", 1, turned)).run(CONFIGURATION).bound == {"job-0": "a"}
 
 
-def test_a_choice_goes_on_to_the_next_card_when_the_quota_of_one_is_used_up() -> None:
+def test_when_a_quota_is_exhausted_the_next_alternative_card_is_used() -> None:
     queue = quota_queue("q", {D4090: 2, D4090D: 1})
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D)]
     pods = [card_group("job", "q", phase="Inqueue"), *(card_pod(f"p-{i}", "job", BOTH) for i in range(4))]
@@ -180,7 +180,7 @@ def test_a_choice_goes_on_to_the_next_card_when_the_quota_of_one_is_used_up() ->
     )
 
 
-def test_where_the_quota_leaves_only_full_nodes_the_numbers_are_told() -> None:
+def test_the_fit_error_has_numbers_if_the_quota_leaves_only_full_nodes() -> None:
     queue = quota_queue("q", {D4090: 1, D4090D: 4})
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D, 1)]
     pods = [card_group("job", "q", phase="Inqueue"), *(card_pod(f"p-{i}", "job", BOTH) for i in range(3))]
@@ -191,7 +191,7 @@ def test_where_the_quota_leaves_only_full_nodes_the_numbers_are_told() -> None:
     assert f"1 Insufficient {GPU}" in world.told("p-2")
 
 
-def test_a_choice_of_which_the_queue_has_but_one_card_is_that_card() -> None:
+def test_of_alternative_cards_only_those_with_quota_are_used() -> None:
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D, 1)]
     world = World(nodes, quota_queue("q", {D4090D: 8}), gang("job", "q", 2, BOTH)).run(CONFIGURATION)
     assert world.bound == {}
@@ -201,7 +201,7 @@ def test_a_choice_of_which_the_queue_has_but_one_card_is_that_card() -> None:
     }
 
 
-def test_two_queues_with_one_shape_of_pods_each_keep_to_their_own_quota() -> None:
+def test_two_queues_with_equal_pods_have_separate_quotas() -> None:
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D)]
     queues = [quota_queue("q", {D4090: 1, D4090D: 1}), quota_queue("r", {D4090D: 2})]
     world = World(nodes, queues, gang("one", "q", 2, BOTH), gang("two", "r", 2, BOTH)).run(CONFIGURATION)
@@ -209,14 +209,14 @@ def test_two_queues_with_one_shape_of_pods_each_keep_to_their_own_quota() -> Non
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "conflict"),
     [
         (f"{D4090}|NVIDIA-H20/mig-1g.24gb-mixed", f"<{D4090}> is nvidia.com/gpu"),
         ("NVIDIA-H20/mig-1g.24gb-mixed|NVIDIA-H20/mig-1g.37gb-mixed", "is nvidia.com/mig-1g.37gb"),
         (f"{H200}|Ascend-910B", "<Ascend-910B> is huawei.com/Ascend910"),
     ],
 )
-def test_cards_of_different_resource_types_cannot_stand_for_each_other(names: str, told: str) -> None:
+def test_cards_of_different_resources_cannot_be_alternatives(names: str, conflict: str) -> None:
     ascend = {"huawei.com/npu.product": "Ascend-910B", "huawei.com/npu.memory": "65536"}
     nodes = [gpu_node("a", D4090), gpu_node("b"), node("c", "8c+8Gi+huawei.com/Ascend910=8", ascend)]
     queue = quota_queue("q", dict.fromkeys(names.split("|"), 8))
@@ -224,8 +224,8 @@ def test_cards_of_different_resource_types_cannot_stand_for_each_other(names: st
     world.run(CONFIGURATION)
     assert world.bound == {}
     assert world.phase("new") == "Pending"
-    assert len([text for text in refused(world) if told in text]) >= 2
-    assert told in world.told("job-0")
+    assert len([text for text in refused(world) if conflict in text]) >= 2
+    assert conflict in world.told("job-0")
 
 
 def test_a_discarded_gang_leaves_the_books_as_they_were() -> None:
@@ -249,38 +249,38 @@ def test_a_discarded_gang_leaves_the_books_as_they_were() -> None:
 
 
 # --- nodes ---
-def test_a_pod_goes_only_to_nodes_with_the_card_it_names() -> None:
+def test_a_pod_is_bound_only_to_nodes_with_a_card_it_names() -> None:
     nodes = [gpu_node("a", H800), node("b", f"64c+64Gi+{GPU}=8"), gpu_node("c", H200, 1)]
     world = World(nodes, QUEUE, gang("job", "cr-queue1", 2)).run(CONFIGURATION)
     assert world.bound == {}
     assert f"2 node(s) had no card {H200}" in world.told("job-1")
 
 
-def test_a_pod_without_a_name_is_charged_for_the_card_it_gets() -> None:
+def test_a_pod_that_names_no_card_is_charged_for_the_card_of_its_node() -> None:
     nodes = [gpu_node("a", "NVIDIA-A100"), gpu_node("b", H800, 1), gpu_node("c", H200)]
     pods = [card_pod(f"p-{i}", "job", None, SMALL) for i in range(6)]
     world = World(nodes, QUEUE, card_group("job", "cr-queue1", phase="Inqueue"), pods).run(CONFIGURATION)
     assert sorted(world.bound.values()) == ["b", "c", "c", "c"], "never A100, of which the queue has no quota"
 
 
-def test_a_pod_without_a_name_gets_no_card_where_the_queue_has_no_quota_at_all() -> None:
+def test_a_pod_that_names_no_card_gets_none_if_the_queue_has_no_quota() -> None:
     world = World(gpu_node("n"), quota_queue("q", None), gang("job", "q", 1, None)).run(CONFIGURATION)
     assert world.told("job-0") == insufficient("q", GPU, 1000, 1000, 0)
 
 
-def test_a_name_does_not_get_a_pod_another_card_for_free() -> None:
+def test_a_pod_is_charged_for_its_actual_card_whatever_it_names() -> None:
     mig = "nvidia.com/mig-1g.18gb"
     job = gang("job", "q", 1, H200, f"1c+1Gi+{mig}=1")
     world = World(gpu_node("n", offers=f"{mig}=4"), quota_queue("q", {H200: 8}), job).run(CONFIGURATION)
     assert world.told("job-0") == insufficient("q", mig, 1000, 1000, 0)
 
 
-def test_a_resource_that_no_label_explains_is_not_a_card() -> None:
+def test_a_resource_without_matching_labels_is_not_a_card() -> None:
     world = World(node("n", f"8c+8Gi+{GPU}=8"), quota_queue("q", None), gang("job", "q", 1, None)).run(CONFIGURATION)
     assert world.bound == {"job-0": "n"}
 
 
-def test_messages_call_a_card_what_the_pod_calls_it() -> None:
+def test_messages_use_the_card_name_of_the_pod() -> None:
     shared = labels("NIVIDIA-H20", memory=97871) | {f"{GPU}.replicas": "2"}
     card = "NIVIDIA-H20/mps-90g*1/2"
     job = gang("job", "q", 2, card, f"1c+1Gi+{GPU}.shared=1")
@@ -289,7 +289,7 @@ def test_messages_call_a_card_what_the_pod_calls_it() -> None:
 
 
 # --- what goes wrong ---
-def test_a_queue_with_an_unreadable_quota_has_none_and_that_is_said() -> None:
+def test_a_queue_with_an_unreadable_quota_has_none_and_the_refusal_says_so() -> None:
     world = World(gpu_node("n"), quota_queue("q", "{broken"), gang("job", "q", 1), gang("plain", "q", 1, None, "1c"))
     world.run(CONFIGURATION)
     assert world.bound == {"plain-0": "n"}
@@ -298,7 +298,7 @@ def test_a_queue_with_an_unreadable_quota_has_none_and_that_is_said() -> None:
     assert any("volcano.sh/card.quota" in text for text in world.events("Malformed"))
 
 
-def test_what_is_wrong_with_annotations_and_labels_is_told_and_the_rest_goes_on() -> None:
+def test_problems_of_annotations_and_labels_are_reported_and_the_session_continues() -> None:
     objects = [
         gpu_node("n"),
         node("bad", "8c+8Gi", {f"{GPU}.product": H200, f"{GPU}.count": "many"}),
@@ -313,7 +313,7 @@ def test_what_is_wrong_with_annotations_and_labels_is_told_and_the_rest_goes_on(
     assert kinds == ["Node", "Pod", "PodGroup", "Queue"]
 
 
-def test_two_spellings_of_one_card_in_a_quota_are_not_added_up() -> None:
+def test_two_names_of_one_card_in_a_quota_are_not_added_up() -> None:
     shared = labels(H800, memory=81559) | {f"{GPU}.replicas": "2"}
     queue = quota_queue("q", {f"{H800}/mps-80g*1/2": 1, f"{H800}/mps-79g*1/2": 5})
     world = World(node("n", f"8c+8Gi+{GPU}.shared=8", shared), queue).run(CONFIGURATION)
@@ -321,7 +321,7 @@ def test_two_spellings_of_one_card_in_a_quota_are_not_added_up() -> None:
     assert ["another name" in problem.problem for problem in world.outcome.malformed] == [True]
 
 
-def test_cards_may_disappear_under_running_pods() -> None:
+def test_running_pods_stay_charged_when_cards_disappear() -> None:
     running = [card_pod(f"p-{i}", "job", on="n") for i in range(2)]
     job = card_group("job", "cr-queue1", 1, phase="Running")
     world = World(gpu_node("n"), node("cpu", "8c+8Gi"), QUEUE, job, running).run(CONFIGURATION)
@@ -336,7 +336,7 @@ def test_cards_may_disappear_under_running_pods() -> None:
     )
 
 
-def test_cards_that_a_node_no_longer_offers_are_waited_for() -> None:
+def test_a_pod_waits_for_cards_that_a_node_no_longer_has() -> None:
     world = World(gpu_node("n", cards=0), QUEUE, gang("job", "cr-queue1", 1)).run(CONFIGURATION)
     assert world.bound == {}
     assert f"Insufficient {GPU}" in world.told("job-0")
@@ -349,14 +349,14 @@ def test_quotas_may_add_up_to_more_than_the_cluster_has() -> None:
     assert f"Insufficient {GPU}" in world.told("two-1")
 
 
-def test_a_quota_cut_below_what_is_held_only_keeps_new_pods_out() -> None:
+def test_a_quota_below_the_held_amount_only_prevents_new_pods() -> None:
     running = [card_group("old", "q", 1, phase="Running"), *(card_pod(f"p-{i}", "old", on="n") for i in range(4))]
     world = World(gpu_node("n"), quota_queue("q", {H200: 2}), running, gang("job", "q", 1)).run(CONFIGURATION)
     assert (world.bound, world.evicted) == ({}, set())
     assert world.told("job-0") == insufficient("q", H200, 1000, 5000, 2000)
 
 
-def test_a_job_of_a_queue_that_does_not_exist_disturbs_nobody() -> None:
+def test_a_job_of_a_missing_queue_does_not_affect_other_jobs() -> None:
     world = World(gpu_node("n"), QUEUE, gang("lost", "nowhere", 1), gang("job", "cr-queue1", 1)).run(CONFIGURATION)
     assert world.bound == {"job-0": "n"}
 
@@ -372,7 +372,7 @@ def test_the_queue_with_the_smaller_share_is_served_first() -> None:
     assert world.bound == {"two-0": "n"}
 
 
-def test_a_queue_of_higher_priority_is_served_before() -> None:
+def test_a_queue_of_higher_priority_is_served_first() -> None:
     queues = [quota_queue("a", {H200: 8}), quota_queue("b", {H200: 8}, priority=5)]
     world = World(gpu_node("n", cards=1), queues, gang("one", "a", 1), gang("two", "b", 1)).run(CONFIGURATION)
     assert world.bound == {"two-0": "n"}
@@ -384,7 +384,7 @@ def test_a_wrong_argument_is_reported_and_the_default_holds() -> None:
     assert any("cardUnlimitedCpuMemory" in problem for problem in session.problems)
 
 
-def test_pods_that_name_a_card_but_ask_for_none_take_no_quota() -> None:
+def test_pods_that_name_a_card_without_requesting_one_use_no_quota() -> None:
     named = pod("p", "1c", "job", annotations={CARD_NAME: H200})
     queue = quota_queue("q", {H200: 0})
     world = World(node("a", "8c+8Gi"), gpu_node("n"), queue, group("job", "q", phase="Inqueue"), named)

@@ -16,17 +16,17 @@ def test_the_design_quota_is_read_in_thousandths() -> None:
     assert quota.problems == ()
 
 
-def test_a_request_may_leave_a_choice_of_cards() -> None:
+def test_a_request_may_name_alternative_cards() -> None:
     assert parse_request(f'{{"{D4090}|{D4090D}": 2}}').amounts == {(D4090, D4090D): 2000}
 
 
-def test_a_quota_may_not() -> None:
+def test_a_quota_may_not_name_alternative_cards() -> None:
     quota = parse_quota(f'{{"{D4090}|{D4090D}": 2, "{H200}": 1}}')
     assert quota.amounts == {(H200,): 1000}
     assert len(quota.problems) == 1
 
 
-def test_no_annotation_is_no_quota_and_no_complaint() -> None:
+def test_a_missing_annotation_is_an_empty_quota_without_problems() -> None:
     assert (parse_quota(None).amounts, parse_quota(None).problems, parse_quota(None).readable) == ({}, (), True)
 
 
@@ -34,7 +34,7 @@ def test_no_annotation_is_no_quota_and_no_complaint() -> None:
     "text",
     ["", "{", "[]", "3", '"NVIDIA-H200"', "null", "true", "{'A': 1}", "[" * 100_000, '{"A":' * 100_000, "1" * 5000],
 )
-def test_a_text_that_is_no_json_object_gives_nothing(text: str) -> None:
+def test_a_text_that_is_not_a_json_object_is_ignored(text: str) -> None:
     quota = parse_quota(text)
     assert (dict(quota.amounts), quota.readable) == ({}, False)
     assert len(quota.problems) == 1
@@ -49,7 +49,7 @@ def test_a_text_that_is_no_json_object_gives_nothing(text: str) -> None:
         '"' + "A" * 300 + '": 1',
     ],
 )  # fmt: skip
-def test_an_entry_that_cannot_be_used_is_set_aside_and_the_others_stay(entry: str) -> None:
+def test_an_invalid_entry_is_ignored_and_the_others_count(entry: str) -> None:
     quota = parse_quota(f'{{{entry}, "NVIDIA-H200": 3}}')
     assert quota.amounts == {(H200,): 3000}
     assert quota.readable
@@ -77,21 +77,21 @@ def test_names_keep_the_order_written() -> None:
         ("|".join(f"A{i}" for i in range(70)), tuple(f"A{i}" for i in range(64)), 1),
     ],
 )
-def test_what_is_no_name_is_set_aside(text: str, names: tuple[str, ...], problems: int) -> None:
+def test_invalid_names_are_ignored(text: str, names: tuple[str, ...], problems: int) -> None:
     parsed = parse_names(text)
     assert parsed.names == names
     assert len(parsed.problems) == problems
 
 
 @given(st.text() | st.recursive(st.none() | st.floats() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_no_text_is_an_error(text: str) -> None:
+def test_parsing_arbitrary_text_raises_no_error(text: str) -> None:
     parse_names(text)
     assert all(amount >= 0 for amount in parse_quota(text).amounts.values())
     assert all(amount >= 0 for amount in parse_request(text).amounts.values())
 
 
 @given(st.dictionaries(st.text(), st.floats() | st.integers() | st.booleans()))
-def test_no_object_is_an_error(values: dict[str, object]) -> None:
+def test_parsing_arbitrary_json_raises_no_error(values: dict[str, object]) -> None:
     text = json.dumps(values)
     assert all(amount == int(amount) for amount in parse_quota(text).amounts.values())
     parse_request(text)

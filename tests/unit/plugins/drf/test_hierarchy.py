@@ -26,7 +26,7 @@ def bound(world: World) -> Counter[str]:
     return Counter(bind.task.name.partition("-")[0] for bind in world.decisions.binds)
 
 
-def test_a_branch_counts_as_much_as_the_least_of_its_queues_per_weight() -> None:
+def test_the_share_of_a_branch_is_the_smallest_weighted_share_of_its_queues() -> None:
     """As Volcano's outcome on a cluster: the branch's share is that of both queues scaled down to the lesser."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/3")
     jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c"), job("p", "prod", 16, "1c")
@@ -34,14 +34,14 @@ def test_a_branch_counts_as_much_as_the_least_of_its_queues_per_weight() -> None
     assert bound(world) == {"s": 6, "d": 3, "p": 6}
 
 
-def test_what_one_queue_of_a_branch_cannot_use_its_sibling_gets() -> None:
+def test_a_sibling_gets_what_a_saturated_queue_cannot_use() -> None:
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     jobs = job("s", "sci", 16, "1c"), job("d", "dev", 1, "1c"), job("p", "prod", 16, "1c")
     world = World(node("n1", "16c"), queues, *jobs).run(PLAN)
     assert bound(world) == {"s": 8, "d": 1, "p": 7}
 
 
-def test_resources_of_different_kinds_do_not_count_against_siblings() -> None:
+def test_different_dominant_resources_do_not_count_against_siblings() -> None:
     """As published: a child that holds all memory does not starve its sibling of cpu."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1Gi")
@@ -49,13 +49,13 @@ def test_resources_of_different_kinds_do_not_count_against_siblings() -> None:
     assert bound(world) == {"s": 5, "d": 5, "p": 10}
 
 
-def test_a_queue_that_names_no_path_is_a_branch_of_its_own() -> None:
+def test_a_queue_without_a_path_is_a_child_of_the_root() -> None:
     jobs = job("s", "sci", 16, "1c"), job("d", "default", 16, "1c")
     world = World(node("n1", "16c"), at("root/sci", "1/3"), *jobs).run(PLAN)
     assert bound(world) == {"s": 12, "d": 4}
 
 
-def test_weights_that_make_no_sense_count_as_one_and_are_told_of() -> None:
+def test_invalid_weights_are_reported_and_count_as_one() -> None:
     queues = at("root/sci", "1/many"), at("root/eng/dev", "1/3"), at("root/art", "1/nan")
     jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c"), job("a", "art", 16, "1c")
     world = World(node("n1", "15c"), queues, *jobs).run(PLAN)
@@ -63,7 +63,7 @@ def test_weights_that_make_no_sense_count_as_one_and_are_told_of() -> None:
     assert len(world.events("Malformed")) == 3
 
 
-def test_a_path_of_thousands_of_levels_is_set_aside_and_told_of() -> None:
+def test_a_path_with_too_many_levels_is_reported_and_ignored() -> None:
     deep = at("root" + "/a" * 5000, "1", name="deep")
     jobs = job("s", "sci", 16, "1c"), job("d", "deep", 16, "1c")
     world = World(node("n1", "16c"), at("root/sci", "1/3"), deep, *jobs).run(PLAN)
@@ -71,14 +71,14 @@ def test_a_path_of_thousands_of_levels_is_set_aside_and_told_of() -> None:
     assert [message for message in world.events("Malformed") if "5000 levels" in message]
 
 
-def test_a_queue_without_jobs_has_its_place_in_the_order_too() -> None:
+def test_a_queue_without_jobs_is_ordered_too() -> None:
     """After those that could use more."""
     world = World(node("n1", "16c"), at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), job("s", "sci", 1, "1c"))
     session = world.session(PLAN)
     assert sorted(session.queues.values(), key=session.queue_key)[0].name == "sci"
 
 
-def test_reclaim_takes_from_the_branch_that_would_still_have_more_afterwards() -> None:
+def test_reclaim_evicts_from_the_branch_that_keeps_the_larger_share() -> None:
     """As Volcano's outcome on a cluster: the last one, after which shares are equal, is not taken."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     running = job("d", "dev", 4, "1c", on="n1"), job("p", "prod", 4, "1c", on="n1")
@@ -90,14 +90,14 @@ def test_reclaim_takes_from_the_branch_that_would_still_have_more_afterwards() -
     assert Counter(name[0] for name in world.evicted) == {"d": 1, "p": 2}
 
 
-def test_where_paths_part_at_equal_shares_age_and_name_decide_however_long_the_paths_are() -> None:
+def test_at_equal_shares_age_and_name_decide_for_paths_of_any_length() -> None:
     """As Volcano's outcome on a cluster."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/2"), at("root/eng/prod", "1/1/8")
     jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1c")
     assert bound(World(node("n1", "4c"), node("n2", "4c"), queues, *jobs).run(PLAN)) == {"s": 2, "d": 2, "p": 4}
 
 
-def test_a_placement_that_is_undone_leaves_the_tree_as_it_was() -> None:
+def test_undoing_a_placement_restores_the_tree() -> None:
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1")
     gang = [group("g", "dev", 3), *pods("g", 3, "6c", "g")]
     world = World(node("n1", "8c"), node("n2", "6c"), queues, gang, job("s", "sci", 4, "1c"), job("d", "dev", 14, "1c"))

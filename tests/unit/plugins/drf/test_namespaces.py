@@ -37,7 +37,7 @@ def test_namespaces_get_pods_in_proportion_to_their_weights() -> None:
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 30, "two": 10}
 
 
-def test_a_namespace_gets_no_more_for_having_more_jobs() -> None:
+def test_the_number_of_jobs_does_not_change_the_share_of_a_namespace() -> None:
     jobs = [job(f"a{i}", 20, "one") for i in range(3)]
     world = World(node("n1", "40c"), quota("one", 1), quota("two", 3), *jobs, job("b", 60, "two"))
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 10, "two": 30}
@@ -54,26 +54,26 @@ def test_the_highest_weight_of_several_quotas_counts() -> None:
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 30, "two": 10}
 
 
-def test_without_weights_jobs_share_alike_whatever_their_namespaces() -> None:
+def test_without_weights_namespaces_do_not_matter() -> None:
     world = World(node("n1", "30c"), job("a", 60, "one"), job("b", 60, "one"), job("c", 60, "two"))
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 20, "two": 10}
 
 
-def test_the_flag_switches_namespaces_off() -> None:
+def test_the_flag_disables_namespace_order() -> None:
     plugins = {"drf": only("enableJobOrder"), "predicates": {}}
     world = World(node("n1", "40c"), quota("one", 3), job("a", 60, "one"), job("b", 60, "two"))
     assert bound(world.run(configuration(["gang"], plugins))) == {"one": 20, "two": 20}
 
 
 @pytest.mark.parametrize("weight", ["heavy", 0, "-3"])
-def test_a_weight_that_makes_no_sense_is_set_aside_and_told_of(weight: str | int) -> None:
+def test_an_invalid_weight_is_reported_and_ignored(weight: str | int) -> None:
     world = World(node("n1", "40c"), quota("one", weight), quota("two", 3), job("a", 60, "one"), job("b", 60, "two"))
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 10, "two": 30}
     (told,) = world.events("Malformed")
     assert told.startswith(f"spec.hard[{NAMESPACE_WEIGHT}]")
 
 
-def test_preemption_takes_from_the_namespace_with_more_per_weight() -> None:
+def test_preemption_evicts_from_the_namespace_with_the_larger_weighted_share() -> None:
     """Both jobs hold as much as the other would; weights decide whose Pods may go."""
     poor = job("b", 8, "two")
     rich = [group("a"), *pods("a", 8, "1c", "a", on="n1")]
