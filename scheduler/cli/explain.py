@@ -117,7 +117,7 @@ def _simulation(
         raise Failed(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"{conf}: {error}") from None
-    for refusal in simulation.cluster.left_out:
+    for refusal in simulation.cluster.undecodable:
         echo(f"warning: {refusal}; left out", err=True)
     simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
     return namespace, simulation

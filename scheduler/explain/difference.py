@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE
 from scheduler.cluster.memory import Simulation
-from scheduler.cluster.memory.pods import group_of
+from scheduler.cluster.memory.index import group_of
 
 Raw = dict[str, Any]
 

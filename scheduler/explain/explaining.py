@@ -9,8 +9,8 @@ from scheduler.api.kinds import POD
 from scheduler.api.names import TASK_ANNOTATIONS
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
-from scheduler.cluster.memory.pods import group_of
-from scheduler.cluster.memory.simulation import MOST_CYCLES
+from scheduler.cluster.memory.index import group_of
+from scheduler.cluster.memory.simulation import MAX_CYCLES
 from scheduler.explain.changes import Evidence
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, in_order, placeable
@@ -31,7 +31,7 @@ _GONE: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RE
 def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, search: bool = True) -> Explanation:
     """``kind``: pod, podgroup or job. The simulation goes on until it has come to rest. ``search``: whether to look for
     changes that would let it run. Raises NotThereError."""
-    simulation.prepare()
+    simulation.run_controllers()
     target = find_target(simulation.cluster, kind, namespace, name)
     jobs = simulation.snapshot().jobs
     job = jobs.get(target.job)
@@ -83,7 +83,7 @@ def _out_of_question(simulation: Simulation, target: Target, job: Job | None) ->
 
 def _strangers(simulation: Simulation, target: Target, raw: Raw) -> str:
     """The name of another scheduler that waiting Pods are left to, or ""."""
-    pods = [raw] if target.pod else simulation.cluster.server.by(POD, group_of, target.job)
+    pods = [raw] if target.pod else simulation.cluster.server.by_index(POD, group_of, target.job)
     names = {
         str(pod["spec"].get("schedulerName") or "default-scheduler") for pod in pods if not pod["spec"].get("nodeName")
     }
@@ -146,7 +146,7 @@ def _follow(simulation: Simulation, target: Target, goal: Goal) -> _Course:
     """The first and the last."""
     reached, ranking = 0, None
     witness = partial(Witness, about=target.job, pod=target.pod)
-    for number in range(1, MOST_CYCLES + 1):
+    for number in range(1, MAX_CYCLES + 1):
         changed = simulation.cycle(witness)
         session = simulation.last.session if simulation.last is not None else None
         assert isinstance(session, Witness)

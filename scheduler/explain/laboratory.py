@@ -10,7 +10,7 @@ from scheduler.api.kinds import find_kind
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory import Simulation
-from scheduler.cluster.memory.simulation import MOST_CYCLES
+from scheduler.cluster.memory.simulation import MAX_CYCLES
 from scheduler.explain.changes.documents import documents
 from scheduler.explain.target import Goal
 from scheduler.explain.witness import Witness
@@ -91,10 +91,10 @@ class Laboratory:
         if trial is not None:
             witness = partial(Witness, about=self._goal.job, pod=self._pod)
             enough = partial(self._is_final, trial)
-            for _ in range(MOST_CYCLES):
-                if not trial.cycle(witness, enough=enough):
+            for _ in range(MAX_CYCLES):
+                if not trial.cycle(witness, stop_when=enough):
                     break
-                if not (trial.acted or trial.cluster.unsettled or trial.prepare()):
+                if not (trial.cluster_changed or trial.cluster.has_pending_work or trial.run_controllers()):
                     break  # a reason was recorded; the next session would decide the same
         return trial
 
@@ -102,7 +102,7 @@ class Laboratory:
         """Whether the goal is reached for good: no action evicts, no binding waits for other objects, and no Pod of the
         job is on its way out."""
         binds, job = outcome.decisions.binds, outcome.session.jobs.get(self._goal.job)
-        waits = any(bind.together for bind in binds) or trial.cluster.preparing
+        waits = any(bind.together for bind in binds) or trial.cluster.has_preparations
         leaves = job is not None and bool(job.of(TaskStatus.RELEASING))
         keeps = _KEEPING.issuperset(trial.configuration.actions)
         return keeps and not waits and not leaves and self._goal.reached(outcome.session)
@@ -121,7 +121,7 @@ class Laboratory:
             trial.change([Manifest("a change", kind, raw) for kind, raw in zip(kinds, written, strict=True)])
         except ManifestError:
             return None
-        if trial.cluster.unsettled:
+        if trial.cluster.has_pending_work:
             trial.cluster.run_kubelet()  # Pods that were deleted begin to terminate: no session is needed to see that
         return trial
 

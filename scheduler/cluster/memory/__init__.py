@@ -1,4 +1,4 @@
-"""A cluster in memory, read from manifests: what ``simulate`` and the scenario tests run on."""
+"""A cluster in memory, read from manifests, on which ``simulate``, ``explain`` and the scenario tests run."""
 
 from scheduler.cluster.manifests import ManifestError, read_manifests
 from scheduler.cluster.memory.cluster import MemoryCluster

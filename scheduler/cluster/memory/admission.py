@@ -1,4 +1,4 @@
-"""Admission for a cluster in memory: the functions the webhooks serve, over the objects of the simulation."""
+"""Admission for a cluster in memory: calls the functions of the webhooks on the objects of the simulation."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, cast
@@ -14,19 +14,19 @@ from scheduler.webhooks.routes import admit, routes
 
 _MUTATING: Final = ("/jobs/mutate", "/queues/mutate", "/podgroups/mutate")
 _QUEUE_GATES: Final = ("/pods/mutate",)
-"""Without resource groups, which a simulation has none of, it does nothing else."""
+"""A simulation has no resource groups, so this webhook only adds the gate."""
 _VALIDATING: Final = (
     "/jobs/validate",
     "/hypernodes/validate",
     "/cronjobs/validate",
     "/jobflows/validate",
 )
-"""Not Queues, PodGroups and Pods: those of a simulation may be a copy of what a cluster holds (a group in a queue that
-is closed, a queue whose parent is gone), and what comes of that is the very question."""
+"""Without Queues, PodGroups and Pods. They may be copied from a cluster in a state that admission refuses, such as a
+PodGroup in a closed queue or a queue without its parent, and the simulation shows what happens then."""
 
 
-class Admission:
-    """Asked about every object that is read, as if it were created now; one that has a uid was admitted elsewhere."""
+class MemoryAdmission:
+    """Admits every loaded object without a uid as a new one; an object with a uid was admitted by its cluster."""
 
     def __init__(self, server: MemoryServer, scheduler_names: Sequence[str], *, queue_gates: bool) -> None:
         self._view = MemoryView(server)
@@ -34,16 +34,16 @@ class Admission:
             scheduler_names=tuple(scheduler_names), job_plugins=PLUGIN_NAMES, queue_gates=queue_gates
         )
         self._mutating = (*_MUTATING, *_QUEUE_GATES) if queue_gates else _MUTATING
-        self._completed, self._validated = _kinds(self._mutating), _kinds(_VALIDATING)
+        self._mutated, self._validated = _kinds(self._mutating), _kinds(_VALIDATING)
 
-    def completed(self, kind: Kind, raw: Json) -> Json:
-        """The object with what the mutating webhooks fill in; itself if they look at none of its kind."""
-        if kind not in self._completed:
+    def with_defaults(self, kind: Kind, raw: Json) -> Json:
+        """Returns the object after mutation; the same object if no mutating webhook has its kind."""
+        if kind not in self._mutated:
             return raw
         return admit(_creation(kind, raw), self._view, self._settings, self._mutating).object
 
     def refusal(self, kind: Kind, raw: Json) -> str:
-        """Why the validating webhooks would refuse it, or "". To be asked when everything is there."""
+        """The refusal of the validating webhooks, or "". Call it when all objects are loaded."""
         if kind not in self._validated:
             return ""
         return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING).refusal
@@ -59,7 +59,7 @@ def _creation(kind: Kind, raw: Json) -> Request:
 
 
 class MemoryView:
-    """What admission functions ask of the cluster."""
+    """The ClusterView of a cluster in memory."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server

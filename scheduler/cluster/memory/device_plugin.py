@@ -1,7 +1,4 @@
-"""What device plugins do on a real cluster, as far as the scheduler waits for it.
-
-Once a Pod that was given devices runs, the lock of its node is taken away.
-"""
+"""Simulated device plugins: remove the lock of a node once a Pod with allocated devices runs on it."""
 
 from typing import Final
 
@@ -14,20 +11,20 @@ from scheduler.api.names import (
     VGPU_BIND_PHASE,
     VGPU_NODE_LOCK,
 )
-from scheduler.cluster.memory.pods import node_of
+from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.server import Json, MemoryServer
 
 _LOCKS: Final = {GPU_NODE_LOCK: GPU_INDEX, VGPU_NODE_LOCK: VGPU_BIND_PHASE, HAMI_NODE_LOCK: HAMI_BIND_PHASE}
-"""Lock -> the annotation of Pods that were given devices under it."""
+"""Lock annotation of nodes -> annotation of the Pods with devices that were allocated under the lock."""
 
 
-def free_node_locks(server: MemoryServer) -> bool:
-    """Whether a lock was taken away."""
+def release_node_locks(server: MemoryServer) -> bool:
+    """Removes node locks. Returns whether there were any to remove."""
     changed = False
-    for node in server.by(NODE, _is_locked):
+    for node in server.by_index(NODE, _is_locked):
         name = node["metadata"]["name"]
         for lock in _LOCKS.keys() & node["metadata"]["annotations"].keys():
-            if _served(server, name, _LOCKS[lock]):
+            if _has_running_pod(server, name, _LOCKS[lock]):
                 changed |= server.patch(NODE, "", name, {"metadata": {"annotations": {lock: None}}})
     return changed
 
@@ -36,9 +33,9 @@ def _is_locked(node: Json) -> bool | None:
     return not _LOCKS.keys().isdisjoint(node["metadata"].get("annotations") or ()) or None
 
 
-def _served(server: MemoryServer, node: str, annotation: str) -> bool:
-    """Whether a Pod that has the annotation runs on the node."""
+def _has_running_pod(server: MemoryServer, node: str, annotation: str) -> bool:
+    """Whether a Pod with the annotation runs on the node."""
     return any(
         pod["status"].get("phase") == "Running" and annotation in (pod["metadata"].get("annotations") or {})
-        for pod in server.by(POD, node_of, node)
+        for pod in server.by_index(POD, node_of, node)
     )

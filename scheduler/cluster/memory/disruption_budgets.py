@@ -1,6 +1,6 @@
-"""What kube-controller-manager makes of PodDisruptionBudgets, for a simulation: how many of its Pods each lets go.
+"""The disruption controller of a simulation: computes the status of PodDisruptionBudgets.
 
-A status that was read is brought up to date like any other: the Pods of a simulation are evicted and come back.
+A status in a manifest is recomputed too, since the Pods of a simulation are evicted and created again.
 """
 
 import re
@@ -23,12 +23,12 @@ from scheduler.cluster.memory.server import Json, MemoryServer, controller_of
 
 _SCALED: Final = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
-"""What a ReplicaSet says of its Deployment, which ``explain`` does not read."""
+"""Annotation of a ReplicaSet with the replicas of its Deployment, since ``explain`` does not read Deployments."""
 _PERCENTAGE: Final = re.compile(r"([0-9]{1,9})%", re.ASCII)
 
 
 class DisruptionBudgets:
-    """The disruption controller; only namespaces in which something changed are looked at."""
+    """The disruption controller. Processes only namespaces with changes."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
@@ -36,7 +36,7 @@ class DisruptionBudgets:
         server.watch(self._observe)
 
     def run(self) -> bool:
-        """Bring the status of all budgets up to date; whether any changed."""
+        """Updates the status of the budgets. Returns whether any changed."""
         namespaces, self._changed = self._changed, {}
         budgets = [
             budget
@@ -56,20 +56,20 @@ class DisruptionBudgets:
         obj = new or old
         if obj is None or (kind is not POD and kind is not DISRUPTION_BUDGET and kind not in _SCALED):
             return
-        if kind is POD and old is not None and new is not None and _seen(old) == _seen(new):
+        if kind is POD and old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
             return
         self._changed[obj.metadata.namespace] = None
 
-    def _sync(self, budget: PodDisruptionBudget, neighbours: Sequence[Json]) -> bool:
-        """``neighbours``: the Pods of its namespace."""
+    def _sync(self, budget: PodDisruptionBudget, namespace_pods: Sequence[Json]) -> bool:
+        """Updates the status of a budget. ``namespace_pods``: the Pods of its namespace."""
         namespace, name = budget.metadata.namespace, budget.metadata.name
         raw = self._server.find(DISRUPTION_BUDGET, namespace, name)
         assert raw is not None
         before, selector = raw.get("status") or {}, budget.spec.selector
-        pods = [pod for pod in neighbours if matches(selector, pod["metadata"].get("labels") or {})]
+        pods = [pod for pod in namespace_pods if matches(selector, pod["metadata"].get("labels") or {})]
         disrupted = before.get("disruptedPods") or {}
         healthy = sum(pod["metadata"]["name"] not in disrupted and _healthy(pod) for pod in pods)
-        counts = self._wanted(raw.get("spec") or {}, pods, before)
+        counts = self._expected_and_desired(raw.get("spec") or {}, pods, before)
         if counts is None:
             status = {**before, "disruptionsAllowed": 0}
         else:
@@ -87,9 +87,11 @@ class DisruptionBudgets:
         self._server.update(DISRUPTION_BUDGET, namespace, name, {**raw, "status": status})
         return True
 
-    def _wanted(self, spec: Json, pods: Sequence[Json], before: Json) -> tuple[int, int] | None:
-        """How many Pods there should be and how many of these healthy; None: that cannot be known, and no Pod may
-        go."""
+    def _expected_and_desired(self, spec: Json, pods: Sequence[Json], before: Json) -> tuple[int, int] | None:
+        """The number of Pods that should exist and how many of them must be healthy.
+
+        None if it is unknown; then no disruption is allowed.
+        """
         unavailable, available = spec.get("maxUnavailable"), spec.get("minAvailable")
         if unavailable is None and isinstance(available, int):
             return len(pods), available
@@ -100,8 +102,10 @@ class DisruptionBudgets:
         return expected, number if unavailable is None else max(expected - number, 0)
 
     def _expected(self, pods: Sequence[Json], before: Json) -> int | None:
-        """How many Pods their controllers are to have; of controllers that cannot be known here, what the status says.
-        Pods without a controller do not count."""
+        """The sum of the replicas of the Pods' controllers; the number in the status if a controller is unknown.
+
+        Pods without a controller do not count.
+        """
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
@@ -112,29 +116,29 @@ class DisruptionBudgets:
                 known = before.get("expectedPods")
                 return known if isinstance(known, int) and known > 0 else None
             scales[scale[0]] = scale[1]
-            scales.setdefault(str(owner.get("uid")), 0)  # counted with what it belongs to
+            scales.setdefault(str(owner.get("uid")), 0)  # counted with its owner
         return sum(scales.values())
 
     def _scale(self, namespace: str, owner: Json) -> tuple[str, int] | None:
-        """The uid of the object with the replicas, and their number."""
+        """The uid of the object that sets the number of replicas, and the number."""
         kind = find_kind(str(owner.get("apiVersion", "")), str(owner.get("kind", "")))
         if kind is None or kind not in _SCALED:
             return None
         raw = self._server.find(kind, namespace, str(owner.get("name", "")))
         if raw is None or raw["metadata"]["uid"] != owner.get("uid"):
             return None
-        above = controller_of(raw)
-        if above is not None and above.get("kind") == DEPLOYMENT.name:
-            deployment = self._scale(namespace, above)
+        parent = controller_of(raw)
+        if parent is not None and parent.get("kind") == DEPLOYMENT.name:
+            deployment = self._scale(namespace, parent)
             desired = (raw["metadata"].get("annotations") or {}).get(_DESIRED, "")
             if deployment is not None or desired.isdecimal():
-                return deployment or (str(above.get("uid")), int(desired))
+                return deployment or (str(parent.get("uid")), int(desired))
         replicas = (raw.get("spec") or {}).get("replicas", 1)
         return str(owner.get("uid")), replicas if isinstance(replicas, int) else 1
 
 
 def _number(value: object, total: int) -> int | None:
-    """A number, or a percentage rounded up; None of anything else."""
+    """A number, or a percentage of ``total`` rounded up; None for anything else."""
     if isinstance(value, int):
         return value
     match = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
@@ -142,14 +146,14 @@ def _number(value: object, total: int) -> int | None:
 
 
 def _healthy(pod: Json) -> bool:
-    """Whether a Pod is ready; one of a simulation is as soon as it runs."""
+    """Whether a Pod is ready. A simulated Pod is ready as soon as it runs."""
     if pod["status"].get("phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
         return False
     conditions = (c for c in pod["status"].get("conditions") or () if isinstance(c, dict))
     return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready")
 
 
-def _seen(pod: KubeObject) -> tuple[object, ...]:
-    """What a budget sees of a Pod."""
+def _relevant_fields(pod: KubeObject) -> tuple[object, ...]:
+    """The fields of a Pod that affect a budget."""
     assert isinstance(pod, Pod)
     return (pod.status.phase, pod.metadata.deletion_timestamp, pod.metadata.labels)

@@ -1,4 +1,4 @@
-"""The Events of a cluster in memory: equal ones are counted."""
+"""The Events of a cluster in memory; equal Events are counted."""
 
 import hashlib
 from datetime import datetime
@@ -8,13 +8,13 @@ import msgspec
 
 from scheduler.api.decisions import EventPost
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.cluster.memory.server import stamp
+from scheduler.cluster.memory.server import format_time
 
 _Key = tuple[str, str, str, str, str, str]
 
 
-class _Told(msgspec.Struct, frozen=True, gc=False):
-    """An Event, and how often it was posted."""
+class _RecordedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An Event with the times and the number of its occurrences."""
 
     event: EventPost
     component: str
@@ -24,27 +24,29 @@ class _Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventLog:
+    """The Events of one cluster."""
+
     def __init__(self) -> None:
-        self._events: dict[_Key, _Told] = {}
+        self._events: dict[_Key, _RecordedEvent] = {}
 
     def objects(self) -> list[dict[str, Any]]:
-        """As core v1 Events."""
-        return [_object(key, told) for key, told in self._events.items()]
+        """The Events as core/v1 objects."""
+        return [_object(key, recorded) for key, recorded in self._events.items()]
 
-    def post(self, event: EventPost, component: str, moment: datetime) -> bool:
-        """Post an Event, or count an equal one once more; whether it is new."""
+    def post(self, event: EventPost, component: str, time: datetime) -> bool:
+        """Records an Event, or counts an equal one again. Returns whether it is new."""
         about = event.about
         key = (about.kind, about.namespace, about.name, event.type, event.reason, event.message)
         known = self._events.get(key)
         if known is not None:
-            self._events[key] = msgspec.structs.replace(known, count=known.count + 1, last=moment)
+            self._events[key] = msgspec.structs.replace(known, count=known.count + 1, last=time)
             return False
-        self._events[key] = _Told(event, component, moment, moment)
+        self._events[key] = _RecordedEvent(event, component, time, time)
         return True
 
 
-def _object(key: _Key, told: _Told) -> dict[str, Any]:
-    event, about = told.event, told.event.about
+def _object(key: _Key, recorded: _RecordedEvent) -> dict[str, Any]:
+    event, about = recorded.event, recorded.event.about
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
     return {
         "apiVersion": "v1",
@@ -60,8 +62,8 @@ def _object(key: _Key, told: _Told) -> dict[str, Any]:
         "type": event.type,
         "reason": event.reason,
         "message": event.message,
-        "count": told.count,
-        "firstTimestamp": stamp(told.first),
-        "lastTimestamp": stamp(told.last),
-        "source": {"component": told.component},
+        "count": recorded.count,
+        "firstTimestamp": format_time(recorded.first),
+        "lastTimestamp": format_time(recorded.last),
+        "source": {"component": recorded.component},
     }

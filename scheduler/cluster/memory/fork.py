@@ -1,9 +1,9 @@
-"""A second copy of a simulated cluster, to try what would be without touching what is.
+"""Copies of a simulated cluster, to try changes without affecting the original.
 
-The copy has its own containers, and its own objects where they change. What never changes is shared: manifests (a new
-version is a new dictionary), decoded objects, task classes, facts of nodes. A cluster of twenty thousand Pods is copied
-in some tens of milliseconds; reading it again would take two seconds. Where the original is put aside for good
-(``branch``), much of it is copied only when the copy changes it, and the copy takes some milliseconds.
+A copy has its own containers, and its own versions of mutable objects. Immutable objects are shared: manifests (a new
+version is a new dictionary), decoded objects, task classes, facts of nodes. Copying a cluster of 20,000 Pods takes some
+tens of milliseconds; loading it again would take two seconds. If the original does not change any more (``branch``),
+most of it is copied only when the copy changes it, and the copy takes some milliseconds.
 """
 
 import copy
@@ -27,20 +27,20 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cache.job_records import JobRecord
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.task_table import TaskTable
-from scheduler.cluster.memory.borrowing import Borrowing
+from scheduler.cluster.memory.copy_on_access import CopyOnAccess
 from scheduler.cluster.memory.index import Index
 from scheduler.controllers.worklist import Worklist
 from scheduler.framework.cycle import Outcome
 
 T = TypeVar("T")
 _PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None), tuple, np.ndarray})
-"""Types whose values are shared without a look. Tuples hold manifests beside their kinds, keys, and conditions."""
+"""Types whose values are shared without inspection. Tuples contain manifests with their kinds, keys and conditions."""
 _SHARED: Final = (tuple, Enum, msgspec.Struct, NodeFacts, TaskClass, PlacedClass, Outcome, Dimensions)
-"""Never changed, or only grow: the place that one copy gives to a resource is good for all."""
-_CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, Borrowing, list, set, MethodType, partial)
+"""Immutable types, and Dimensions, which only grow: the index that one copy assigns to a resource is valid for all."""
+_CONTAINERS: Final[tuple[type, ...]] = (dict, OrderedDict, CopyOnAccess, list, set, MethodType, partial)
 _TASKS: Final = {Task}
-_LENT: Final = {Task, JobRecord}
-"""What tables that borrow it copy before they change it."""
+_COPIED_BY_TABLES: Final = {Task, JobRecord}
+"""Types whose values a borrowing table copies before it changes them."""
 _DICTIONARIES: Final = {dict}
 _FIELDS: Final = attrgetter(*(field.name for field in fields(Job)))
 _CHANGING: Final = (
@@ -52,14 +52,16 @@ _NO_ATTRIBUTE: Final = object()
 
 
 def fork(root: T, shared: Iterable[object] = ()) -> T:
-    """An independent copy of an object of this program and of all it refers to but what is to be shared."""
+    """Returns an independent copy of an object and of all objects that it refers to, except the ``shared`` ones."""
     copied: T = _Copier(shared).copy(root)
     return copied
 
 
 def branch(root: T, shared: Iterable[object] = ()) -> T:
-    """The same of an original that is not changed as long as the copy is in use. Sessions of the original and of its
-    branches must not overlap: jobs that nobody changes are the same for all."""
+    """Returns a copy of an original that does not change while the copy is in use.
+
+    Sessions of the original and of its branches must not overlap, since they share unchanged jobs.
+    """
     copied: T = _Copier(shared, lazy=True).copy(root)
     return copied
 
@@ -67,40 +69,40 @@ def branch(root: T, shared: Iterable[object] = ()) -> T:
 class _Copier:
     def __init__(self, shared: Iterable[object], *, lazy: bool = False) -> None:
         self._lazy = lazy
-        self._made: dict[int, Any] = {id(value): value for value in shared}
-        """Id of an original -> its copy, so that what is one thing stays one thing."""
+        self._copies: dict[int, Any] = {id(value): value for value in shared}
+        """Id of an original -> its copy, so that objects with several references are copied once."""
         self._shared: set[type] = set(_PLAIN)
-        """Types found to be shared so far."""
+        """Types known to be shared."""
         self._copied: set[type] = set(_CONTAINERS)
         self._slots: dict[type, tuple[str, ...]] = {}
 
     def copy(self, value: Any) -> Any:
         kind = type(value)
-        if kind in self._shared or self._shares(kind):
+        if kind in self._shared or self._is_shared(kind):
             return value
-        made = self._made.get(id(value), _NO_ATTRIBUTE)
+        made = self._copies.get(id(value), _NO_ATTRIBUTE)
         if made is not _NO_ATTRIBUTE:
             return made
         if kind is Task:
             return self._task(value) if value.status is TaskStatus.PENDING and not self._lazy else value
-        if kind is dict or kind is OrderedDict or kind is Borrowing:
+        if kind is dict or kind is OrderedDict or kind is CopyOnAccess:
             return self._dictionary(value)
         if kind is list:
-            return self._keep(value, [self.copy(item) for item in value])
+            return self._remember(value, [self.copy(item) for item in value])
         if kind is set:
-            return self._keep(value, set(value))
+            return self._remember(value, set(value))
         if kind is MethodType:
-            return self._keep(value, MethodType(value.__func__, self.copy(value.__self__)))
+            return self._remember(value, MethodType(value.__func__, self.copy(value.__self__)))
         if kind is partial:
-            return self._keep(value, partial(self.copy(value.func), *map(self.copy, value.args)))
+            return self._remember(value, partial(self.copy(value.func), *map(self.copy, value.args)))
         if kind is Job:
             return self._job(value)
         if kind is Worklist:
-            return self._keep(value, value.fork(self.copy))
+            return self._remember(value, value.fork(self.copy))
         if kind is Index:
-            return self._keep(value, value.fork(self._dictionary))
+            return self._remember(value, value.fork(self._dictionary))
         if kind is Nodes:
-            return self._keep(value, value.copy())
+            return self._remember(value, value.copy())
         if self._lazy and (kind is JobTable or kind is TaskTable):
             made = self._object(value, kind)
             made.borrow()
@@ -108,44 +110,44 @@ class _Copier:
         return self._object(value, kind)
 
     def _task(self, task: Task) -> Task:
-        """A copy of a task that waits: it is told its message and nominated node in place. Any other is never
-        changed, and shared."""
-        made: Task = self._made.get(id(task)) or self._keep(task, copy.copy(task))
+        """Returns a copy of a pending task, whose message and nominated node are set in place. Other tasks are
+        immutable and shared."""
+        made: Task = self._copies.get(id(task)) or self._remember(task, copy.copy(task))
         return made
 
     def _job(self, job: Job) -> Job:
-        """By its constructor, since there are many."""
-        made: Job = self._keep(job, Job(*_FIELDS(job)))
+        """Copies a job by its constructor, which is faster than attribute by attribute."""
+        made: Job = self._remember(job, Job(*_FIELDS(job)))
         for name in _CHANGING:
             old = getattr(job, name)
             setattr(made, name, self.copy(old) if old else type(old)())
         return made
 
-    def _keep(self, value: Any, made: Any) -> Any:
-        self._made[id(value)] = made
+    def _remember(self, value: Any, made: Any) -> Any:
+        self._copies[id(value)] = made
         return made
 
     def _dictionary(self, value: dict[Any, Any]) -> Any:
         kinds = set(map(type, value.values()))
-        if kinds <= self._shared or all(map(self._shares, kinds)) or (self._lazy and kinds <= _LENT):
+        if kinds <= self._shared or all(map(self._is_shared, kinds)) or (self._lazy and kinds <= _COPIED_BY_TABLES):
             made = value.copy()
         elif kinds == _DICTIONARIES and self._lazy:
-            made = Borrowing(value, self._dictionary)
+            made = CopyOnAccess(value, self._dictionary)
         elif kinds == _TASKS:
-            waits = TaskStatus.PENDING
-            made = {key: task if task.status is not waits else self._task(task) for key, task in value.items()}
+            pending = TaskStatus.PENDING
+            made = {key: task if task.status is not pending else self._task(task) for key, task in value.items()}
         elif kinds == _DICTIONARIES:
-            known = self._made
+            known = self._copies
             made = {key: known.get(id(inner)) or self._dictionary(inner) for key, inner in value.items()}
         else:
-            # First, for it may be referred to from within.
-            made = self._keep(value, OrderedDict() if type(value) is OrderedDict else {})
+            # Registered first, since its values may refer to it.
+            made = self._remember(value, OrderedDict() if type(value) is OrderedDict else {})
             made.update(zip(value, map(self.copy, value.values()), strict=True))
             return made
-        return self._keep(value, made)
+        return self._remember(value, made)
 
     def _object(self, value: Any, kind: type) -> Any:
-        made = self._keep(value, object.__new__(kind))
+        made = self._remember(value, object.__new__(kind))
         shared = self._shared
         for name in self._slots.get(kind) or self._slots_of(kind):
             old = getattr(value, name, _NO_ATTRIBUTE)
@@ -161,7 +163,7 @@ class _Copier:
         names = self._slots[kind] = tuple(name for base in kind.__mro__ for name in _slots(base))
         return names
 
-    def _shares(self, kind: type) -> bool:
+    def _is_shared(self, kind: type) -> bool:
         if kind in self._shared:
             return True
         if kind in self._copied:

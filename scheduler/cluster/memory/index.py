@@ -1,40 +1,55 @@
-"""Which objects have something in common: their keys by what a function says of them, kept as objects come and go."""
+"""Indices of the objects of one kind: the keys of the objects that have a value in common, as with ByIndex of
+client-go."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from scheduler.api.names import GROUP_NAME
+
+Json = dict[str, Any]
 Key = tuple[str, str, str]
 """Group and kind, namespace, name."""
-Word = Callable[[dict[str, Any]], Hashable]
-"""What is said of an object, from the object alone; None: nothing, it is left out."""
+IndexFunction = Callable[[Json], Hashable]
+"""Returns the indexed value of an object, from the object alone; None leaves the object out of the index."""
+
+
+def node_of(pod: Json) -> str | None:
+    """The name of a Pod's node."""
+    return pod["spec"].get("nodeName") or None
+
+
+def group_of(pod: Json) -> str:
+    """``namespace/name`` of a Pod's PodGroup; the name is empty if the Pod has none."""
+    meta = pod["metadata"]
+    return f"{meta['namespace']}/{(meta.get('annotations') or {}).get(GROUP_NAME, '')}"
 
 
 class Index:
-    """Of one function, over objects of one kind."""
+    """The index of one function over the objects of one kind."""
 
-    def __init__(self, word: Word) -> None:
-        self._word = word
+    def __init__(self, function: IndexFunction) -> None:
+        self._function = function
         self._values: dict[Key, Hashable] = {}
         self._keys: dict[Hashable, dict[Key, int]] = {}
-        """Value -> keys, with their numbers."""
+        """Value -> keys with their numbers."""
 
     def fork(self, copied: Callable[[Any], Any]) -> "Index":
-        """An independent copy. ``copied``: gives the copy of a dictionary of dictionaries."""
-        other = Index(self._word)
+        """Returns an independent copy. ``copied``: copies a dictionary of dictionaries."""
+        other = Index(self._function)
         other._values, other._keys = self._values.copy(), copied(self._keys)
         return other
 
-    def put(self, key: Key, number: int, raw: dict[str, Any]) -> None:
-        """An object came, or has a new version. ``number``: its place among all, the same for all its versions."""
-        value = self._word(raw)
+    def put(self, key: Key, number: int, raw: Json) -> None:
+        """Adds or updates an object. ``number``: its position among all objects, the same for all its versions."""
+        value = self._function(raw)
         if value != self._values.get(key):
-            self.drop(key)
+            self.remove(key)
             if value is not None:
                 self._values[key] = value
                 self._keys.setdefault(value, {})[key] = number
 
-    def drop(self, key: Key) -> None:
-        """An object is gone."""
+    def remove(self, key: Key) -> None:
+        """Removes an object, if it is in the index."""
         value = self._values.pop(key, None)
         if value is not None:
             keys = self._keys[value]
@@ -43,6 +58,6 @@ class Index:
                 del self._keys[value]
 
     def keys(self, value: Hashable) -> list[Key]:
-        """The keys of the objects of which a value is said, by their numbers."""
+        """The keys of the objects with a value, ordered by their numbers."""
         found = self._keys.get(value, {})
         return sorted(found, key=found.__getitem__)

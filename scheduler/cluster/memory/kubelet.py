@@ -1,74 +1,74 @@
-"""What kubelets and the taint eviction controller do to Pods, between two cycles of a simulation."""
+"""The kubelets and the taint eviction controller of a simulation, which run between two cycles."""
 
 import msgspec
 
 from scheduler.api.kinds import NODE, POD
 from scheduler.api.objects import Pod, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, tolerates
-from scheduler.cluster.memory.pods import node_of
+from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.server import Json, Key, MemoryServer
 
 
 class SimulatedKubelet:
-    """Bound Pods run; a Pod that is deleted is gone when this has run twice more."""
+    """Runs bound Pods. Removes a deleted Pod in the second run after its deletion."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
-        self._leaving: list[Key] = []
-        """Pods deleted before the last run, gone with this one."""
+        self._terminating: list[Key] = []
+        """Pods deleted before the last run, which the next run removes."""
 
     @property
-    def waits(self) -> bool:
-        """Whether Pods were deleted that are still there."""
-        return bool(self._leaving or self._server.terminating)
+    def has_terminating_pods(self) -> bool:
+        """Whether deleted Pods still exist."""
+        return bool(self._terminating or self._server.terminating)
 
     def run(self) -> tuple[bool, list[Json]]:
-        """Whether anything changed, and the Pods that a NoExecute taint they do not tolerate drives out."""
+        """Returns whether anything changed, and the Pods deleted for a NoExecute taint that they do not tolerate."""
         server = self._server
-        gone = self._leaving
-        self._leaving, server.terminating = server.terminating, []
-        changed = bool(gone)
-        for key in gone:
+        due = self._terminating
+        self._terminating, server.terminating = server.terminating, []
+        changed = bool(due)
+        for key in due:
             if server.find(POD, key[1], key[2]) is not None:
                 server.remove(key)
-        for raw in server.by(POD, _starts):
+        for raw in server.by_index(POD, _is_starting):
             meta = raw["metadata"]
             running = {**raw, "status": {**raw["status"], "phase": "Running"}}
             server.update(POD, meta["namespace"], meta["name"], running)
             changed = True
-        driven_out = [
+        taint_evicted = [
             raw
             for node, taints in self._tainted().items()
-            for raw in server.by(POD, node_of, node)
-            if _runs(raw) and not self._may_stay(raw, taints)
+            for raw in server.by_index(POD, node_of, node)
+            if _is_running(raw) and not self._tolerates_all(raw, taints)
         ]
-        for raw in driven_out:
+        for raw in taint_evicted:
             server.delete(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
-        return changed or bool(driven_out), driven_out
+        return changed or bool(taint_evicted), taint_evicted
 
     def _tainted(self) -> dict[str, list[Taint]]:
-        """The nodes with NoExecute taints, and these."""
+        """The NoExecute taints by node."""
         result = {}
-        for node in self._server.by(NODE, _is_tainted):
-            known = [msgspec.convert(taint, Taint) for taint in node["spec"]["taints"]]
-            driving = [taint for taint in known if taint.effect == NO_EXECUTE]
-            if driving:
-                result[node["metadata"]["name"]] = driving
+        for node in self._server.by_index(NODE, _is_tainted):
+            all_taints = [msgspec.convert(taint, Taint) for taint in node["spec"]["taints"]]
+            no_execute = [taint for taint in all_taints if taint.effect == NO_EXECUTE]
+            if no_execute:
+                result[node["metadata"]["name"]] = no_execute
         return result
 
-    def _may_stay(self, raw: Json, taints: list[Taint]) -> bool:
+    def _tolerates_all(self, raw: Json, taints: list[Taint]) -> bool:
         pod = self._server.decoded(POD, raw["metadata"]["namespace"], raw["metadata"]["name"])
         tolerations = (pod.spec.tolerations if isinstance(pod, Pod) else None) or ()
         return all(tolerates(tolerations, taint) for taint in taints)
 
 
-def _starts(pod: Json) -> bool | None:
-    """Whether a Pod is to begin to run."""
-    waits = pod["status"].get("phase") in (None, "", "Pending")
-    return (waits and bool(node_of(pod)) and not pod["metadata"].get("deletionTimestamp")) or None
+def _is_starting(pod: Json) -> bool | None:
+    """Whether a bound Pod is about to start."""
+    is_pending = pod["status"].get("phase") in (None, "", "Pending")
+    return (is_pending and bool(node_of(pod)) and not pod["metadata"].get("deletionTimestamp")) or None
 
 
-def _runs(pod: Json) -> bool:
+def _is_running(pod: Json) -> bool:
     return pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
 
 

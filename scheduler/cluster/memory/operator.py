@@ -11,13 +11,13 @@ from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.store import Store
 from scheduler.controllers.worklist import Worklist
 
-MOST_RECONCILIATIONS = 1_000_000
+MAX_RECONCILIATIONS = 1_000_000
 """Reconciliations at one moment after which two controllers are taken to undo each other's writes, which is a
 defect."""
 
 
 class MemoryOperator:
-    """Watches the cluster from the moment it is made."""
+    """Runs the controllers; watches the cluster from its construction on."""
 
     def __init__(self, cluster: MemoryCluster, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class MemoryOperator:
     def run(self) -> bool:
         """Reconciles everything that is due now. Returns whether anything was written."""
         written = False
-        for _ in range(MOST_RECONCILIATIONS):
+        for _ in range(MAX_RECONCILIATIONS):
             item = self._worklist.take(self._cluster.now)
             if item is None:
                 return written
@@ -48,18 +48,18 @@ class MemoryOperator:
                 written |= any(not isinstance(effect, Post) for effect in stage)
             else:
                 self._worklist.finish(item, plan, self._cluster.now)
-        raise RuntimeError(f"the controllers do not converge: {MOST_RECONCILIATIONS} reconciliations at one moment")
+        raise RuntimeError(f"the controllers do not converge: {MAX_RECONCILIATIONS} reconciliations at one moment")
 
     def _carry_out(self, effect: Effect) -> tuple[Effect, str] | None:
-        """The effect and why it failed, or None."""
+        """Carries out an effect. Returns the effect and its error, or None."""
         server = self._cluster.server
         try:
             match effect:
                 case Create():
                     server.create(effect.kind, effect.manifest)
-                case Patch() if self._is_it(effect):
+                case Patch() if self._is_target(effect):
                     server.patch(effect.kind, effect.namespace, effect.name, effect.body)
-                case Delete() if self._is_it(effect):
+                case Delete() if self._is_target(effect):
                     server.delete(effect.kind, effect.namespace, effect.name)
                 case Post():
                     self._cluster.post(effect.event)
@@ -67,8 +67,8 @@ class MemoryOperator:
             return effect, str(error)
         return None
 
-    def _is_it(self, effect: Patch | Delete) -> bool:
-        """Whether the object is still the one that was meant, and whose."""
+    def _is_target(self, effect: Patch | Delete) -> bool:
+        """Whether the object still has the uid and the owner of the effect."""
         raw = self._cluster.server.find(effect.kind, effect.namespace, effect.name)
         if raw is None or effect.uid not in ("", raw["metadata"]["uid"]):
             return False

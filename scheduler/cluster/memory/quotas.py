@@ -1,6 +1,6 @@
-"""What kube-controller-manager makes of ResourceQuotas, for a simulation: how much of each is in use.
+"""The ResourceQuota controller of a simulation: computes the used amounts.
 
-Quotas with scopes, which count some of the Pods only, stay as they were written.
+The status of quotas with scopes, which count only some of the Pods, is not computed.
 """
 
 from scheduler.api.kinds import POD, RESOURCE_QUOTA
@@ -10,8 +10,8 @@ from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.controllers.resources import pod_usage, printed, summed
 
 
-def count_usage(server: MemoryServer) -> bool:
-    """Bring the status of all ResourceQuotas up to date; whether any changed."""
+def sync_usage(server: MemoryServer) -> bool:
+    """Updates the status of all ResourceQuotas. Returns whether any changed."""
     quotas = server.of(RESOURCE_QUOTA)
     used = _usage(server) if quotas else {}
     changed = False
@@ -29,7 +29,7 @@ def count_usage(server: MemoryServer) -> bool:
 
 
 def _usage(server: MemoryServer) -> dict[str, dict[str, Amount]]:
-    """Namespace -> what its Pods count for."""
+    """The usage of the Pods by namespace."""
     used: dict[str, dict[str, Amount]] = {}
     for pod in server.of(POD):
         if _counts(pod):
@@ -37,7 +37,7 @@ def _usage(server: MemoryServer) -> dict[str, dict[str, Amount]]:
             try:
                 used[namespace] = summed(used.get(namespace, {}), pod_usage(pod.get("spec") or {}))
             except QuantityError:
-                continue  # the Pod is set aside, and told of, where it is taken in
+                continue  # the cache ignores such a Pod with an Event
     return used
 
 

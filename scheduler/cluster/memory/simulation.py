@@ -1,4 +1,4 @@
-"""Cycle after cycle over a cluster in memory: the same sessions and controllers as on a real one, in simulated time."""
+"""Runs scheduling cycles on a cluster in memory, with the sessions and controllers of a real one, in simulated time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
-from scheduler.cluster.memory.quotas import count_usage
-from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.quotas import sync_usage
+from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.cluster.memory.what_if import apply_changes
 from scheduler.cluster.memory.workloads import Workloads
 from scheduler.controllers.catalogue import make_controllers
@@ -25,32 +25,32 @@ from scheduler.framework.cycle import Outcome, run_cycle
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.framework.session import Session
 
-MOST_CYCLES = 20
-NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
-"""When a simulation begins: in the middle of a day, as most hours that plugins are given in their arguments suppose."""
+MAX_CYCLES = 20
+DEFAULT_START = datetime(2020, 1, 1, 12, tzinfo=UTC)
+"""The start of a simulation at noon, since plugin arguments that restrict the hours usually include the daytime."""
 
 
 class Kubelet(Enum):
-    """What happens to Pods between cycles."""
+    """The behaviour of kubelets between cycles."""
 
     RUN = "run"
-    """Bound Pods run; evicted Pods are gone at the end of the next cycle."""
+    """Bound Pods run; evicted Pods are removed at the end of the next cycle."""
     NONE = "none"
-    """Bound Pods stay Pending on their node; evicted Pods stay there, terminating."""
+    """Bound Pods stay Pending on their node; evicted Pods stay terminating."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a simulation came to."""
+    """The result of a simulation."""
 
     cluster: MemoryCluster
     last: Outcome | None
-    """The last cycle, which says why things wait."""
+    """The outcome of the last cycle, with the reasons why tasks are pending."""
     cycles: int
 
 
 class Simulation:
-    """A cluster in memory with its scheduler and its controllers, a cycle at a time."""
+    """A cluster in memory with its scheduler and controllers, run cycle by cycle."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Simulation:
         scheduler_names: Sequence[str],
         *,
         kubelet: Kubelet = Kubelet.RUN,
-        start: datetime = NOON,
+        start: datetime = DEFAULT_START,
         lenient: bool = False,
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
@@ -74,10 +74,10 @@ class Simulation:
         )
         self.last: Outcome | None = None
         self.cycles = 0
-        self.acted = False
-        """Whether the last cycle changed more than what only informs: conditions, counts, messages, Events."""
+        self.cluster_changed = False
+        """Whether the last cycle changed more than conditions, counts, messages and Events."""
         self.evictions: list[Evict] = []
-        """All there were, the first first."""
+        """All evictions, in order."""
         self._operator = MemoryOperator(self.cluster, partial(make_controllers, scheduler_names=scheduler_names))
         self._workloads = Workloads(self.cluster.server)
         self._budgets = DisruptionBudgets(self.cluster.server)
@@ -85,47 +85,49 @@ class Simulation:
         self.cluster.cache.configure(configuration)
         self.cluster.load(manifests, lenient=lenient)
 
-    def prepare(self) -> bool:
-        """Let everybody but the scheduler do what they have to do; whether anything changed."""
+    def run_controllers(self) -> bool:
+        """Runs all controllers except the scheduler. Returns whether anything changed."""
         changed = self._workloads.run()
         changed |= self._operator.run()
-        changed |= keep_claims(self.cluster.server)
+        changed |= sync_claims(self.cluster.server)
         changed |= self._budgets.run()
-        return count_usage(self.cluster.server) or changed
+        return sync_usage(self.cluster.server) or changed
 
     def cycle(
-        self, session: Callable[..., Session] = Session, *, enough: Callable[[Outcome], bool] | None = None
+        self, session: Callable[..., Session] = Session, *, stop_when: Callable[[Outcome], bool] | None = None
     ) -> bool:
-        """One cycle, of a session of that type; whether anything changed. ``enough``: whether what was decided is all
-        one wants to know, so that it need not be carried out."""
+        """Runs a cycle with a session of the given type. Returns whether anything changed.
+
+        ``stop_when``: if it returns True for the outcome, the decisions are not carried out.
+        """
         cluster = self.cluster
-        changed = self.prepare()
+        changed = self.run_controllers()
         outcome = run_cycle(
             self.snapshot(), self.configuration, make_session=session, external_calls=self._external_calls
         )
         self.last = outcome
         self.evictions += outcome.decisions.evictions
-        if enough is not None and enough(outcome):
+        if stop_when is not None and stop_when(outcome):
             return False
         cluster.cache.assume(outcome.decisions)
         malformed = cluster.cache.take_malformed() + outcome.malformed
-        with cluster.server.together():  # a Pod is bound and begins to run: one change for those who watch
-            acted, told = cluster.carry_out(outcome.decisions, malformed)
-            self.acted = changed or acted
+        with cluster.server.batched():  # a Pod that is bound and starts causes one notification
+            acted, reported = cluster.carry_out(outcome.decisions, malformed)
+            self.cluster_changed = changed or acted
             if self._kubelet is Kubelet.RUN:
-                self.acted |= cluster.run_kubelet()
+                self.cluster_changed |= cluster.run_kubelet()
         cluster.tick()
         self.cycles += 1
-        return self.acted or told
+        return self.cluster_changed or reported
 
     def snapshot(self) -> Snapshot:
-        """What a session would see now."""
+        """The snapshot that a session would get now."""
         self.cluster.cache.configure(self.configuration)
         return self.cluster.cache.snapshot(self.cluster.now)
 
     def run(self, cycles: int | None = None, *, progress: Callable[[int], None] | None = None) -> Report:
-        """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. May be called again: it goes on."""
-        for done in range(1, (MOST_CYCLES if cycles is None else cycles) + 1):
+        """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Can be called again to continue."""
+        for done in range(1, (MAX_CYCLES if cycles is None else cycles) + 1):
             changed = self.cycle()
             if progress is not None:
                 progress(done)
@@ -136,21 +138,23 @@ class Simulation:
         return Report(self.cluster, self.last, self.cycles)
 
     def take_usage(self, usages: Mapping[str, NodeUsage]) -> None:
-        """How busy nodes are, by name; the moments in seconds from now on the cluster's clock (0 and less)."""
+        """Sets the usage of nodes by name. Its times are seconds relative to the cluster's clock (0 or negative)."""
         now = self.cluster.now
         self.cluster.cache.take_usage({n: replace(u, moment=now + u.moment) for n, u in usages.items()})
 
     def change(self, manifests: Sequence[Manifest]) -> None:
-        """Change objects in between, as ``what_if`` tells. Raises ManifestError."""
+        """Changes objects as ``what_if`` describes. Raises ManifestError."""
         apply_changes(self.cluster, manifests)
 
     def fork(self) -> "Simulation":
-        """An independent copy that goes on from here."""
+        """Returns an independent copy in the current state."""
         return fork(self, (self._external_calls,))
 
     def branch(self) -> "Simulation":
-        """The same in a fraction of the time, of a simulation that is put aside for good: it does not change as long as
-        its branches are in use, and these run one after the other."""
+        """Returns a copy in a fraction of the time.
+
+        This simulation must not change while its branches are in use, and branches must run one after the other.
+        """
         return branch(self, (self._external_calls,))
 
 
@@ -164,8 +168,10 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     usage: Mapping[str, NodeUsage] | None = None,
 ) -> Report:
-    """Run ``cycles`` cycles, or (None) until one changes nothing, at most 20. ``usage``: how busy nodes are, as
-    ``take_usage`` wants it. Raises ManifestError."""
+    """Runs ``cycles`` cycles, or (None) until one changes nothing, at most 20. Raises ManifestError.
+
+    ``usage``: the usage of nodes as for ``take_usage``.
+    """
     simulation = Simulation(manifests, configuration, scheduler_names, kubelet=kubelet)
     simulation.take_usage(usage or {})
     return simulation.run(cycles, progress=progress)

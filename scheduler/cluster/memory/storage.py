@@ -1,7 +1,7 @@
-"""What the volume controllers and provisioners of a cluster do, for a simulation.
+"""The volume controllers and provisioners of a simulation.
 
-Claims and volumes find each other, ephemeral volumes get their claims, and volumes are made where a class has a
-provisioner. Nothing is resized, reclaimed or deleted.
+They bind claims to volumes, create the claims of ephemeral volumes, and create volumes where a class has a provisioner.
+Volumes are not resized, reclaimed or deleted.
 """
 
 from collections.abc import Iterator
@@ -36,17 +36,17 @@ from scheduler.plugins.predicates.volumes.claims import (
 BOUND, PENDING, RELEASED = "Bound", "Pending", "Released"
 
 
-def keep_volumes(server: MemoryServer) -> bool:
-    """Make the claims of ephemeral volumes, and bind claims and volumes that belong together; whether any did."""
-    changed = _make_ephemeral_claims(server)
+def sync_volumes(server: MemoryServer) -> bool:
+    """Creates the claims of ephemeral volumes, and binds claims to volumes. Returns whether anything changed."""
+    changed = _create_ephemeral_claims(server)
     for volume in _volumes(server):
         changed |= _volume_phase(server, volume)
-    shelf = _Shelf(server)
+    available = _AvailableVolumes(server)
     for claim in _claims(server):
         if is_bound(claim):
             if server.find(VOLUME, "", claim.spec.volume_name) is None:
                 changed |= _claim_phase(server, claim, CLAIM_LOST)
-        elif (found := shelf.take_for(claim)) is not None:
+        elif (found := available.take_for(claim)) is not None:
             _bind(server, claim, found)
             changed = True
         else:
@@ -55,49 +55,49 @@ def keep_volumes(server: MemoryServer) -> bool:
 
 
 def provision(server: MemoryServer) -> bool:
-    """Make the volumes that are asked for; whether there were any."""
-    made = False
+    """Creates the volumes of claims with a provisioner. Returns whether there were any."""
+    changed = False
     for claim in _claims(server):
         storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
         if is_bound(claim) or not isinstance(storage, StorageClass) or storage.provisioner in ("", NO_PROVISIONER):
             continue
-        if _waits(server, claim) and not selected_node(claim):
+        if _waits_for_consumer(server, claim) and not selected_node(claim):
             continue
         if not claim.spec.volume_name:
-            made |= server.create(VOLUME, _made_for(server, claim, storage))
-    return made
+            changed |= server.create(VOLUME, _provisioned_volume(server, claim, storage))
+    return changed
 
 
-class _Shelf:
-    """The volumes that claims may be bound to now."""
+class _AvailableVolumes:
+    """The volumes that can be bound to claims."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
-        self._kept: dict[tuple[str, str], list[PersistentVolume]] = {}
+        self._reserved: dict[tuple[str, str], list[PersistentVolume]] = {}
         self._free: dict[str, list[tuple[int, str, PersistentVolume]]] = {}
         for volume in _volumes(server):
-            held = volume.spec.claim_ref
-            if held is not None:
-                self._kept.setdefault((held.namespace, held.name), []).append(volume)
+            claim_ref = volume.spec.claim_ref
+            if claim_ref is not None:
+                self._reserved.setdefault((claim_ref.namespace, claim_ref.name), []).append(volume)
             elif is_available(volume):
                 try:
                     size = capacity(volume)
                 except QuantityError:
-                    continue  # told of when Pods are placed by it
+                    continue  # the scheduler reports it when it places Pods with the volume
                 self._free.setdefault(class_of(volume), []).append((size, volume.metadata.name, volume))
         for entries in self._free.values():
             entries.sort(key=lambda entry: entry[:2])
 
     def take_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that a claim is to be bound to, which is nobody else's from then on; None: there is none."""
+        """Returns the volume for a claim and makes it unavailable to other claims; None if there is none."""
         if claim.spec.volume_name:
             named = self._server.decoded(VOLUME, "", claim.spec.volume_name)
             free = isinstance(named, PersistentVolume) and (named.spec.claim_ref is None or is_prebound(named, claim))
             return named if isinstance(named, PersistentVolume) and free else None
-        for volume in self._kept.get((claim.metadata.namespace, claim.metadata.name), ()):
+        for volume in self._reserved.get((claim.metadata.namespace, claim.metadata.name), ()):
             if is_prebound(volume, claim):
                 return volume
-        if _waits(self._server, claim):
+        if _waits_for_consumer(self._server, claim):
             return None
         try:
             wanted = request_of(claim)
@@ -119,7 +119,7 @@ def _volumes(server: MemoryServer) -> Iterator[PersistentVolume]:
     return (volume for volume in server.structs(VOLUME) if isinstance(volume, PersistentVolume))
 
 
-def _waits(server: MemoryServer, claim: PersistentVolumeClaim) -> bool:
+def _waits_for_consumer(server: MemoryServer, claim: PersistentVolumeClaim) -> bool:
     storage = server.decoded(STORAGE_CLASS, "", class_of(claim))
     return isinstance(storage, StorageClass) and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -158,17 +158,17 @@ def _claim_phase(server: MemoryServer, claim: PersistentVolumeClaim, phase: str)
 
 
 def _volume_phase(server: MemoryServer, volume: PersistentVolume) -> bool:
-    held = volume.spec.claim_ref
+    claim_ref = volume.spec.claim_ref
     phase = VOLUME_AVAILABLE
-    if held is not None and held.uid:
-        claim = server.find(CLAIM, held.namespace, held.name)
-        phase = BOUND if claim is not None and claim["metadata"]["uid"] == held.uid else RELEASED
+    if claim_ref is not None and claim_ref.uid:
+        claim = server.find(CLAIM, claim_ref.namespace, claim_ref.name)
+        phase = BOUND if claim is not None and claim["metadata"]["uid"] == claim_ref.uid else RELEASED
     if volume.status.phase == phase:
         return False
     return server.patch(VOLUME, "", volume.metadata.name, {"status": {"phase": phase}})
 
 
-def _made_for(server: MemoryServer, claim: PersistentVolumeClaim, storage: StorageClass) -> Json:
+def _provisioned_volume(server: MemoryServer, claim: PersistentVolumeClaim, storage: StorageClass) -> Json:
     meta, spec = claim.metadata, claim.spec
     name = f"pvc-{meta.uid}"
     requests = (spec.resources.requests if spec.resources else None) or {}
@@ -196,7 +196,7 @@ def _made_for(server: MemoryServer, claim: PersistentVolumeClaim, storage: Stora
 
 
 def _topology(server: MemoryServer, node_name: str, driver: str) -> Json | None:
-    """The node affinity of what a driver makes for a node: its labels, of the keys that the driver names there."""
+    """The node affinity of a volume provisioned for a node: the node's labels with the driver's topology keys."""
     node, csi_node = server.decoded(NODE, "", node_name), server.decoded(CSI_NODE, "", node_name)
     if not isinstance(node, Node) or not isinstance(csi_node, CsiNode):
         return None
@@ -210,30 +210,30 @@ def _topology(server: MemoryServer, node_name: str, driver: str) -> Json | None:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if expressions else None
 
 
-def _make_ephemeral_claims(server: MemoryServer) -> bool:
-    made = False
-    for pod in server.by(POD, _has_ephemeral_volumes):
+def _create_ephemeral_claims(server: MemoryServer) -> bool:
+    changed = False
+    for pod in server.by_index(POD, _has_ephemeral_volumes):
         meta = pod["metadata"]
         for volume in pod["spec"].get("volumes") or ():
             template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
             if not isinstance(template, dict) or meta.get("deletionTimestamp"):
                 continue
             owner = {"apiVersion": POD.api_version, "kind": POD.name, "name": meta["name"], "uid": meta["uid"]}
-            given = template.get("metadata") or {}
+            template_meta = template.get("metadata") or {}
             claim = {
                 "apiVersion": CLAIM.api_version,
                 "kind": CLAIM.name,
                 "metadata": {
-                    **{key: given[key] for key in ("labels", "annotations") if given.get(key)},
+                    **{key: template_meta[key] for key in ("labels", "annotations") if template_meta.get(key)},
                     "name": f"{meta['name']}-{volume['name']}",
                     "namespace": meta["namespace"],
                     "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
                 },
                 "spec": template.get("spec") or {},
             }
-            with suppress(ManifestError):  # what cannot be read is not made: the Pod waits for it, and says so
-                made |= server.create(CLAIM, claim)
-    return made
+            with suppress(ManifestError):  # an invalid claim is not created, and the Pod stays pending with that reason
+                changed |= server.create(CLAIM, claim)
+    return changed
 
 
 def _has_ephemeral_volumes(pod: Json) -> bool | None:

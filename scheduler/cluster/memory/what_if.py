@@ -1,9 +1,8 @@
-"""Changes to a cluster in memory, written as manifests: what is to be there, changed or gone.
+"""Changes to a cluster in memory, written as manifests: objects to add, change or delete.
 
-An object is added, or takes the place of the one of its kind and name; what was not said of its status stays. With the
-annotation ``volcano-py/what-if: merge`` it holds only what changes (a JSON merge patch), with ``delete`` only the name
-of what goes. With a PodGroup go its Pods. Pods on a Node that goes are placed anew, as their owners would make them
-again.
+An object is added, or replaces the one with its kind and name; status fields that the manifest omits stay. With the
+annotation ``volcano-py/what-if: merge`` the manifest is a JSON merge patch, with ``delete`` only its name counts.
+Deleting a PodGroup deletes its Pods. The Pods of a deleted Node are created again, as their owners would do.
 """
 
 import copy
@@ -15,21 +14,21 @@ from scheduler.api.names import DEFAULT_NAMESPACE, TASK_ANNOTATIONS, WHAT_IF
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
-from scheduler.cluster.memory.pods import group_of, node_of
-from scheduler.cluster.memory.server import Json, fill_in, key_of
+from scheduler.cluster.memory.index import group_of, node_of
+from scheduler.cluster.memory.server import Json, key_of, set_defaults
 
 DELETE: Final = "delete"
 MERGE: Final = "merge"
 
 
 def apply_changes(cluster: MemoryCluster, manifests: Sequence[Manifest]) -> None:
-    """Change the cluster, manifest by manifest; what is new comes last. Raises ManifestError."""
-    fresh = [manifest for manifest in manifests if not _change(cluster, manifest)]
-    cluster.load(fresh)
+    """Applies the manifests in order; new objects are added last. Raises ManifestError."""
+    new = [manifest for manifest in manifests if not _change(cluster, manifest)]
+    cluster.load(new)
 
 
 def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
-    """Do what a manifest says; False if it is a new object, which is left to be created."""
+    """Applies a manifest. Returns False if it is a new object, which the caller creates."""
     kind, where, raw = manifest.kind, manifest.where, copy.deepcopy(manifest.raw)
     if kind is None:
         raise ManifestError(f"{where}: {raw['kind']} of {raw['apiVersion']} is no kind that could make a difference")
@@ -37,13 +36,13 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
     annotations = meta.get("annotations") or {}
     intent = annotations.pop(WHAT_IF, None) if isinstance(annotations, dict) else None
     namespace, name = (meta.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else "", meta["name"]
-    there = cluster.server.find(kind, namespace, name)
+    stored = cluster.server.find(kind, namespace, name)
     if intent not in (None, DELETE, MERGE):
         raise ManifestError(
             f"{where}: {kind.name} {name}: metadata.annotations[{WHAT_IF}]: expected {DELETE} or {MERGE}, "
             f"got {str(intent)[:64]!r}"
         )
-    if there is None:
+    if stored is None:
         if intent is not None:
             raise ManifestError(f"{where}: {kind.name} {name} is not there, so there is nothing to {intent}")
         return False
@@ -52,15 +51,17 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
     elif intent == MERGE:
         cluster.server.patch(kind, namespace, name, raw)
     elif kind is POD:
-        cluster.server.remove(key_of(kind, namespace, name))  # the spec of a Pod does not change: it is another one
+        cluster.server.remove(
+            key_of(kind, namespace, name)
+        )  # the spec of a Pod is immutable: a replaced Pod is a new one
         return False
     else:
         for field in ("uid", "creationTimestamp", "namespace"):
-            if field in there["metadata"]:
-                meta[field] = there["metadata"][field]
-        if "status" in there:
-            raw.setdefault("status", dict(there["status"]))
-        fill_in(kind, raw, cluster.server)
+            if field in stored["metadata"]:
+                meta[field] = stored["metadata"][field]
+        if "status" in stored:
+            raw.setdefault("status", dict(stored["status"]))
+        set_defaults(kind, raw, cluster.server)
         cluster.server.update(kind, namespace, name, raw)
     cluster.refuse_malformed(where)
     return True
@@ -69,23 +70,23 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
 def _delete(cluster: MemoryCluster, kind: Kind, namespace: str, name: str) -> None:
     server = cluster.server
     if kind is POD_GROUP:
-        for pod in server.by(POD, group_of, f"{namespace}/{name}"):
+        for pod in server.by_index(POD, group_of, f"{namespace}/{name}"):
             server.delete(POD, namespace, pod["metadata"]["name"])
     server.delete(kind, namespace, name)
     if kind is NODE:
-        for pod in server.by(POD, node_of, name):
+        for pod in server.by_index(POD, node_of, name):
             if pod["status"].get("phase") not in ENDED_PHASES:
-                _place_anew(cluster, pod)
+                _recreate(cluster, pod)
 
 
-def _place_anew(cluster: MemoryCluster, pod: Json) -> None:
-    """The Pod is gone with its node; where nobody here would make it again, it is made again."""
+def _recreate(cluster: MemoryCluster, pod: Json) -> None:
+    """Removes the Pod of a deleted node, and creates it again unless one of its owners does."""
     server, meta = cluster.server, pod["metadata"]
     server.remove(key_of(POD, meta["namespace"], meta["name"]))
     if any(server.exists(owner.get("uid", "")) for owner in meta.get("ownerReferences") or ()):
         return
-    left_out = ("uid", "creationTimestamp", "deletionTimestamp", "resourceVersion")
-    again = {key: value for key, value in meta.items() if key not in left_out}
-    again["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in TASK_ANNOTATIONS}
+    omitted = ("uid", "creationTimestamp", "deletionTimestamp", "resourceVersion")
+    metadata = {key: value for key, value in meta.items() if key not in omitted}
+    metadata["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in TASK_ANNOTATIONS}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    server.create(POD, {"apiVersion": POD.api_version, "kind": POD.name, "metadata": again, "spec": spec})
+    server.create(POD, {"apiVersion": POD.api_version, "kind": POD.name, "metadata": metadata, "spec": spec})

@@ -1,8 +1,8 @@
-"""What kube-controller-manager makes of Deployments, ReplicaSets, StatefulSets and batch/v1 Jobs, for a simulation.
+"""The controllers of Deployments, ReplicaSets, StatefulSets and batch/v1 Jobs in a simulation.
 
-Each workload gets the Pods it lacks and loses those it has too many of; Pods are counted by their controller, so what
-was read from a cluster is not created a second time. A Deployment that has ReplicaSets keeps them: rollouts are not
-simulated, nor do Pods complete.
+They create missing Pods and delete surplus ones. Pods are counted by their controller, so Pods that were read from a
+cluster are not created again. A Deployment with ReplicaSets keeps them: neither rollouts nor the completion of Pods are
+simulated.
 """
 
 import copy
@@ -14,11 +14,11 @@ from scheduler.api.kinds import BATCH_JOB, CLAIM, DEPLOYMENT, POD, REPLICA_SET, 
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.cluster.memory.server import Json, Key, MemoryServer, controller_of, key_of
 
-MOST_PODS: Final = 100_000
-"""Of one workload; more is taken for a slip of the keyboard."""
+MAX_PODS: Final = 100_000
+"""Pods of a workload; a larger number is assumed to be a mistake."""
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of generated names."""
-_LONGEST_PREFIX: Final = 58
+_MAX_PREFIX_LENGTH: Final = 58
 """Characters of a name before its generated part."""
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -28,7 +28,7 @@ _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
 class Workloads:
-    """The controllers of workloads; only workloads that changed, or whose Pods did, are looked at."""
+    """The workload controllers. They process only workloads that changed or whose Pods changed."""
 
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class Workloads:
         server.watch(self._observe)
 
     def run(self) -> bool:
-        """Create and delete ReplicaSets and Pods until every workload has its number; whether there was anything."""
+        """Creates and deletes ReplicaSets and Pods as needed. Returns whether anything changed."""
         changed = False
         while self._changed:
             kind = next(kind for kind in self._syncs if kind in self._changed)
@@ -60,16 +60,16 @@ class Workloads:
         if obj is None:
             return
         if kind is POD:
-            if old is not None and new is not None and _stage(old) == _stage(new):
+            if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
                 return
         elif kind not in self._syncs:
             return
         elif new is not None:
             self._changed.setdefault(kind, {})[key_of(kind, obj.metadata.namespace, obj.metadata.name)] = None
         for owner in obj.metadata.owner_references or ():
-            above = self._kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
-            if owner.controller and above is not None:
-                self._changed.setdefault(above, {})[key_of(above, obj.metadata.namespace, owner.name)] = None
+            owner_kind = self._kinds.get(f"{owner.api_version.rpartition('/')[0]}/{owner.kind}")
+            if owner.controller and owner_kind is not None:
+                self._changed.setdefault(owner_kind, {})[key_of(owner_kind, obj.metadata.namespace, owner.name)] = None
 
     # --- one workload -------------------------------------------------------------------------------------------------
     def _sync_deployment(self, deployment: Json) -> bool:
@@ -79,7 +79,7 @@ class Workloads:
             return not spec.get("paused") and self._server.create(REPLICA_SET, _replica_set(deployment))
         active = [raw for raw in own if _count(raw.get("spec") or {}, "replicas")]
         if len(active) > 1:
-            return False  # in the middle of a rollout, which stays as it is
+            return False  # in a rollout, which is not simulated
         scaled = active[0] if active else max(own, key=lambda raw: str(raw["metadata"].get("creationTimestamp", "")))
         number, meta = _count(spec, "replicas"), scaled["metadata"]
         if _count(scaled.get("spec") or {}, "replicas") == number:
@@ -88,12 +88,14 @@ class Workloads:
 
     def _sync_replica_set(self, replica_set: Json) -> bool:
         wanted = _count(replica_set.get("spec") or {}, "replicas")
-        return self._replace(REPLICA_SET, replica_set, wanted)
+        return self._sync_pods(REPLICA_SET, replica_set, wanted)
 
     def _sync_job(self, job: Json) -> bool:
         spec, status = job.get("spec") or {}, job.get("status") or {}
-        over = any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in _conditions(status))
-        if over or spec.get("suspend") or spec.get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER:
+        finished = any(
+            c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in _conditions(status)
+        )
+        if finished or spec.get("suspend") or spec.get("managedBy", _JOB_CONTROLLER) != _JOB_CONTROLLER:
             return False
         pods = list(self._controlled(POD, job))
         done = max(_count(status, "succeeded", 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
@@ -101,25 +103,25 @@ class Workloads:
         if spec.get("completions") is not None:
             wanted = min(wanted, max(_count(spec, "completions") - done, 0))
         elif done:
-            return False  # without a number of completions no Pod follows the first that has succeeded
+            return False  # without completions, no Pod is created after the first that succeeded
         indices = self._free_indices(job, pods) if spec.get("completionMode") == "Indexed" else None
-        return self._replace(BATCH_JOB, job, wanted, indices)
+        return self._sync_pods(BATCH_JOB, job, wanted, indices)
 
     def _sync_stateful_set(self, stateful_set: Json) -> bool:
         meta, spec = stateful_set["metadata"], stateful_set.get("spec") or {}
         first = _count(_object(spec.get("ordinals")), "start", 0)
         last = first + _count(spec, "replicas")
-        # The API server fills in the policy; a manifest without it gets all its Pods at once.
-        in_turn = spec.get("podManagementPolicy") == "OrderedReady"
+        # The API server sets the policy; a manifest without it gets all its Pods at once.
+        is_ordered = spec.get("podManagementPolicy") == "OrderedReady"
         changed = False
         for ordinal in range(first, last):
             name = f"{meta['name']}-{ordinal}"
             pod = self._server.find(POD, meta["namespace"], name)
             if pod is None:
-                changed |= self._server.create(POD, self._numbered(stateful_set, ordinal, name))
+                changed |= self._server.create(POD, self._stateful_pod(stateful_set, ordinal, name))
             elif pod["status"].get("phase") in ENDED_PHASES and not pod["metadata"].get("deletionTimestamp"):
                 changed |= self._server.delete(POD, meta["namespace"], name)
-            if in_turn and (pod is None or pod["status"].get("phase") != "Running"):
+            if is_ordered and (pod is None or pod["status"].get("phase") != "Running"):
                 break
         for pod in list(self._controlled(POD, stateful_set)):
             number = pod["metadata"]["name"].rpartition("-")[2]
@@ -129,18 +131,18 @@ class Workloads:
 
     # --- Pods ---------------------------------------------------------------------------------------------------------
     def _controlled(self, kind: Kind, workload: Json) -> Iterator[Json]:
-        """The objects of a kind whose controller the workload is."""
+        """The objects of a kind that the workload controls."""
         uid = workload["metadata"]["uid"]
         for raw in self._server.owned(kind, uid):
             controller = controller_of(raw)
             if controller is not None and controller.get("uid") == uid:
                 yield raw
 
-    def _replace(self, kind: Kind, workload: Json, wanted: int, indices: Iterator[int] | None = None) -> bool:
-        """Create the Pods that are missing, or delete the surplus: Pods without a node first, then the youngest."""
+    def _sync_pods(self, kind: Kind, workload: Json, wanted: int, indices: Iterator[int] | None = None) -> bool:
+        """Creates missing Pods, or deletes surplus ones. Returns whether anything changed."""
         active = [pod for pod in self._controlled(POD, workload) if _is_active(pod)]
         namespace, changed = workload["metadata"]["namespace"], False
-        for pod in _least_needed(active)[: max(len(active) - wanted, 0)]:
+        for pod in _in_deletion_order(active)[: max(len(active) - wanted, 0)]:
             changed |= self._server.delete(POD, namespace, pod["metadata"]["name"])
         if len(active) >= wanted:
             return changed
@@ -153,7 +155,7 @@ class Workloads:
         return changed
 
     def _free_names(self, workload: Json, indices: Iterator[int] | None) -> Iterator[tuple[str, int | None]]:
-        """Names for further Pods, the same in every simulation; of an indexed Job each with its index."""
+        """Unused names for Pods, the same in every simulation, with the index of each Pod of an indexed Job."""
         meta, number = workload["metadata"], 0
         while True:
             index = None if indices is None else next(indices, None)
@@ -166,8 +168,8 @@ class Workloads:
             number += 1
 
     def _free_indices(self, job: Json, pods: list[Json]) -> Iterator[int]:
-        """The completion indices that have neither a Pod at work nor one that has succeeded."""
-        taken = _completed((job.get("status") or {}).get("completedIndexes"))
+        """The completion indices without an active or succeeded Pod."""
+        taken = _index_ranges((job.get("status") or {}).get("completedIndexes"))
         for pod in pods:
             index = (pod["metadata"].get("annotations") or {}).get(_INDEX, "")
             if index.isdecimal() and (_is_active(pod) or pod["status"].get("phase") == "Succeeded"):
@@ -176,8 +178,8 @@ class Workloads:
             if not any(low <= index <= high for low, high in taken):
                 yield index
 
-    def _numbered(self, stateful_set: Json, ordinal: int, name: str) -> Json:
-        """A Pod of a StatefulSet with the claims of its own, which are made, and stay when the Pod goes."""
+    def _stateful_pod(self, stateful_set: Json, ordinal: int, name: str) -> Json:
+        """A Pod of a StatefulSet. Creates its claims, which outlive the Pod."""
         labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
         pod, mounted = _pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
         meta = stateful_set["metadata"]
@@ -207,10 +209,10 @@ class Workloads:
 
 # --- manifests ---
 def _replica_set(deployment: Json) -> Json:
-    """The ReplicaSet of a Deployment's template, which the selector of its own tells from those of other templates."""
+    """The ReplicaSet of a Deployment's template, with the template's hash in its selector."""
     meta, spec = deployment["metadata"], deployment.get("spec") or {}
     template = copy.deepcopy(spec["template"])
-    digest = _encoded(f"{meta['namespace']}/{meta['name']}", 10)
+    digest = _hash_suffix(f"{meta['namespace']}/{meta['name']}", 10)
     template["metadata"] = {**_object(template.get("metadata"))}
     labels = template["metadata"]["labels"] = {**_object(template["metadata"].get("labels"))}
     selector = _object(spec.get("selector")) or {"matchLabels": dict(labels)}
@@ -234,11 +236,11 @@ def _replica_set(deployment: Json) -> Json:
     }
 
 
-def _pod(kind: Kind, workload: Json, name: str, more: dict[str, dict[str, str]]) -> Json:
-    """A Pod of a workload's template; ``more``: labels and annotations besides."""
+def _pod(kind: Kind, workload: Json, name: str, extra: dict[str, dict[str, str]]) -> Json:
+    """A Pod from a workload's template. ``extra``: additional labels and annotations."""
     meta, template = workload["metadata"], workload["spec"]["template"]
     own = _object(template.get("metadata"))
-    written = {key: {**copy.deepcopy(_object(own.get(key))), **more.get(key, {})} for key in ("labels", "annotations")}
+    written = {key: {**copy.deepcopy(_object(own.get(key))), **extra.get(key, {})} for key in ("labels", "annotations")}
     return {
         "apiVersion": POD.api_version,
         "kind": POD.name,
@@ -253,7 +255,7 @@ def _pod(kind: Kind, workload: Json, name: str, more: dict[str, dict[str, str]])
 
 
 def _job_labels(kind: Kind, workload: Json, index: int | None) -> dict[str, dict[str, str]]:
-    """The labels and annotations that the Job controller adds to a Pod; none of a ReplicaSet's."""
+    """The labels and annotations that the Job controller adds to its Pods; empty for other workloads."""
     if kind is not BATCH_JOB:
         return {}
     meta, prefix = workload["metadata"], "batch.kubernetes.io/"
@@ -276,18 +278,18 @@ def _owner(kind: Kind, raw: Json) -> Json:
 
 
 # --- counts and names ---
-def _stage(pod: KubeObject) -> tuple[object, ...]:
-    """What a workload sees of its Pod."""
+def _relevant_fields(pod: KubeObject) -> tuple[object, ...]:
+    """The fields of a Pod that affect its workload."""
     assert isinstance(pod, Pod)
     return (pod.status.phase, bool(pod.metadata.deletion_timestamp))
 
 
 def _is_active(pod: Json) -> bool:
-    """Whether a Pod counts as one of its workload's: one that ended or terminates is replaced."""
+    """Whether a Pod counts as a replica: a finished or terminating Pod is replaced."""
     return pod["status"].get("phase") not in ENDED_PHASES and not pod["metadata"].get("deletionTimestamp")
 
 
-def _least_needed(pods: list[Json]) -> list[Json]:
+def _in_deletion_order(pods: list[Json]) -> list[Json]:
     """Pods without a node first, then those that do not run yet, then the youngest."""
     youngest = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
     return sorted(
@@ -301,30 +303,30 @@ def _conditions(status: Json) -> list[Json]:
 
 
 def _object(value: Any) -> Json:
-    """What is no object counts as an empty one."""
+    """Returns the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
-def _completed(text: Any) -> list[tuple[int, int]]:
-    """The spans in a Job's ``completedIndexes``, such as ``1,3-5``."""
-    spans = []
+def _index_ranges(text: Any) -> list[tuple[int, int]]:
+    """The ranges in a Job's ``completedIndexes``, such as ``1,3-5``."""
+    ranges = []
     for part in str(text or "").split(","):
         low, _, high = part.partition("-")
         if low.isdecimal() and (high or low).isdecimal():
-            spans.append((int(low), int(high or low)))
-    return spans
+            ranges.append((int(low), int(high or low)))
+    return ranges
 
 
 def _count(spec: Json, field: str, default: int = 1) -> int:
     value = spec.get(field, default)
-    return min(max(value, 0), MOST_PODS) if isinstance(value, int) else default
+    return min(max(value, 0), MAX_PODS) if isinstance(value, int) else default
 
 
 def _generated(prefix: str, uid: str, number: int) -> str:
-    """A name as the API server generates it, but the same in every simulation."""
-    return prefix[:_LONGEST_PREFIX] + _encoded(f"{uid}/{number}", 5)
+    """A name like a generated one of the API server, but the same in every simulation."""
+    return prefix[:_MAX_PREFIX_LENGTH] + _hash_suffix(f"{uid}/{number}", 5)
 
 
-def _encoded(text: str, length: int) -> str:
+def _hash_suffix(text: str, length: int) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:length])

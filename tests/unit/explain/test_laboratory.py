@@ -60,4 +60,4 @@ def test_sessions_with_nothing_but_words_left_are_not_run() -> None:
     works, after = trial("5", configuration(PLUGINS))
     assert not works
     assert after.cycles == 1
-    assert not after.acted
+    assert not after.cluster_changed

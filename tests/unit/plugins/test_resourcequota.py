@@ -1,6 +1,6 @@
 """resourcequota: admits PodGroups that fit the namespace's ResourceQuotas."""
 
-from scheduler.cluster.memory.quotas import count_usage
+from scheduler.cluster.memory.quotas import sync_usage
 from tests.builders import Raw, World, configuration, group, node, pod, pods
 
 CONF = configuration(["resourcequota"], actions="enqueue")
@@ -68,6 +68,6 @@ def test_a_simulated_quota_counts_the_requests_of_pods_that_have_not_finished() 
         *(node("n1"), quota(cpu="4", pods="9"), group("a"), pods("a", 2, "1500mc", "a")),
         pod("done", "1c", phase="Succeeded", on="n1"),
     )
-    assert count_usage(world.cluster.server)
+    assert sync_usage(world.cluster.server)
     assert world.get("ResourceQuota", "rq")["status"]["used"] == {"cpu": "3", "pods": "2"}
-    assert not count_usage(world.cluster.server), "it is up to date"
+    assert not sync_usage(world.cluster.server), "it is up to date"

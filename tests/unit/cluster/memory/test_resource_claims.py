@@ -5,7 +5,7 @@ from typing import Any
 from scheduler.api.kinds import POD, RESOURCE_CLAIM
 from scheduler.api.names import CLAIM_FINALIZER, POD_CLAIM_NAME
 from scheduler.cluster.memory import MemoryCluster
-from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.resource_claims import sync_claims
 from tests.builders import Raw, World, pod
 from tests.device_builders import allocated, claim, named, request, template, templated
 
@@ -34,8 +34,8 @@ def with_uid(raw: Raw, **status: str) -> Raw:
 def test_a_pod_gets_a_claim_for_each_template_it_names_once() -> None:
     made = cluster(template("t", request(count=2)), pod("p", resourceClaims=templated("t", "t")))
 
-    assert keep_claims(made.server)
-    assert not keep_claims(made.server)
+    assert sync_claims(made.server)
+    assert not sync_claims(made.server)
 
     found = claims(made)
     assert [c["metadata"]["annotations"][POD_CLAIM_NAME] for c in found] == ["c0", "c1"]
@@ -50,32 +50,32 @@ def test_a_pod_gets_a_claim_for_each_template_it_names_once() -> None:
 
 
 def test_a_missing_template_creates_no_claim() -> None:
-    assert not keep_claims(cluster(pod("p", resourceClaims=templated("none"))).server)
+    assert not sync_claims(cluster(pod("p", resourceClaims=templated("none"))).server)
 
 
 def test_a_claim_is_deallocated_when_its_last_pod_has_finished_or_been_deleted() -> None:
     made = cluster(used("p", "gone"), with_uid(pod("p", on="n1", resourceClaims=named("c"))))
 
-    assert keep_claims(made.server)
+    assert sync_claims(made.server)
     assert [r["uid"] for r in claims(made)[0]["status"]["reservedFor"]] == ["p"]
     assert claims(made)[0]["status"]["allocation"]
 
     made = cluster(used("p"), with_uid(pod("p", on="n1", resourceClaims=named("c")), phase="Succeeded"))
-    assert keep_claims(made.server)
+    assert sync_claims(made.server)
     assert claims(made)[0]["status"] == {}
     assert claims(made)[0]["metadata"]["finalizers"] == []
 
 
 def test_a_claim_allocated_without_the_finalizer_stays_allocated() -> None:
-    assert not keep_claims(cluster(used(finalizers=False)).server)
+    assert not sync_claims(cluster(used(finalizers=False)).server)
 
 
 def test_a_claim_is_deleted_with_the_pod_that_owns_it() -> None:
     made = cluster(template("t", request()), pod("p", on="n1", resourceClaims=templated("t")))
-    keep_claims(made.server)
+    sync_claims(made.server)
     raw = made.server.of(POD)[0]
 
     made.server.update(POD, "default", "p", {**raw, "status": {**raw["status"], "phase": "Succeeded"}})
 
-    assert keep_claims(made.server)
+    assert sync_claims(made.server)
     assert claims(made) == []

@@ -141,7 +141,7 @@ def test_batched_changes_are_notified_once_for_each_object() -> None:
 
     server.watch(changed)
 
-    with server.together():
+    with server.batched():
         for phase in ("Running", "Succeeded"):
             server.patch(POD, "ns", "b", {"status": {"phase": phase}})
             server.patch(POD, "ns", "a", {"status": {"phase": phase}})
@@ -160,7 +160,7 @@ def test_batched_changes_are_notified_before_the_next_object_is_added_or_deleted
         server.create(POD, manifest(POD, name, spec={}))
     log.clear()
 
-    with server.together():
+    with server.batched():
         server.patch(POD, "ns", "a", {"status": {"phase": "Running"}})
         server.create(POD, manifest(POD, "c", spec={}))
         server.patch(POD, "ns", "b", {"status": {"phase": "Running"}})
@@ -173,7 +173,7 @@ def test_batched_changes_are_notified_even_after_an_exception() -> None:
     server, log = server_with_log()
     server.create(POD, manifest(POD, "a", spec={}))
 
-    with pytest.raises(ManifestError), server.together():
+    with pytest.raises(ManifestError), server.batched():
         server.patch(POD, "ns", "a", {"status": {"phase": "Running"}})
         server.patch(POD, "ns", "a", {"status": {"phase": 1}})
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.cluster.memory.storage import keep_volumes, provision
+from scheduler.cluster.memory.storage import provision, sync_volumes
 from tests.builders import Raw, World, node, pod
 
 CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
@@ -86,7 +86,7 @@ def test_volumes_are_provisioned_immediately_or_when_a_node_is_selected() -> Non
         [claim("a", "now"), claim("b", "late"), claim("c", "late", {SELECTED: "n1"})],
     )
 
-    assert provision(world.cluster.server) and keep_volumes(world.cluster.server)
+    assert provision(world.cluster.server) and sync_volumes(world.cluster.server)
     assert not provision(world.cluster.server)
 
     assert [of_claim(world, name)[0] for name in ("a", "b", "c")] == ["Bound", "Pending", "Bound"]

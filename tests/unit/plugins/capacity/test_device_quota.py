@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.framework.configuration import Configuration
 from tests.builders import Raw, World, configuration, group, node, pods, queue
 from tests.device_builders import (
@@ -31,7 +31,7 @@ def conf(*, hierarchy: bool = False, **arguments: bool) -> Configuration:
 
 def world(*objects: Raw | list[Raw]) -> World:
     made = World(device_class(), node("n1", "64c+64Gi"), *objects)
-    keep_claims(made.cluster.server)
+    sync_claims(made.cluster.server)
     return made
 
 

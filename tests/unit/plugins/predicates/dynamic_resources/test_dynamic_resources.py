@@ -7,7 +7,7 @@ import pytest
 from scheduler.api.decisions import Decisions
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from scheduler.cache import ClusterCache
-from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.predicates.dynamic_resources.reservation import ClaimReservation
@@ -34,7 +34,7 @@ ONE = template("one", request())
 def world(*objects: Raw | list[Raw]) -> World:
     """A cluster with the claims that are generated from the templates of Pods."""
     made = World(device_class(), *objects)
-    keep_claims(made.cluster.server)
+    sync_claims(made.cluster.server)
     return made
 
 
@@ -185,7 +185,7 @@ def test_a_pod_is_scheduled_as_soon_as_its_claim_exists() -> None:
     assert ran.bound == {}
 
     ran.cluster.server.create(RESOURCE_CLAIM_TEMPLATE, ONE)
-    keep_claims(ran.cluster.server)
+    sync_claims(ran.cluster.server)
 
     assert ran.run(CONF).bound == {"g-0": "n1"}
 
@@ -318,7 +318,7 @@ def test_devices_of_deleted_pods_are_allocated_again() -> None:
 
     for _ in range(3):
         ran.run(CONF, kubelet=True)
-        keep_claims(ran.cluster.server)
+        sync_claims(ran.cluster.server)
 
     assert ran.get("Pod", "g-1")["spec"]["nodeName"] == "n1"
     assert [list(devices) for devices in given(ran).values()] == [["n1/gpu-0"]]

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant
 
-from scheduler.cluster.memory.resource_claims import keep_claims
+from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger
 from scheduler.plugins.predicates.plugin import Predicates
 from tests.builders import Raw, World, configuration, group, node, pods
@@ -91,7 +91,7 @@ class DevicesAreConserved(statements.Statements):
             jobs += [group(f"j{i}"), *pods(f"j{i}", 1, "1c", f"j{i}", resourceClaims=claims)]
         common = claim("common", request("gpu", "gpu", INDEX))
         world = World(device_class(), *machine("a"), *machine("b"), *TEMPLATES, common, *jobs)
-        keep_claims(world.cluster.server)
+        sync_claims(world.cluster.server)
         self.opened = Setting(world.session(CONF))
         self.begin(self.opened, [f"j{i}" for i in range(len(ASKED))], [f"r{i}" for i in range(len(running))])
 

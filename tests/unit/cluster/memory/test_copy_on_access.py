@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cluster.memory.borrowing import Borrowing
+from scheduler.cluster.memory.copy_on_access import CopyOnAccess
 
 Nested = dict[str, dict[str, int]]
 
@@ -18,11 +18,11 @@ def test_inner_dictionaries_that_are_not_read_are_not_copied() -> None:
         copied.append(inner)
         return dict(inner)
 
-    borrowing = Borrowing(original, copy)
-    assert borrowing["a"] == {"x": 1}
-    assert borrowing.get("a") is borrowing["a"]
+    copied_on_access = CopyOnAccess(original, copy)
+    assert copied_on_access["a"] == {"x": 1}
+    assert copied_on_access.get("a") is copied_on_access["a"]
     assert copied == [{"x": 1}]
-    assert "b" in borrowing and len(borrowing) == 2 and list(borrowing) == ["a", "b"]
+    assert "b" in copied_on_access and len(copied_on_access) == 2 and list(copied_on_access) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_inner_dictionaries_that_are_not_read_are_not_copied() -> None:
 def test_it_behaves_as_a_dictionary_and_the_original_does_not_change(change: Callable[[Any], object]) -> None:
     original: Nested = {"a": {"x": 1}, "b": {"y": 2}}
     plain: Nested = {"a": {"x": 1}, "b": {"y": 2}}
-    borrowing = Borrowing(original, dict)
-    change(borrowing)
+    copy = CopyOnAccess(original, dict)
+    change(copy)
     change(plain)
-    assert dict(borrowing.items()) == plain
+    assert dict(copy.items()) == plain
     assert original == {"a": {"x": 1}, "b": {"y": 2}}
 
 
 def test_a_missing_key_raises_a_key_error_or_returns_the_default() -> None:
-    borrowing = Borrowing({}, dict)
-    assert borrowing.get("a") is None
+    copy = CopyOnAccess({}, dict)
+    assert copy.get("a") is None
     with pytest.raises(KeyError):
-        borrowing["a"]
+        copy["a"]
     with pytest.raises(KeyError):
-        borrowing.pop("a")
+        copy.pop("a")

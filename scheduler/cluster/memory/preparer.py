@@ -1,7 +1,6 @@
-"""Carries out bindings that wait for other objects, on the cluster in memory; ``cluster.kube.write.preparer`` does it
-on a real one.
+"""Bindings with preparations on the cluster in memory; ``cluster.kube.write.preparer`` handles them on a real one.
 
-What is to be written is written at once; what others have to do is looked for whenever ``run`` is called.
+Writes are immediate; ``run`` checks the conditions that the preparations wait for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,12 +14,12 @@ from scheduler.cluster.memory.server import Json, MemoryServer
 from scheduler.cluster.words import why_not_prepared
 
 Prepared = Callable[[Bind], object]
-NotPrepared = Callable[[Bind, str, bool], None]
-"""Told of a binding that will not be made, why, and whether its own Pod is at fault."""
+PreparationFailed = Callable[[Bind, str, bool], None]
+"""Called with a binding that failed, the message, and whether its own Pod caused the failure."""
 
 
-class _Failure(Exception):  # noqa: N818  it is told, not raised further
-    """A Pod cannot be prepared."""
+class _Failure(Exception):  # noqa: N818  caught in this module
+    """The preparation of a Pod failed."""
 
     def __init__(self, bind: Bind, message: str) -> None:
         super().__init__(message)
@@ -29,7 +28,7 @@ class _Failure(Exception):  # noqa: N818  it is told, not raised further
 
 @dataclass(slots=True)
 class _PreparationRun:
-    """One preparation, for a binding or several, with those that follow from it."""
+    """A preparation that one or several bindings share, followed by its successors."""
 
     bind: Bind
     preparation: Preparation
@@ -40,94 +39,94 @@ class _PreparationRun:
 
 @dataclass(slots=True)
 class _Gang:
-    """Bindings that come about together, and what they still wait for."""
+    """Bindings that are made together, with their unfinished preparations."""
 
     binds: Sequence[Bind]
     runs: list[_PreparationRun]
-    begun: float
+    started: float
     """Seconds since the epoch."""
-    last: bool = False
-    """What is left is done right before a binding."""
+    at_binding: bool = False
+    """Whether the preparations are those right before a binding."""
 
 
-class Preparing:
-    """The bindings of one cluster that wait."""
+class MemoryPreparer:
+    """The bindings of a cluster that wait for their preparations."""
 
-    def __init__(self, server: MemoryServer, prepared: Prepared, not_prepared: NotPrepared) -> None:
+    def __init__(self, server: MemoryServer, on_prepared: Prepared, on_failed: PreparationFailed) -> None:
         self._server = server
-        self._prepared = prepared
-        self._not_prepared = not_prepared
+        self._on_prepared = on_prepared
+        self._on_failed = on_failed
         self._gangs: list[_Gang] = []
 
     def __len__(self) -> int:
-        """How many bindings, or gangs of them, wait."""
+        """The number of gangs and single bindings that wait."""
         return len(self._gangs)
 
-    def begin(self, binds: Iterable[Bind]) -> None:
-        """Bindings of one session, in order; those with one number come about together."""
+    def add(self, binds: Iterable[Bind]) -> None:
+        """Adds the bindings of a session in order; those with the same number are made together."""
         together: dict[int, list[Bind]] = {}
         for bind in binds:
             together.setdefault(bind.together, []).append(bind)
         for gang in together.values():
-            self._gangs.append(_Gang(gang, _first(gang, at_binding=False), self._server.now))
+            self._gangs.append(_Gang(gang, _new_runs(gang, at_binding=False), self._server.now))
 
     def run(self) -> bool:
-        """Go on as far as possible; whether anything changed."""
-        waiting, self._gangs = self._gangs, []
+        """Advances all preparations as far as possible. Returns whether anything changed."""
+        pending, self._gangs = self._gangs, []
         changed = False
-        while waiting:
-            gang = waiting.pop(0)
+        while pending:
+            gang = pending.pop(0)
             try:
                 changed |= self._advance(gang)
             except _Failure as failure:
-                self._give_up(gang, failure)
+                self._fail(gang, failure)
                 changed = True
                 continue
-            if not all(one.done for one in gang.runs):
+            if not all(run.done for run in gang.runs):
                 self._gangs.append(gang)
                 continue
             changed = True
             for bind in gang.binds:
-                left = [] if gang.last else _first((bind,), at_binding=True)
-                if left:
-                    waiting.append(_Gang((bind,), left, self._server.now, last=True))
+                remaining = [] if gang.at_binding else _new_runs((bind,), at_binding=True)
+                if remaining:
+                    pending.append(_Gang((bind,), remaining, self._server.now, at_binding=True))
                 else:
-                    self._prepared(bind)
+                    self._on_prepared(bind)
         return changed
 
     def _advance(self, gang: _Gang) -> bool:
-        """Raises _Failure."""
+        """Advances the preparations of a gang. Returns whether anything changed. Raises _Failure."""
         changed = False
         for bind in gang.binds:
             pod = self._server.find(POD, bind.task.namespace, bind.task.name)
             if pod is None or pod["metadata"]["uid"] != bind.task.uid:
                 raise _Failure(bind, "pod does not exist any more")
-        for one in gang.runs:
-            while not one.done:
-                step = self._step(one)
+        for run in gang.runs:
+            while not run.done:
+                step = self._step(run)
                 if isinstance(step, Fail):
-                    raise _Failure(one.bind, step.message)
+                    raise _Failure(run.bind, step.message)
                 if isinstance(step, Wait):
-                    if self._server.now - gang.begun >= one.preparation.timeout:
-                        seconds = f"{one.preparation.timeout:g}"
-                        raise _Failure(one.bind, f"timed out after {seconds} s waiting for {step.what}")
+                    if self._server.now - gang.started >= run.preparation.timeout:
+                        seconds = f"{run.preparation.timeout:g}"
+                        raise _Failure(run.bind, f"timed out after {seconds} s waiting for {step.what}")
                     break
                 if isinstance(step, Patch):
                     changed = True
-                    one.accepted = True
-                    one.written.append(one.preparation)
-                    self._write(one.preparation, step)
+                    run.accepted = True
+                    run.written.append(run.preparation)
+                    self._write(run.preparation, step)
                 elif isinstance(step, Preparation):
-                    one.preparation, one.accepted = step, False
+                    run.preparation, run.accepted = step, False
                 else:
-                    one.done = True
+                    run.done = True
         return changed
 
-    def _step(self, one: _PreparationRun) -> object:
-        preparation = one.preparation
+    def _step(self, run: _PreparationRun) -> object:
+        preparation = run.preparation
         found = self._server.decoded(preparation.kind, preparation.namespace, preparation.name)
-        ask = preparation.follow_up if one.accepted else preparation.step
-        return ask(found, self._server.now)
+        step = preparation.follow_up if run.accepted else preparation.step
+        return step(found, self._server.now)
 
     def _write(self, preparation: Preparation, patch: Patch) -> None:
         kind, namespace, name = preparation.kind, preparation.namespace, preparation.name
@@ -137,19 +136,19 @@ class Preparing:
         else:
             self._server.patch(kind, namespace, name, patch.body)
 
-    def _give_up(self, gang: _Gang, failure: _Failure) -> None:
-        for one in gang.runs:
-            for preparation in reversed(one.written):
+    def _fail(self, gang: _Gang, failure: _Failure) -> None:
+        for run in gang.runs:
+            for preparation in reversed(run.written):
                 found = self._server.decoded(preparation.kind, preparation.namespace, preparation.name)
                 patch = None if found is None else preparation.undo(found, self._server.now)
                 if patch is not None:
                     self._write(preparation, patch)
         for bind in gang.binds:
-            self._not_prepared(bind, why_not_prepared(bind, failure.bind, str(failure)), bind is failure.bind)
+            self._on_failed(bind, why_not_prepared(bind, failure.bind, str(failure)), bind is failure.bind)
 
 
-def _first(binds: Iterable[Bind], *, at_binding: bool) -> list[_PreparationRun]:
-    """The preparations of bindings, each once."""
+def _new_runs(binds: Iterable[Bind], *, at_binding: bool) -> list[_PreparationRun]:
+    """Runs for the distinct preparations of bindings."""
     found: dict[int, _PreparationRun] = {}
     for bind in binds:
         for preparation in bind.preparations:
@@ -159,8 +158,10 @@ def _first(binds: Iterable[Bind], *, at_binding: bool) -> list[_PreparationRun]:
 
 
 def _strategic(target: Any, patch: Json) -> Json:
-    """A strategic merge patch, as far as our preparations use it: lists of objects are merged by uid, lists of words
-    united, and ``$patch: delete`` takes an entry out."""
+    """Applies a strategic merge patch, as far as preparations use it.
+
+    Lists of objects are merged by uid, lists of strings are united, and ``$patch: delete`` removes an entry.
+    """
     result: Json = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         old = result.get(key)

@@ -1,32 +1,35 @@
-"""A dictionary of dictionaries that are another's until they are asked for."""
+"""A copy of a dictionary of dictionaries that copies each inner dictionary on first access."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 
-class Borrowing(dict[Hashable, dict[Any, Any]]):
-    """Each inner dictionary is copied when it is first asked for, so it may be changed then. The original, and what it
-    holds, must not change meanwhile. Not ordered otherwise than a dictionary; not for threads."""
+class CopyOnAccess(dict[Hashable, dict[Any, Any]]):
+    """Shares the inner dictionaries of the original; each is copied on first access, after which it may be changed.
+
+    The original and its contents must not change while the copy is in use. Keeps the order of the original. Not
+    thread-safe.
+    """
 
     def __init__(self, original: dict[Any, dict[Any, Any]], copied: Callable[[dict[Any, Any]], dict[Any, Any]]) -> None:
         super().__init__(original)
         self._copied = copied
-        self._borrowed = set(original)
+        self._shared = set(original)
 
     def __getitem__(self, key: Hashable) -> dict[Any, Any]:
         inner = super().__getitem__(key)
-        if key in self._borrowed:
+        if key in self._shared:
             inner = self._copied(inner)
             self[key] = inner
         return inner
 
     def __setitem__(self, key: Hashable, inner: dict[Any, Any]) -> None:
-        self._borrowed.discard(key)
+        self._shared.discard(key)
         super().__setitem__(key, inner)
 
     def __delitem__(self, key: Hashable) -> None:
         super().__delitem__(key)
-        self._borrowed.discard(key)
+        self._shared.discard(key)
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         try:
