@@ -33,7 +33,7 @@ class HyperNode:
     """Position in ``HyperNodes.ordered``."""
 
     @property
-    def lineage(self) -> "list[HyperNode]":
+    def path_to_root(self) -> "list[HyperNode]":
         """The HyperNode and its ancestors, up to the root."""
         result = [self]
         while result[-1].parent is not None:
@@ -78,7 +78,7 @@ class HyperNodes:
             children.setdefault(child.parent.name, []).append(child)
         for name, members in children.items():
             self._by_name[name].children = tuple(members)
-        for hn in reversed(self.below(self.top)):
+        for hn in reversed(self.subtree(self.top)):
             if hn.children and hn is not self.top:
                 hn.rows = np.unique(np.concatenate([hn.rows, *(child.rows for child in hn.children)]))
         self.ordered = sorted(self._by_name.values(), key=lambda hn: (hn.tier, hn.name))
@@ -99,11 +99,11 @@ class HyperNodes:
         """The lowest common ancestor of two HyperNodes, which may be one of them."""
         if one is other:
             return one
-        above = {id(hn) for hn in one.lineage}
-        return next(hn for hn in other.lineage if id(hn) in above)
+        above = {id(hn) for hn in one.path_to_root}
+        return next(hn for hn in other.path_to_root if id(hn) in above)
 
     @staticmethod
-    def below(root: HyperNode) -> list[HyperNode]:
+    def subtree(root: HyperNode) -> list[HyperNode]:
         """The HyperNode and its descendants."""
         result = [root]
         for hn in result:
@@ -113,10 +113,10 @@ class HyperNodes:
     def covering(self, rows: Rows) -> HyperNode:
         """The lowest HyperNode that contains all these rows (at least one); the first by name of several."""
         distinct = np.unique(rows)
-        return next(hn for hn in self.holding[int(distinct[0])] if hn.holds(distinct))
+        return next(hn for hn in self.by_node[int(distinct[0])] if hn.holds(distinct))
 
     @cached_property
-    def holding(self) -> list[list[HyperNode]]:
+    def by_node(self) -> list[list[HyperNode]]:
         """Per node the HyperNodes that contain it, in the order of ``ordered``."""
         result: list[list[HyperNode]] = [[] for _ in self.top.rows]
         for hn in self.ordered:

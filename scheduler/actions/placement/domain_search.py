@@ -58,7 +58,7 @@ class DomainSearch:
         ((key, pending),) = work.items()
         sub_job = job.sub_jobs[key]
         gradients = [
-            [hn for hn in gradient if any(around.index in allowed for around in hn.lineage)]
+            [hn for hn in gradient if any(around.index in allowed for around in hn.path_to_root)]
             for gradient in session.gradients(sub_job, top)
         ]
         return self._place_sub_job(queue, job, sub_job, pending, gradients)

@@ -44,10 +44,10 @@ class Gradients:
         inside = np.ones(len(self._tiers), dtype=bool)
         if root.parent is not None:
             inside[:] = False
-            inside[[hn.index for hn in HyperNodes.below(root)]] = True
+            inside[[hn.index for hn in HyperNodes.subtree(root)]] = True
         inside &= self._tiers <= target.tier_limit
         if placed is not None and not evict:
-            ancestors = [[hn] for hn in placed.lineage if inside[hn.index]]
+            ancestors = [[hn] for hn in placed.path_to_root if inside[hn.index]]
             if ancestors:
                 return ancestors
         if placed is None:
@@ -84,15 +84,15 @@ def _search_root(within: HyperNode, limit: int, placed: HyperNode) -> HyperNode 
     """The intersection of a HyperNode with the highest allowed ancestor of the placed tasks; None if they are
     disjoint."""
     highest: HyperNode | None = None
-    for hn in placed.lineage:
+    for hn in placed.path_to_root:
         if hn.tier > limit:
             break
         highest = hn
     if highest is None:
         return None
-    if within in highest.lineage:
+    if within in highest.path_to_root:
         return highest
-    return within if highest in within.lineage else None
+    return within if highest in within.path_to_root else None
 
 
 def _highest_first(gradients: Sequence[list[HyperNode]], limit: int, turn: int) -> list[list[HyperNode]]:

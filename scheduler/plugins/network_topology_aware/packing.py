@@ -51,7 +51,7 @@ class HyperNodeUsage:
         """``dims``: indexes of the resources."""
         self._nodes = nodes
         self._dims: Rows = np.array(dims, dtype=np.intp)
-        self._indices = [np.array([hn.index for hn in containing], dtype=np.intp) for containing in hyper_nodes.holding]
+        self._indices = [np.array([hn.index for hn in containing], dtype=np.intp) for containing in hyper_nodes.by_node]
         self.allocatable: Column = sums(nodes.allocatable[self._dims], hyper_nodes.ordered)
         """Shape (dims, HyperNodes)."""
         self._at_nodes = self._current(np.arange(len(nodes)))

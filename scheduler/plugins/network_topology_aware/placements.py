@@ -34,7 +34,7 @@ class SubJobPlacement:
             self._stale = True
         elif not self._stale and self.rows[row] == number:
             one = np.array([row])
-            self._lowest = next(hn for hn in self._lowest.lineage if hn.holds(one))
+            self._lowest = next(hn for hn in self._lowest.path_to_root if hn.holds(one))
 
     @property
     def hyper_node(self) -> HyperNode | None:

@@ -36,9 +36,9 @@ class Closeness:
         if column is None:
             column = self._columns[hyper_node.index] = np.zeros(len(self._tree.ordered) + 1)
             low, high = self._tree.tiers[0], self._tree.tiers[-1]
-            for ancestor in hyper_node.lineage[::-1]:  # the lowest ancestor comes last and wins
+            for ancestor in hyper_node.path_to_root[::-1]:  # the lowest ancestor comes last and wins
                 closeness = (high - ancestor.tier) / (high - low) if high > low else FULL
-                for hn in HyperNodes.below(ancestor):
+                for hn in HyperNodes.subtree(ancestor):
                     column[hn.index] = closeness
             column[hyper_node.index] = FULL
         return column

@@ -1,4 +1,4 @@
-"""When schedules fire, against the clock on the wall."""
+"""The times of schedules, compared with local time."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -17,7 +17,7 @@ def at(text: str) -> float:
 
 
 def fires(schedule: str, after: str, count: int = 1, zone: str = "UTC") -> list[str]:
-    """The next times after a moment, as the zone's clock shows them."""
+    """The next times of a schedule, in local time."""
     cron, moment, shown = parse_cron(schedule, load_zone(zone)), at(after), []
     for _ in range(count):
         found = cron.next_after(moment)
@@ -206,7 +206,7 @@ CHANGES = [
     at("2026-03-29T01:00:00Z"),
     at("2008-11-02T02:31:00Z"),
 ]
-"""When clocks are changed in one of the zones."""
+"""The clock changes of one of the zones."""
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,4 @@
-"""The tree of HyperNodes over the rows of a table of nodes."""
+"""The tree of HyperNodes, whose nodes are rows of a table."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def seed(name: str, tier: int, rows: list[int], parent: str = "") -> HyperNodeSe
 
 @pytest.fixture
 def tree() -> HyperNodes:
-    """Two leaves under a spine, one leaf beside it, and the last node in none."""
+    """Two leaves under a spine, a separate leaf, and a last node without HyperNode."""
     seeds = [
         seed("right", 1, [2, 3], "spine"),
         seed("spine", 2, []),
@@ -95,4 +95,4 @@ def test_amounts_are_summed_over_the_nodes_of_each_hyper_node() -> None:
 
 def test_a_chain_of_thousands_of_hyper_nodes_does_not_exceed_the_recursion_limit() -> None:
     chain = [seed(f"h{i}", i, [0] if i == 0 else [], f"h{i + 1}" if i < 4999 else "") for i in range(5000)]
-    assert len(get(HyperNodes(1, chain), "h0").lineage) == 5001
+    assert len(get(HyperNodes(1, chain), "h0").path_to_root) == 5001

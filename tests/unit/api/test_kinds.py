@@ -1,4 +1,4 @@
-"""Kinds are found by what objects say of themselves."""
+"""Kinds are found by the apiVersion and kind of objects."""
 
 import pytest
 

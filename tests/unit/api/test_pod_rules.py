@@ -1,4 +1,4 @@
-"""The quality of service class of a Pod."""
+"""The QoS class of a Pod."""
 
 from typing import Any
 

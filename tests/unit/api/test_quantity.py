@@ -18,7 +18,7 @@ DIGITS = st.text("0123456789", min_size=1, max_size=40)
 
 
 def exactly(value: Fraction) -> int:
-    """Rounded up, cut off at what is kept."""
+    """The expected value: rounded up and limited."""
     whole = -((-value.numerator) // value.denominator)
     return max(-LARGEST, min(LARGEST, whole))
 

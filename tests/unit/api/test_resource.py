@@ -1,4 +1,4 @@
-"""Vectors of amounts: what is counted, how they compare, how they are written."""
+"""Vectors of amounts: counted resources, comparisons, and formats."""
 
 import numpy as np
 import pytest

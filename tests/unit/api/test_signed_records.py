@@ -1,4 +1,4 @@
-"""Only what the scheduler wrote for that very object is believed."""
+"""A record counts only on the object for which the scheduler signed it."""
 
 import pytest
 

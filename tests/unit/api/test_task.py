@@ -1,4 +1,4 @@
-"""Where a Pod is on its way, by phase, deletion and node."""
+"""The status of a task, from the phase, deletion and node of its Pod."""
 
 from dataclasses import fields
 from typing import Any

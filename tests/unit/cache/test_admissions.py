@@ -1,4 +1,4 @@
-"""A PodGroup is admitted only by the scheduler, whatever its user writes into its status, spec and annotations."""
+"""Only the scheduler admits a PodGroup, whatever users write to its status, spec and annotations."""
 
 import math
 from typing import Any
@@ -22,12 +22,12 @@ from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, g
 
 PLAN = configuration(["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"])
 START = 1_000.0
-"""When the key came into use."""
+"""Unix time of the first use of the key."""
 LATER = 2_000.0
 
 
 class Scheduler:
-    """A scheduler over a cluster whose API server does what is decided, and whose users may write PodGroups."""
+    """A scheduler and an API server that carries out its decisions, where users may write PodGroups."""
 
     def __init__(self, *objects: Raw, plan: Configuration = PLAN, created: float = START, now: float = LATER) -> None:
         self.plan = plan
@@ -40,14 +40,14 @@ class Scheduler:
         self.start(now)
 
     def start(self, now: float = LATER) -> None:
-        """Another process begins to lead."""
+        """A new process becomes the leader."""
         self.cache = ClusterCache([NAME])
         self.cache.configure(self.plan)
         feed(self.cache, *self.objects.values())
         self.cache.verify_admissions(self.key, now)
 
     def write(self, name: str, *, uid: str = "", phase: str | None = None, **spec: Any) -> None:
-        """A user edits a PodGroup (``annotations`` among the fields of its spec goes to the metadata)."""
+        """A user edits a PodGroup (``annotations`` are those of its metadata)."""
         found = self.objects["PodGroup", name]
         metadata, status = {**found["metadata"]}, {**found.get("status", {})}
         if "annotations" in spec:
@@ -94,7 +94,7 @@ class Scheduler:
         return dict(self.objects["PodGroup", name]["metadata"].get("annotations", {}))
 
     def set_aside(self) -> list[str]:
-        """What the last session said of phases that do not count."""
+        """The reports of the last session about phases that do not count."""
         return [problem.message for problem in self.malformed]
 
 

@@ -1,4 +1,4 @@
-"""What the scheduler decided about a Pod it knows as long as the Pod exists, whatever is written onto it."""
+"""The scheduler keeps its decision about a Pod while the Pod exists, whatever users write to the Pod."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -102,7 +102,7 @@ def test_a_record_on_a_pending_pod_does_not_count() -> None:
     assert task(a_cache(a_pod(on="", annotations=signed()))).record is None
 
 
-# --- what annotations once said ---
+# --- former annotations ---
 def test_former_device_annotations_on_the_node_are_kept() -> None:
     cache = a_cache(a_pod(annotations={ASCEND_910: "Ascend910-0"}))
     assert task(cache).earlier == ()

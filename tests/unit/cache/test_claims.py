@@ -1,4 +1,4 @@
-"""Claims in the cache: how they split classes of Pods, and what is kept of bindings that wait for other objects."""
+"""Claims in the cache: how they split classes of Pods, and bindings with preparations."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.builders import NAME, Raw, feed, group, node, pod
 
 
 def token(number: int) -> Raw:
-    """The volume that every Pod gets for its service account."""
+    """The token volume of the service account of a Pod."""
     return {"name": f"kube-api-access-{number}", "projected": {"sources": []}}
 
 

@@ -1,4 +1,4 @@
-"""The cache after any sequence of events equals one built from what is there in the end; snapshots stay as taken."""
+"""After any sequence of events the cache equals one built from the final objects. Snapshots do not change."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ from tests.builders import NAME, Raw, configuration, feed, group, node, pod, que
 PLAIN = configuration(["priority", "gang"])
 HAMI = configuration(["deviceshare"], arguments={"deviceshare": {"deviceshare.AscendHAMiVNPUEnable": True}})
 MEMORY = "huawei.com/Ascend310P-memory"
-"""A resource about which that plugin alone decides."""
+"""A resource that only this plugin counts."""
 NODES, PODS, GROUPS = ("n1", "n2", "n3"), tuple(f"p{i}" for i in range(5)), ("a", "b")
 SIZES = ("", "1c", "2c+1Gi", "1c+example.com/gpu=1", "+".join(f"example.com/r{i}=1" for i in range(7)))
 SPREAD: dict[str, Any] = {
@@ -32,7 +32,7 @@ SPREAD: dict[str, Any] = {
 
 # --- random events ---
 def a_pod(name: str, n: int) -> Raw:
-    """One of many Pods of that name."""
+    """One of several Pods with this name."""
     on = ("", "", *NODES, "nowhere")[n % 6]
     made = pod(
         name,

@@ -1,4 +1,4 @@
-"""ResourceClaims in the cache: which Pods they set apart, and when."""
+"""ResourceClaims in the cache: which classes of Pods they split, and when."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def cache(*objects: Raw) -> ClusterCache:
 
 
 def worker(name: str, made: str | None = "", **rest: Any) -> Raw:
-    """A Pod with a claim from a template; ``made``: the name of the claim ("": there is none yet)."""
+    """A Pod with a claim from a template. ``made``: name of the claim; "" before it is created."""
     raw = pod(name, "1c", "g", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}], **rest)
     if made != "":
         raw["status"]["resourceClaimStatuses"] = [{"name": "gpu", **({"resourceClaimName": made} if made else {})}]

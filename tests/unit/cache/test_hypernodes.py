@@ -1,4 +1,4 @@
-"""HyperNodes in the cache: members resolved, trees built, and what does not fit told of once."""
+"""HyperNodes in the cache: resolved members, trees, and reports of members that are left out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the cache keeps for plugins besides Pods, nodes and jobs: quotas, disruption budgets, affinity of queues."""
+"""Other objects that the cache stores for plugins: quotas, disruption budgets, affinity of queues."""
 
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, node, pod, queue

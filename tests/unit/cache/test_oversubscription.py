@@ -1,4 +1,4 @@
-"""Nodes that are lent out beyond what they have, as the agent of Volcano's colocation writes it on them."""
+"""Oversubscribed amounts of nodes, which the agent of Volcano's colocation writes as annotations."""
 
 import pytest
 

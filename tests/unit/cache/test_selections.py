@@ -1,4 +1,4 @@
-"""Whom Services and workloads select decides which labels matter of a Pod."""
+"""The selectors of Services and workloads decide which labels split the classes of Pods."""
 
 from scheduler.cache import ClusterCache
 from tests.builders import NAME, Raw, feed, group, pod

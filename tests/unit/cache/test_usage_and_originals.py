@@ -1,4 +1,4 @@
-"""What the cache keeps for plugins that look beyond scheduling: measured loads, tasks of no job, whole objects."""
+"""Further data that the cache keeps for plugins: measured usage, tasks without a job, original objects."""
 
 import msgspec
 import numpy as np
