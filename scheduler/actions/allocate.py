@@ -36,8 +36,6 @@ class Allocate:
         self._session = session
         self._work: dict[str, PendingBySubJob] = {}
         self._placer = Placer(session, remember_failures=self._remember_failures)
-        self._domains = DomainSearch(session, self._placer)
-        self._reordering = Reordering(session, self._placer)
         worklist = Worklist(session, self._jobs(session))
         while (queue := worklist.next_queue()) is not None:
             refusal = session.overused(queue)
@@ -103,7 +101,7 @@ class Allocate:
             # Tasks are tried in several HyperNodes; gates are removed once, before that.
             left = {key: self._placer.ungate(queue, job, pending) for key, pending in work.items()}
             work = self._work[job.key] = {key: pending for key, pending in left.items() if pending}
-            placement = self._domains.place(queue, job, work) if work else None
+            placement = DomainSearch(self._session, self._placer).place(queue, job, work) if work else None
             if placement is None:
                 return None
             self._work[job.key] = placement.remaining
@@ -117,7 +115,7 @@ class Allocate:
         before = pending.copy() if session.job_missing(job) > 1 else None
         failed = self._placer.place(scope, pending, statement)
         if before and failed is not None and statement and not (session.job_ready(job) or session.job_pipelined(job)):
-            found = self._reordering.place(scope, before, statement)
+            found = Reordering(session, self._placer).place(scope, before, statement)
             if found is not None:
                 statement, work[key] = found
         return statement

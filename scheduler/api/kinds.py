@@ -36,8 +36,20 @@ class Kind:
         prefix = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"
         return f"{prefix}/{self.plural}"
 
+    def path_in(self, namespace: str) -> str:
+        """The API path of the collection in a namespace; over all namespaces if ``namespace`` is empty."""
+        if not namespace:
+            return self.path
+        prefix, _, plural = self.path.rpartition("/")
+        return f"{prefix}/namespaces/{namespace}/{plural}"
+
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def object_path(kind: Kind, namespace: str, name: str) -> str:
+    """The API path of one object."""
+    return f"{kind.path_in(namespace if kind.namespaced else '')}/{name}"
 
 
 NODE = Kind("Node", "v1", "nodes", False, objects.Node)

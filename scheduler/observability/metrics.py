@@ -4,21 +4,52 @@ Only what the scheduler knows is exported: a metric that nothing feeds is left o
 give; resources other than cpu and memory in thousandths, as Volcano has them.
 """
 
-from collections.abc import Mapping, Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import UnknownMetricFamily
+from prometheus_client.registry import Collector
 
-from scheduler.observability.attempts import AttemptFigures
-from scheduler.observability.device_figures import DeviceFigures
 from scheduler.observability.role_metrics import RoleMetrics
-from scheduler.observability.session_figures import SessionFigures
-from scheduler.observability.share_figures import ShareFigures
+from scheduler.observability.session_figures import DeviceFigures, SessionFigures, ShareFigures
 
 
 def exponential_buckets(smallest: float, largest: float, number: int) -> Sequence[float]:
     """``number`` bounds, each the same multiple of the one before."""
     factor = (largest / smallest) ** (1 / (number - 1))
     return [round(smallest * factor**i, 6) for i in range(number)]
+
+
+class AttemptFigures(Collector):
+    """Attempts since the process started, for which Volcano uses names without ``_total``. The client library adds that
+    suffix to every counter, so these are exported as untyped metrics."""
+
+    def __init__(self) -> None:
+        self._preemptions = 0
+        self._retries: collections.Counter[str] = collections.Counter()
+
+    def count(self, preemptions: int, unready: Iterable[str], present: Iterable[str]) -> None:
+        """``preemptions``: nodes on which a session tried to evict for a Pod of the same queue; ``unready``: names of
+        the jobs whose gang it left waiting, one per job; ``present``: names of all jobs."""
+        self._preemptions += preemptions
+        known = set(present)
+        retries = self._retries.copy()
+        retries.update(unready)
+        self._retries = collections.Counter({name: number for name, number in retries.items() if name in known})
+
+    def collect(self) -> Iterable[UnknownMetricFamily]:
+        yield UnknownMetricFamily(
+            "volcano_total_preemption_attempts",
+            "Nodes on which preempt tried to make room for a Pod",
+            value=self._preemptions,
+        )
+        retries = UnknownMetricFamily(
+            "volcano_job_retry_counts", "Sessions that left the gang of a job waiting", labels=["job_id"]
+        )
+        for name, number in sorted(self._retries.items()):
+            retries.add_metric([name], number)
+        yield retries
 
 
 class Metrics(RoleMetrics):

@@ -1,7 +1,8 @@
-"""The figures of the last session for dashboards, under Volcano's names, by queue and by job.
+"""The figures of the last session for dashboards, under Volcano's names: queues and jobs, the shares that plugins
+compute, and shared GPUs.
 
 The jobs are summed up when the session ends, because the next one changes them; gauges are built when metrics are
-scraped.
+scraped. The figures of each collector are replaced as a whole, so a scrape never sees half of a session.
 """
 
 from collections import Counter
@@ -18,10 +19,14 @@ from scheduler.api.queue import Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.task import TaskStatus
 from scheduler.framework.figures import Figures
+from scheduler.plugins.deviceshare.usage import DeviceUsage
 
 _PHASES = {"": "pending", "Pending": "pending", "Inqueue": "inqueue", "Running": "running", "Completed": "completed"}
 _PHASE_NAMES = ("inqueue", "pending", "running", "unknown", "completed")
 _QUEUE = ["queue_name"]
+_NAMESPACE = ["namespace_name"]
+_CARD = ["devID", "NodeName"]
+_POD = [*_CARD, "podName"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class _Session:
 
 
 class SessionFigures(Collector):
-    """The figures are replaced as a whole, so a scrape never sees half of a session."""
+    """Gauges of queues and jobs."""
 
     def __init__(self) -> None:
         self._last: _Session | None = None
@@ -150,3 +155,101 @@ def amount_families(
             if value not in (0, float("inf")):
                 scalar.add_metric([name, resource], value)
     return [cpu, memory, scalar]
+
+
+class ShareFigures(Collector):
+    """Gauges of the shares of queues, jobs and namespaces that plugins compute. Deleted objects disappear."""
+
+    def __init__(self) -> None:
+        self._reported: tuple[Sequence[Figures], Mapping[str, Queue], Dimensions] | None = None
+
+    def update(self, figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions) -> None:
+        """``figures``: of all plugins of a session; later ones override earlier ones. ``queues``: those of the
+        session."""
+        self._reported = figures, queues, dimensions
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        if self._reported is None:
+            return
+        figures, queues, dimensions = self._reported
+        yield from _queue_shares(figures, queues, dimensions)
+        jobs = GaugeMetricFamily("volcano_job_share", "Dominant share of a job", labels=["job_ns", "job_id"])
+        for namespace, name, share in (job for one in figures for job in one.jobs):
+            jobs.add_metric([namespace, name], share)
+        yield jobs
+        yield from _namespace_shares(figures)
+
+
+def _queue_shares(
+    figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions
+) -> Iterable[GaugeMetricFamily]:
+    queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
+    share = GaugeMetricFamily("volcano_queue_share", "Part in use of what a queue deserves", labels=_QUEUE)
+    overused = GaugeMetricFamily("volcano_queue_overused", "1 if a queue has its share in use", labels=_QUEUE)
+    for name, its in sorted(queue_figures.items()):
+        share.add_metric([name], its.share)
+        overused.add_metric([name], int(its.overused))
+    yield share
+    yield overused
+    deserved = {name: queue.deserved for name, queue in queues.items() if queue.deserved.any()}
+    deserved |= {name: its.deserved for name, its in queue_figures.items()}
+    yield from amount_families("deserved", "What a queue deserves", deserved, dimensions)
+    for word, text, amounts in (
+        (
+            "real_capacity",
+            "The most that a queue may have now",
+            {name: its.limit for name, its in queue_figures.items()},
+        ),
+        (
+            "inqueue",
+            "What jobs let in still lack of their minimum",
+            {name: its.inqueue for name, its in queue_figures.items()},
+        ),
+    ):
+        yield from amount_families(word, text, amounts, dimensions)
+
+
+def _namespace_shares(figures: Sequence[Figures]) -> Iterable[GaugeMetricFamily]:
+    share = GaugeMetricFamily("volcano_namespace_share", "Dominant share of a namespace", labels=_NAMESPACE)
+    weight = GaugeMetricFamily("volcano_namespace_weight", "Weight of a namespace", labels=_NAMESPACE)
+    weighted = GaugeMetricFamily("volcano_namespace_weighted_share", "Its share by its weight", labels=_NAMESPACE)
+    for name, its in sorted(item for one in figures for item in one.namespaces.items()):
+        share.add_metric([name], its.share)
+        weight.add_metric([name], its.weight)
+        weighted.add_metric([name], its.share / its.weight)
+    return share, weight, weighted
+
+
+class DeviceFigures(Collector):
+    """Gauges of every vGPU card and of the Pods that share it."""
+
+    def __init__(self) -> None:
+        self._usages: Sequence[DeviceUsage] = ()
+
+    def update(self, usages: Sequence[DeviceUsage]) -> None:
+        """``usages``: as a session left them; none where no plugin shares GPUs."""
+        self._usages = usages
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        shared = GaugeMetricFamily("volcano_vgpu_device_shared_number", "Pods that share a GPU", labels=_CARD)
+        memory = GaugeMetricFamily("volcano_vgpu_device_allocated_memory", "Memory given of a GPU", labels=_CARD)
+        cores = GaugeMetricFamily(
+            "volcano_vgpu_device_allocated_cores", "Cores given of a GPU, in per cent", labels=_CARD
+        )
+        limit = GaugeMetricFamily("volcano_vgpu_device_memory_limit", "Memory of a GPU", labels=_CARD)
+        pod_memory = GaugeMetricFamily(
+            "volcano_vgpu_device_memory_allocation_for_a_certain_pod", "Memory of a GPU that a Pod has", labels=_POD
+        )
+        pod_cores = GaugeMetricFamily(
+            "volcano_vgpu_device_core_allocation_for_a_certain_pod", "Cores of a GPU that a Pod has", labels=_POD
+        )
+        for card in (card for usage in self._usages for card in usage.cards()):
+            labels = [card.uuid, card.node]
+            shared.add_metric(labels, card.pod_count)
+            memory.add_metric(labels, card.used_memory)
+            cores.add_metric(labels, card.used_cores)
+            limit.add_metric(labels, card.memory)
+            for pod, (its_memory, its_cores) in card.pods.items():
+                pod_memory.add_metric([*labels, pod], its_memory)
+                pod_cores.add_metric([*labels, pod], its_cores)
+        return (shared, memory, cores, limit, pod_memory, pod_cores)

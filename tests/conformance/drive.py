@@ -23,8 +23,7 @@ from typing import Any
 import yaml
 
 from controlplane.client import ApiError
-from scheduler.api.kinds import COMMAND, KINDS, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from scheduler.cluster.kube.transport.sources import object_path
+from scheduler.api.kinds import COMMAND, KINDS, POD, POD_GROUP, QUEUE, VCJOB, Kind, object_path
 from tests.conformance.facts import facts, key_of
 from tests.conformance.stage import Stage
 

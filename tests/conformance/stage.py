@@ -33,8 +33,8 @@ from scheduler.api.kinds import (
     SERVICE,
     VCJOB,
     Kind,
+    object_path,
 )
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import routes
 

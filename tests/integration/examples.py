@@ -11,9 +11,8 @@ from typing import Any
 
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
-from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind
+from scheduler.api.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind, object_path
 from scheduler.api.names import JOB_NAME, TASK_SPEC
-from scheduler.cluster.kube.transport.sources import object_path
 from tests.integration.installation import EXAMPLES
 
 Json = dict[str, Any]

@@ -11,9 +11,8 @@ import yaml
 
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE, ROOT
-from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME
+from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME, object_path
 from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
 from tests.integration import examples

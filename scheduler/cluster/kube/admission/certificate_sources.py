@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from scheduler.api.kinds import SECRET
+from scheduler.api.kinds import SECRET, object_path
 from scheduler.api.objects import ObjectMeta, Wire
 from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.admission.certificates import (
@@ -25,7 +25,7 @@ from scheduler.cluster.kube.admission.certificates import (
 )
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source, object_path
+from scheduler.cluster.kube.transport.sources import Source
 
 ATTEMPTS: Final = 5
 """Attempts to write the Secret before conflicts are reported."""

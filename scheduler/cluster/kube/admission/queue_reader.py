@@ -6,12 +6,11 @@ from collections.abc import Iterable
 import msgspec
 import structlog
 
-from scheduler.api.kinds import QUEUE
+from scheduler.api.kinds import QUEUE, object_path
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.observability.admission_metrics import AdmissionMetrics
 from scheduler.webhooks.names import dns_subdomain
 

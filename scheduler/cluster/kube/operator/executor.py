@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import msgspec
 
 from scheduler.api.decisions import EventPost
-from scheduler.api.kinds import Kind
+from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source, object_path
+from scheduler.cluster.kube.transport.sources import Source
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.store import controller_of
 

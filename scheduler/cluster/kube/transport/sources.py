@@ -1,4 +1,4 @@
-"""The objects that are watched (kinds, namespaces and names), and the API paths of objects."""
+"""The objects that are watched: kinds, namespaces and names."""
 
 from dataclasses import dataclass
 
@@ -22,10 +22,7 @@ class Source:
 
     @property
     def path(self) -> str:
-        if not self.namespace:
-            return self.kind.path
-        prefix, _, plural = self.kind.path.rpartition("/")
-        return f"{prefix}/namespaces/{self.namespace}/{plural}"
+        return self.kind.path_in(self.namespace)
 
     @property
     def selection(self) -> dict[str, str]:
@@ -47,8 +44,3 @@ def sources(*, csi_storage: bool = True) -> list[Source]:
     result = [Source(kind) for kind in SCHEDULER_KINDS if kind not in left_out]
     result.append(Source(CONFIG_MAP, DEVICE_INFO_NAMESPACE, DEVICE_INFO_CONFIGMAP_PREFIX))
     return result
-
-
-def object_path(kind: Kind, namespace: str, name: str) -> str:
-    """The API path of one object."""
-    return f"{Source(kind, namespace if kind.namespaced else '').path}/{name}"

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from scheduler.api.decisions import Bind, EventPost, Evict, ObjectRef, PodUnschedulable, pod_ref
-from scheduler.api.kinds import POD
+from scheduler.api.kinds import POD, object_path
 from scheduler.api.names import (
     EVENT_EVICT,
     EVENT_FAILED_SCHEDULING,
@@ -29,7 +29,6 @@ from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.events import Recorder
 from scheduler.cluster.kube.write.preparation_run import Objects, PreparationError, PreparationRun

@@ -12,14 +12,13 @@ import msgspec
 import structlog
 
 from scheduler.api.decisions import Bind
-from scheduler.api.kinds import Kind
+from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
 from scheduler.cluster.faults import UNREADABLE
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.cluster.kube.write import bodies
 
 ATTEMPTS = 8

@@ -16,14 +16,13 @@ from typing import Final
 import msgspec
 import structlog
 
-from scheduler.api.kinds import SECRET
+from scheduler.api.kinds import SECRET, object_path
 from scheduler.api.objects import ObjectMeta, Wire
 from scheduler.api.signed_records import SigningKey
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import object_path
 
 KEY: Final = "key"
 """In the Secret's data: the key."""

@@ -10,7 +10,7 @@ import time
 import structlog
 
 from scheduler.api.decisions import PodGroupStatusUpdate, PodUnschedulable, QueueAllocated, Ungate
-from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
+from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind, object_path
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import (
@@ -23,7 +23,6 @@ from scheduler.cluster.kube.transport.client import (
 )
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import object_path
 from scheduler.cluster.kube.write import bodies
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency, Work
 from scheduler.cluster.kube.write.signing_key import SharedKey
