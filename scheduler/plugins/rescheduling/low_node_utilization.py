@@ -1,8 +1,8 @@
-"""The strategy lowNodeUtilization: while some nodes are idle, busy ones give Pods away.
+"""The strategy lowNodeUtilization: evicts Pods from busy nodes while other nodes are idle.
 
-A node is idle if it is less busy than the thresholds in every respect, and busy if it is busier than the target in any.
-What Pods ask for is taken to be what they use. Pods go until the busy nodes come below the target, or the idle ones
-would come to it.
+A node is idle if its cpu and memory loads are below ``thresholds``, and busy if one of them is above the target. A Pod
+is assumed to use its request. Pods are evicted until the busy nodes are below the target, or until the idle nodes would
+reach it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,19 +22,19 @@ _PAIR: Final = [CPU_INDEX, MEMORY_INDEX]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Per cent of cpu and of memory; each of shape (2,)."""
+    """Percentages of cpu and memory; both of shape (2,)."""
 
     idle: Column
-    """Below which a node is idle."""
+    """A node below is idle."""
     target: Column
-    """Above which a node is busy."""
+    """A node above is busy."""
 
 
 def choose_victims(
     nodes: Nodes, usage: UsageColumns, now: float, thresholds: Thresholds, running: Iterable[Task]
 ) -> list[Task]:
-    """The tasks that go, of those given: from the busiest node on, of lowest priority first, and of those the ones to
-    which the least is guaranteed, the youngest first."""
+    """Returns the tasks to evict: from the busiest node first, then by lowest priority, lowest QoS class, and youngest
+    age."""
     load = np.stack([usage.cpu, usage.memory])
     known = usage.known(now)
     idle = known & (load < thresholds.idle[:, np.newaxis]).all(axis=0) & ~nodes.facts.unschedulable
@@ -48,7 +48,7 @@ def choose_victims(
     qos: dict[int, Qos] = {}
     for row in order:
         here, capacity = load[:, row], nodes.capacity[_PAIR, row]
-        for task in _first_to_go(tasks.get(row, ()), qos):
+        for task in _in_eviction_order(tasks.get(row, ()), qos):
             if (here < thresholds.target).all() or (room <= 0).any():
                 break
             freed = task.cls.request[_PAIR]
@@ -59,7 +59,7 @@ def choose_victims(
 
 
 def _room(nodes: Nodes, load: Column, idle: Rows, target: Column) -> Column:
-    """Shape (2,): what the idle nodes can take of cpu and memory until they come to the target."""
+    """Shape (2,): the cpu and memory that the idle nodes can take until they reach the target."""
     allocatable = nodes.allocatable[_PAIR][:, idle]
     room: Column = np.trunc((target[:, np.newaxis] - load[:, idle]) * 0.01 * allocatable).sum(axis=1)
     return room
@@ -74,8 +74,8 @@ def _by_row(nodes: Nodes, tasks: Iterable[Task]) -> dict[int, list[Task]]:
     return result
 
 
-def _first_to_go(tasks: Sequence[Task], qos: dict[int, Qos]) -> list[Task]:
-    """``qos``: what is known of classes already."""
+def _in_eviction_order(tasks: Sequence[Task], qos: dict[int, Qos]) -> list[Task]:
+    """Sorts tasks in the order of eviction. ``qos``: a cache by class."""
     for task in tasks:
         if task.cls.id not in qos:
             qos[task.cls.id] = qos_of(task.cls.spec)

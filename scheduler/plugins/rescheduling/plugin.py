@@ -1,4 +1,4 @@
-"""The plugin: every so often, the action shuffle is told which Pods would be better off elsewhere."""
+"""The plugin: periodically names victims for the action shuffle, so that Pods move to less loaded nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
@@ -24,9 +24,9 @@ _rounds = Periodic(immediately=False)
 
 @register_plugin
 class Rescheduling:
-    """Arguments: ``interval`` (5m), the time between two rounds and before the first; ``strategies``, a list of which
-    the entry ``{name: lowNodeUtilization, params: {thresholds: {cpu, memory}, targetThresholds: {cpu, memory}}}`` is
-    known (per cent, 100 each) and stands if there is no list; ``metricsPeriod``, of which one is measured: 10m."""
+    """Arguments: ``interval`` (5m): the time between two rounds, and before the first. ``strategies``: a list with the
+    entry ``{name: lowNodeUtilization, params: {thresholds: {cpu, memory}, targetThresholds: {cpu, memory}}}`` (default:
+    this entry; percentages, 100 each). ``metricsPeriod``: only 10m is supported."""
 
     name: ClassVar[str] = "rescheduling"
 
@@ -52,7 +52,7 @@ class Rescheduling:
 
 
 def _thresholds(arguments: Arguments) -> Thresholds | None:
-    """Those of the strategy, None if it is not among those listed. Others are told of."""
+    """Returns the thresholds of the strategy; None if the list does not contain it. Unknown strategies are reported."""
     listed = arguments.get("strategies")
     if listed is not None and not isinstance(listed, list):
         listed = arguments.aside("strategies", listed, "not a list", None)
@@ -77,5 +77,5 @@ def _strategy(parameters: Arguments) -> Thresholds:
 
 
 def _percentages(arguments: Arguments) -> Column:
-    """Shape (2,): of cpu and of memory."""
+    """Shape (2,): the percentages of cpu and memory."""
     return np.array([arguments.number(name, DEFAULT_PERCENTAGE) for name in (CPU, MEMORY)])

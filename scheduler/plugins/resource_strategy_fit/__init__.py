@@ -1,4 +1,4 @@
-"""resource-strategy-fit: each resource is spread or packed as it is told, scarce ones are kept for who needs them."""
+"""The plugin resource-strategy-fit: spreads or packs each resource, and keeps scarce ones for Pods that need them."""
 
 from scheduler.plugins.resource_strategy_fit.plugin import ResourceStrategyFit
 

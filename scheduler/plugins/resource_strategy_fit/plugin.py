@@ -1,4 +1,4 @@
-"""The plugin: scores by strategy and by scarcity, and the filter that keeps proportions."""
+"""The plugin: scores by strategy and by scarce resources, and a filter that keeps cpu and memory for cards."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import Filter, Score, StaticScore
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
-from scheduler.plugins.resource_strategy_fit.scarce import Proportions, Sra
+from scheduler.plugins.resource_strategy_fit.scarce import Proportions, ScarceResourceScore
 from scheduler.plugins.resource_strategy_fit.strategy import (
     FULL,
     LEAST,
@@ -25,16 +25,17 @@ DEFAULT_WEIGHT = 10
 @register_plugin
 class ResourceStrategyFit:
     """Arguments: ``resourceStrategyFitWeight`` (10; 0 switches the strategies off),
-    ``resources`` (name, or ``beginning*`` -> ``type`` LeastAllocated or MostAllocated, and ``weight``; default cpu and
-    memory LeastAllocated 1), ``sra`` and ``proportional`` (see ``scarce``). A Pod may name a strategy of its own in
-    ``volcano.sh/resource-strategy-scoring-type`` and ``volcano.sh/resource-strategy-weight`` (JSON)."""
+    ``resources`` (name or ``prefix*`` -> ``type`` LeastAllocated or MostAllocated, and ``weight``; default: cpu and
+    memory LeastAllocated 1), ``sra`` and ``proportional`` (see ``scarce``). The annotations
+    ``volcano.sh/resource-strategy-scoring-type`` and ``volcano.sh/resource-strategy-weight`` (JSON) of a Pod override
+    the strategies."""
 
     name: ClassVar[str] = "resource-strategy-fit"
 
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("resourceStrategyFitWeight", DEFAULT_WEIGHT, least=0)
         self._strategies = read_strategies(arguments)
-        self._sra = Sra(arguments.nested("sra"))
+        self._sra = ScarceResourceScore(arguments.nested("sra"))
         self._proportions = Proportions(arguments.nested("proportional"))
 
     def open(self, session: Session) -> None:

@@ -1,5 +1,5 @@
-"""Scarce resources: Pods that do not ask for them stay off the nodes that have them (sra), and leave enough cpu and
-memory for those that will (proportional)."""
+"""Scarce resources: Pods that do not request them prefer nodes without them (sra), and leave cpu and memory for Pods
+that do (proportional)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,10 +14,10 @@ from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.plugins.resource_strategy_fit.strategy import FULL
 
 _MEMORY_UNIT: Final = 1e6
-"""Bytes per thousandth of a card that the proportion 1 stands for: 1 GB of memory per card."""
+"""Bytes per thousandth of a card at the proportion 1, which is 1 GB of memory per card."""
 
 
-class Sra:
+class ScarceResourceScore:
     """Argument ``sra``: ``enable`` (false), ``resources`` ("a, b"), ``weight`` (0), ``resourceWeight`` (1 each)."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -27,8 +27,8 @@ class Sra:
         self._weights = {name: weights.integer(name, 1, least=0) for name in arguments.names("resources")}
 
     def column(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> Column:
-        """The part of the scarce resources that a node has not got, x 100 x weight; 0 where the node lacks something
-        that is asked for."""
+        """Shape (nodes,): the weighted part of the scarce resources that a node does not have, x 100 x weight; 0 if the
+        node lacks a requested resource."""
         total = sum(self._weights.values())
         score: Column = np.full(len(nodes), 1.0 if total else 0.0)
         for name, weight in self._weights.items():
@@ -42,7 +42,7 @@ class Sra:
 
 class Proportions:
     """Argument ``proportional``: ``enable`` (false), ``resources`` ("a, b"), ``resourceProportion`` with ``<name>.cpu``
-    (cores per card) and ``<name>.memory`` (GB per card), 1 each unless said otherwise."""
+    (cores per card) and ``<name>.memory`` (GB per card), default 1 each."""
 
     def __init__(self, arguments: Arguments) -> None:
         given = arguments.nested("resourceProportion")
@@ -53,7 +53,7 @@ class Proportions:
         self._rates = rates if arguments.boolean("enable", False) else {}
 
     def filters(self, nodes: Nodes, dimensions: Dimensions, cls: TaskClass) -> list["ProportionFilter"]:
-        """For a class that asks for none of the resources, one filter for each."""
+        """Returns one filter per scarce resource for a class that requests none of them."""
         known = {name: d for name in self._rates if (d := dimensions.find(name)) is not None}
         if any(cls.request[d] > 0 for d in known.values()):
             return []
@@ -61,7 +61,7 @@ class Proportions:
 
 
 class ProportionFilter:
-    """Nodes on which enough cpu and memory is left for the idle cards of one kind."""
+    """Passes nodes that keep enough cpu and memory for the idle cards of one resource."""
 
     scope = Scope.NODE
     unresolvable = True
@@ -71,13 +71,13 @@ class ProportionFilter:
         self._request = cls.request
         self._name = name
         self._position = position
-        self._kept: Mapping[int, float] = {CPU_INDEX: cpu, MEMORY_INDEX: memory * _MEMORY_UNIT}
+        self._reserved_per_card: Mapping[int, float] = {CPU_INDEX: cpu, MEMORY_INDEX: memory * _MEMORY_UNIT}
 
     def room(self, rows: Rows) -> Counts:
         nodes = self._nodes
         cards = nodes.idle[self._position, rows]
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
-        for d, rate in self._kept.items():
+        for d, rate in self._reserved_per_card.items():
             left = nodes.idle[d, rows] - cards * rate
             asked = self._request[d]
             fitting = left // asked if asked else np.where(left < 0, 0, UNBOUNDED)

@@ -1,5 +1,4 @@
-"""Spreading or packing, resource by resource: LeastAllocated prefers nodes with much left of it, MostAllocated nodes
-with little."""
+"""The strategy of each resource: LeastAllocated prefers nodes with much of it free, MostAllocated nodes with little."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ _weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What to do with one resource."""
+    """The strategy for one resource."""
 
     type: str
     weight: int
@@ -31,7 +30,7 @@ DEFAULT: Final = {"cpu": Strategy(LEAST, 1), "memory": Strategy(LEAST, 1)}
 
 
 class StrategyError(ValueError):
-    """The annotations of a Pod do not say a strategy; field and problem."""
+    """The annotations of a Pod contain no valid strategy; ``field`` and ``problem`` say why."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(field, problem)
@@ -40,7 +39,7 @@ class StrategyError(ValueError):
 
 
 def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
-    """The argument ``resources``: name, or beginning of names with ``*`` at its end -> type and weight."""
+    """Reads the argument ``resources``: name, or prefix of names followed by ``*`` -> type and weight."""
     listed = arguments.nested("resources")
     result = {}
     for name in listed:
@@ -56,9 +55,9 @@ def read_strategies(arguments: Arguments) -> Mapping[str, Strategy]:
 
 
 def strategies_of(cls: TaskClass, dimensions: Dimensions, configured: Mapping[str, Strategy]) -> dict[int, Strategy]:
-    """Position -> strategy, for the resources that a class of Pods asks for and that have one. A Pod's own annotations
-    come before the configuration. Raises StrategyError."""
-    own = _own(cls)
+    """Returns position -> strategy for the requested resources of a class. The annotations of a Pod override the
+    configuration. Raises StrategyError."""
+    own = _pod_strategies(cls)
     result = {}
     for d in np.flatnonzero(cls.request >= SMALLEST).tolist():
         name = dimensions.names[d]
@@ -68,7 +67,7 @@ def strategies_of(cls: TaskClass, dimensions: Dimensions, configured: Mapping[st
     return result
 
 
-def _own(cls: TaskClass) -> dict[str, Strategy] | None:
+def _pod_strategies(cls: TaskClass) -> dict[str, Strategy] | None:
     type_ = cls.annotations.get(RESOURCE_STRATEGY_SCORING_TYPE)
     if not type_:
         return None
@@ -82,7 +81,7 @@ def _own(cls: TaskClass) -> dict[str, Strategy] | None:
 
 
 def _matching(name: str, configured: Mapping[str, Strategy]) -> Strategy | None:
-    """The strategy of a resource: of its own name, else of the longest beginning."""
+    """Returns the strategy of a resource: that of its name, else that of the longest matching prefix."""
     if name in configured:
         return configured[name]
     fitting = [key for key in configured if key.endswith("*") and name.startswith(key[:-1])]

@@ -1,4 +1,4 @@
-"""task-topology: roles of a job that want to share nodes, or must not."""
+"""The plugin task-topology: affinity and anti-affinity between the roles of a job."""
 
 from scheduler.plugins.task_topology.plugin import TaskTopology
 

@@ -1,6 +1,6 @@
-"""The plugin: tasks are placed bucket by bucket, each on the node that takes most of its bucket.
+"""The plugin: tasks are placed bucket by bucket, each on the node that fits most of its bucket.
 
-Which task of a class a node is wanted for is not asked: it is the first in task order that still waits.
+Scores are computed for a class. They are those of its first pending task in task order, which is placed next.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class TaskTopology:
         try:
             topology = read_topology(job)
         except TopologyError as error:
-            if job.size >= job.min_member:  # before that, Pods may still be on their way
+            if job.size >= job.min_member:  # before that, some Pods may not exist yet
                 problem = Malformed("PodGroup", job.namespace, job.name, error.field, str(error))
                 self._session.malformed_field(problem)
             return None
@@ -79,7 +79,7 @@ class TaskTopology:
 
 
 class TopologyScore:
-    """How well nodes do for the next task of a class. Every placement changes the bucket, and so every node's score."""
+    """Scores nodes for the next task of a class. Every placement changes the bucket, and thereby all scores."""
 
     scope = Scope.CLUSTER
 
@@ -98,6 +98,6 @@ class TopologyScore:
         return column
 
     def _next(self) -> Task | None:
-        """The first task of the class, in task order, that waits for a node."""
+        """Returns the first pending task of the class, in task order."""
         pending = self._buckets.job.of(TaskStatus.PENDING)
         return next((task for task in self._order if task.uid in pending), None)

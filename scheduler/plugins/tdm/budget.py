@@ -1,4 +1,4 @@
-"""How many Pods of a job may be evicted at once: its disruption budget, in annotations of the PodGroup."""
+"""The disruption budget of a job, in annotations of its PodGroup: how many of its Pods may be evicted at once."""
 
 import re
 from typing import Final
@@ -10,13 +10,14 @@ from scheduler.api.task import FINISHED_STATUSES, TaskStatus
 from scheduler.framework.session import Session
 
 DEFAULT: Final = 1
-"""Where the job says nothing."""
+"""The number of victims without a budget."""
 _NUMBER: Final = re.compile(r"([0-9]{1,9})(%?)")
 
 
-def most_victims(session: Session, job: Job) -> int:
-    """As many as keep ``jdb-min-available`` Pods running, or ``jdb-max-unavailable`` at most from it (the former counts
-    if both are there). Percentages are of all Pods, rounded up. One that makes no sense is set aside."""
+def max_victims(session: Session, job: Job) -> int:
+    """Returns the number of victims that leaves ``jdb-min-available`` Pods running or, without this annotation, makes
+    at most ``jdb-max-unavailable`` Pods unavailable. Percentages are of all Pods, rounded up. An invalid value is
+    reported and replaced by the default."""
     running = job.count(TaskStatus.RUNNING)
     minimum, maximum = job.annotations.get(JDB_MIN_AVAILABLE), job.annotations.get(JDB_MAX_UNAVAILABLE)
     if minimum is not None:

@@ -1,4 +1,4 @@
-"""How many nodes are on loan, and whether a Pod may use them."""
+"""The number of revocable nodes, and whether a Pod may use them."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,7 +1,7 @@
-"""The plugin: nodes labelled with a revocable zone take Pods that may be evicted, in the hours of the zone only.
+"""The plugin: nodes with the label of a revocable zone take only revocable Pods, during the hours of the zone.
 
-Outside the hours, ``shuffle`` evicts what still runs there, a few Pods of each job at a time. Jobs that cannot do with
-such nodes go first elsewhere, and may evict preemptable Pods there.
+Outside the hours, ``shuffle`` evicts the Pods that still run there, a few of each job at a time. Jobs that cannot use
+revocable nodes come first in the order of jobs, and may preempt preemptable Pods on ordinary nodes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from scheduler.framework.extension import (
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.plugins.support.periodic import Periodic
-from scheduler.plugins.tdm.budget import most_victims
+from scheduler.plugins.tdm.budget import max_victims
 from scheduler.plugins.tdm.zones import Hours, HoursError, Zones, parse_hours
 
 ZONE: Final = "tdm.revocable-zone."
@@ -33,8 +33,8 @@ _rounds = Periodic(immediately=True)
 
 @register_plugin
 class Tdm:
-    """Arguments: ``tdm.revocable-zone.<name>`` for each zone, the hours in which it may be used (``HH:MM-HH:MM``, local
-    time; an end that is not after the start is on the next day), and ``tdm.evict.period`` (default 1m), the least time
+    """Arguments: ``tdm.revocable-zone.<name>`` for each zone: the hours in which it may be used (``HH:MM-HH:MM``, local
+    time; an end that is not after the start is on the next day). ``tdm.evict.period`` (default 1m): the minimum time
     between two rounds of evictions."""
 
     name: ClassVar[str] = "tdm"
@@ -61,7 +61,7 @@ class Tdm:
         session.add_filter(self._filters)
         session.add_score(self._scores)
         session.add_preemptable(self._victims, bound=self._evictable, by_demand=True)
-        session.add_victim_tasks(self._overdue)
+        session.add_victim_tasks(self._victims_outside_hours)
         session.add_job_order(lambda job: job.preemptable)
         session.add_job_pipelined(lambda job: Vote.PERMIT if job.missing <= job.waiting_count else Vote.REJECT)
         session.add_job_starving(lambda job: not job.preemptable and TaskStatus.PENDING in job.by_status)
@@ -71,7 +71,7 @@ class Tdm:
         if not self._names:
             return []
         otherwise = "" if revocable(cls.annotations) else NOT_REVOCABLE
-        reasons = [self._zones.why_not(zone) or otherwise for zone in self._names]
+        reasons = [self._zones.closed_reason(zone) or otherwise for zone in self._names]
         return [_by_reason(self._codes, reasons)] if any(reasons) else []
 
     def _scores(self, cls: TaskClass) -> list[Score]:
@@ -82,23 +82,25 @@ class Tdm:
 
     # --- victims ---
     def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        if _gives_way(preemptor):
+        if _must_not_preempt(preemptor):
             return []
         return self._within_budgets(task for task in candidates if self._on_ordinary_node(task))
 
     def _evictable(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
-        if _gives_way(preemptor):
+        if _must_not_preempt(preemptor):
             return np.zeros(len(candidates.tasks), dtype=bool)
         return candidates.per_task(self._on_ordinary_node)
 
-    def _overdue(self, candidates: Sequence[Task]) -> list[Task]:
-        """What still runs on nodes whose hours are over; told once, if a round is due."""
+    def _victims_outside_hours(self, candidates: Sequence[Task]) -> list[Task]:
+        """Returns victims on nodes outside their hours, once per session, if a round of evictions is due."""
         due, self._due = self._due, False
         if not due:
             return []
         over = [self._zones.inactive(zone) for zone in self._names]
         return self._within_budgets(
-            task for task in candidates if _runs(task) and (code := self._code(task)) >= 0 and over[code]
+            task
+            for task in candidates
+            if _is_running_preemptable(task) and (code := self._code(task)) >= 0 and over[code]
         )
 
     def _within_budgets(self, tasks: Iterable[Task]) -> list[Task]:
@@ -109,32 +111,32 @@ class Tdm:
             if job is None:
                 continue
             if task.job not in left:
-                left[task.job] = most_victims(self._session, job)
+                left[task.job] = max_victims(self._session, job)
             if left[task.job] > 0:
                 left[task.job] -= 1
                 victims.append(task)
         return victims
 
     def _on_ordinary_node(self, task: Task) -> bool:
-        return _runs(task) and self._code(task) == -1
+        return _is_running_preemptable(task) and self._code(task) == -1
 
     def _code(self, task: Task) -> int:
-        """Position of the zone of a task's node, -1 for an ordinary node, -2 for one that is not known."""
+        """Returns the position of the zone of a task's node; -1 for an ordinary node, -2 for an unknown node."""
         row = self._session.nodes.index.get(task.node)
         return -2 if row is None else int(self._codes[row])
 
 
-def _gives_way(task: Task) -> bool:
-    """A task that others may preempt, or that can do with nodes on loan, preempts nobody."""
+def _must_not_preempt(task: Task) -> bool:
+    """Whether a task must not preempt others, because it is preemptable or revocable itself."""
     return task.preemptable or revocable(task.cls.annotations)
 
 
-def _runs(task: Task) -> bool:
+def _is_running_preemptable(task: Task) -> bool:
     return task.preemptable and task.status is TaskStatus.RUNNING
 
 
 def _by_reason(codes: Codes, reasons: Sequence[str]) -> CodedFilter:
-    """A filter from codes of which some stand for no reason ("")."""
+    """Builds a filter from codes and the reason of each code; nodes with the reason "" pass."""
     texts = [reason for reason in dict.fromkeys(reasons) if reason]
     place = np.array([texts.index(reason) if reason else -1 for reason in reasons] + [-1], dtype=np.int32)
     return CodedFilter(place[codes], texts)

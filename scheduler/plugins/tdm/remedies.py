@@ -1,4 +1,4 @@
-"""Changes that open nodes on loan (``tdm``): Pods that may go there, and hours in which they may."""
+"""Remedies that open revocable nodes (``tdm``): making Pods revocable, and extending the hours of a zone."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,9 +24,8 @@ _ALWAYS: Final = "00:00-00:00"
 
 
 @remedies(Tdm, ChangeKind.REVOCABLE)
-def use_loans(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
-    """Let as many Pods as it takes do with nodes on loan, and a zone begin earlier or end later, by so many minutes
-    that it is open now."""
+def open_zones(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
+    """Proposes to make Pods revocable, and to start a zone earlier or end it later so that it is open now."""
     zones = _zones(evidence)
     if not zones:
         return
@@ -40,8 +39,8 @@ def use_loans(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
         yield (*pods, hours)
 
 
-def _revocable(namespace: str, names: list[str], degree: int) -> Step:
-    chosen = names[:degree]
+def _revocable(namespace: str, names: list[str], amount: int) -> Step:
+    chosen = names[:amount]
     what = f"{len(chosen)} Pod{'s' * (len(chosen) > 1)} ({listed(chosen)})"
     text = f"let {what} do with nodes on loan: annotation {REVOCABLE_ZONE}={_ANY}"
     return Step(text, tuple(Edit(POD, namespace, name, _made_revocable) for name in chosen))
@@ -53,7 +52,7 @@ def _made_revocable(pod: Raw) -> Raw:
 
 
 def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Adjustment]:
-    """The hours of zones that are closed now."""
+    """Yields changes of the hours of zones that are closed now."""
     arguments, now = evidence.session.arguments("tdm"), evidence.session.now
     for zone in zones:
         key = f"{ZONE}{zone}"
@@ -73,12 +72,12 @@ def _widened(zone: str, key: str, hours: Hours, now: float) -> Adjustment:
     before, after = (start - minute) % _DAY, (minute - end) % _DAY + 1
     earlier = before <= after
 
-    def at(degree: int) -> Step:
-        first, last = (start - degree, end) if earlier else (start, end + degree)
+    def at(amount: int) -> Step:
+        first, last = (start - amount, end) if earlier else (start, end + amount)
         text = f"{_clock(first)}-{_clock(last)}"
-        what = f"begin {degree} min earlier" if earlier else f"end {degree} min later"
-        words = f"let revocable zone {zone} {what}: {text} rather than {hours.text} (it is {_clock(minute)})"
-        return Step(words, arguments=_hours(key, text))
+        what = f"begin {amount} min earlier" if earlier else f"end {amount} min later"
+        text_of_change = f"let revocable zone {zone} {what}: {text} rather than {hours.text} (it is {_clock(minute)})"
+        return Step(text_of_change, arguments=_hours(key, text))
 
     return Adjustment(ChangeKind.HOURS, min(before, after), _DAY - (end - start) % _DAY, at, zone)
 
@@ -92,7 +91,7 @@ def _hours(key: str, text: str) -> dict[str, dict[str, str]]:
 
 
 def _zones(evidence: Evidence) -> list[str]:
-    """The zones that nodes are in."""
+    """Returns the zones that contain nodes."""
     if "tdm" not in evidence.plugins():
         return []
     codes, names = evidence.session.nodes.facts.label_column(REVOCABLE_ZONE)

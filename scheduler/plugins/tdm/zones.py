@@ -1,4 +1,4 @@
-"""Revocable zones: the hours of the day in which their nodes may be used."""
+"""Revocable zones and the hours of the day in which their nodes may be used."""
 
 import re
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ class HoursError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A part of every day."""
+    """A daily time interval."""
 
     text: str
     start: int
     """Seconds since midnight."""
     end: int
-    """Not after ``start``: on the next day."""
+    """Seconds since midnight; on the next day if not after ``start``."""
 
     def contains(self, moment: float) -> bool:
-        """Whether a moment (seconds since the epoch) falls into it, by the local time of this process."""
+        """Whether the interval contains a Unix time, in the local time zone of this process."""
         local = datetime.fromtimestamp(moment)
         second = (local.hour * 60 + local.minute) * _MINUTE + local.second
         length = (self.end - self.start - 1) % _DAY + 1
@@ -34,7 +34,7 @@ class Hours:
 
 
 def parse_hours(text: str) -> Hours:
-    """Raises HoursError."""
+    """Parses ``HH:MM-HH:MM``. Raises HoursError."""
     match = _HOURS.fullmatch(text)
     if match is None:
         raise HoursError(f"not hours of a day as HH:MM-HH:MM: {text!r:.66}")
@@ -43,7 +43,7 @@ def parse_hours(text: str) -> Hours:
 
 
 class Zones:
-    """The zones of the configuration at one moment."""
+    """The configured zones at one time."""
 
     def __init__(self, hours: Mapping[str, Hours], now: float) -> None:
         self._hours = hours
@@ -53,11 +53,11 @@ class Zones:
         return self._active.get(zone, False)
 
     def inactive(self, zone: str) -> bool:
-        """The zone is known, and its nodes may not be used now."""
+        """Whether the zone is configured and its nodes may not be used now."""
         return not self._active.get(zone, True)
 
-    def why_not(self, zone: str) -> str:
-        """Why nodes of the zone may not be used now; "": they may."""
+    def closed_reason(self, zone: str) -> str:
+        """Returns why nodes of the zone may not be used now; "" if they may."""
         span = self._hours.get(zone)
         if span is None:
             return f"revocable zone {zone} not support"

@@ -1,4 +1,4 @@
-"""usage: nodes are chosen by how busy they really are (Volcano's usage plugin)."""
+"""The plugin usage: filters and scores nodes by their measured load (Volcano's usage plugin)."""
 
 from scheduler.plugins.usage import details, remedies
 from scheduler.plugins.usage.plugin import Usage

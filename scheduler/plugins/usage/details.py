@@ -1,4 +1,4 @@
-"""How busy the nodes are that refuse a Pod."""
+"""The load of the nodes that refuse a Pod."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def loads(session: Session, plugin: Usage, task: Task, job: Job, reasons: set[st
     if usage is None or reasons.isdisjoint((BUSY_CPU, BUSY_MEMORY)):
         return
     settings, known = Settings(session.arguments(Usage.name)), usage.known(session.now)
-    for what, load, most in (("cpu", usage.cpu, settings.most_cpu), ("memory", usage.memory, settings.most_memory)):
+    for what, load, most in (("cpu", usage.cpu, settings.max_cpu), ("memory", usage.memory, settings.max_memory)):
         busy = np.flatnonzero(known & (load > most))
         if len(busy):
             row = int(busy[load[busy].argmin()])

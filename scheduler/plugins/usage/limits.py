@@ -1,4 +1,4 @@
-"""What a Pod may use of cpu and memory at most, from its spec (Volcano's GetPodResourceLimit)."""
+"""The limits of cpu and memory of a Pod (Volcano's GetPodResourceLimit)."""
 
 from collections.abc import Mapping
 
@@ -16,8 +16,8 @@ Pair = NDArray[np.float64]
 
 
 def pod_limits(spec: PodSpec) -> Pair:
-    """The greater of what the containers (with sidecars) and each init container (with the sidecars started before it)
-    are limited to, pod-level limits in their place where given, and overhead on what is limited; 0: no limit."""
+    """Returns the larger of the limits of the containers (with sidecars) and of each init container (with the sidecars
+    started before it). Pod-level limits replace it; overhead is added to limited resources. 0 means no limit."""
     total = effective_total(spec.containers, spec.init_containers, _limit, np.zeros(2), np.add, np.maximum)
     level = _pair(spec.resources.limits if spec.resources is not None else None)
     total = np.where(level > 0, level, total)
@@ -33,7 +33,7 @@ def _pair(amounts: Mapping[str, Quantity] | None) -> Pair:
 
 
 def _amount(amounts: Mapping[str, Quantity], name: str) -> float:
-    """0 where there is none, or one that no API server would take."""
+    """Returns an amount; 0 if it is missing or invalid."""
     try:
         return float(max(parse_quantity(amounts.get(name, 0), scale_of(name)), 0))
     except QuantityError:

@@ -1,7 +1,7 @@
-"""The plugin: busy nodes take nothing new, idle ones are preferred.
+"""The plugin: nodes above the load thresholds take no new Pods, and nodes with less load are preferred.
 
-How busy they are is measured by a monitoring system (``metrics:`` in the configuration file). What is not known, or not
-any more, is not held against a node, nor for it.
+A monitoring system measures the load (``metrics:`` in the configuration file). Nodes without current measurements pass
+the filter and score 0.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from scheduler.framework.columns import CodedFilter, Counts, Scope, Score
 from scheduler.framework.registry import register_plugin
 from scheduler.framework.session import Session
 from scheduler.framework.usage_source import DEFAULT_INTERVAL
+from scheduler.plugins.usage.estimated_load import EstimatedLoad, Weights
 from scheduler.plugins.usage.limits import Pair
 from scheduler.plugins.usage.settings import Settings
-from scheduler.plugins.usage.shadow import ShadowLoad, Weights
 
 BUSY_CPU: Final = "the CPU load of the node exceeds the upper limit."
 BUSY_MEMORY: Final = "the memory load of the node exceeds the upper limit."
@@ -44,24 +44,24 @@ class Usage:
         usage = session.snapshot.usage
         if usage is None:
             return
-        self._load = ShadowLoad(session.nodes, usage, self._settings.rates, self._settings.weights)
-        self._held: dict[str, tuple[int, Pair]] = {}
-        """uid -> row and what is expected of a task."""
+        self._load = EstimatedLoad(session.nodes, usage, self._settings.rates, self._settings.weights)
+        self._placed: dict[str, tuple[int, Pair]] = {}
+        """uid -> (row, estimated usage) of a task."""
         self._evicted: dict[str, tuple[int, Pair] | None] = {}
-        """uid -> what was expected of a task that is being evicted; None: it is in the measurements."""
-        for task, row in sorted(self._unseen(), key=lambda entry: entry[0].key):
-            self._held[task.uid] = (row, self._load.add(row, task.cls))
+        """uid -> (row, estimated usage) of an evicted task; None if the measurements include the task."""
+        for task, row in sorted(self._unmeasured(), key=lambda entry: entry[0].key):
+            self._placed[task.uid] = (row, self._load.add(row, task.cls))
         session.add_handlers(self._allocated, self._deallocated)
         known = usage.known(session.now)
-        over_memory = np.where(usage.memory > self._settings.most_memory, 1, -1)
-        codes = np.where(usage.cpu > self._settings.most_cpu, 0, over_memory)
+        over_memory = np.where(usage.memory > self._settings.max_memory, 1, -1)
+        codes = np.where(usage.cpu > self._settings.max_cpu, 0, over_memory)
         busy = CodedFilter(np.where(known, codes, -1).astype(np.int32), (BUSY_CPU, BUSY_MEMORY))
         session.add_filter(lambda cls: [busy])
         self._known = known
         session.add_score(self._scores)
 
-    def _unseen(self) -> Iterator[tuple[Task, int]]:
-        """Tasks that are on nodes, and not in the measurements yet."""
+    def _unmeasured(self) -> Iterator[tuple[Task, int]]:
+        """Yields tasks on nodes that the measurements do not include yet."""
         session, index = self._session, self._session.nodes.index
         source = session.configuration.metrics
         recent = session.now - (source.interval if source is not None else DEFAULT_INTERVAL)
@@ -79,20 +79,20 @@ class Usage:
             return []
         return [UsageScore(self._load, self._known, cls, settings.weights, BEST * settings.weight)]
 
-    # --- what is placed meanwhile ---
+    # --- placements of the session ---
     def _allocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         for task, row in zip(tasks, rows, strict=True):
             if task.uid in self._evicted:
                 before = self._evicted.pop(task.uid)
                 if before is not None:
                     self._load.change(*before)
-                    self._held[task.uid] = before
+                    self._placed[task.uid] = before
             else:
-                self._held[task.uid] = (row, self._load.add(row, task.cls))
+                self._placed[task.uid] = (row, self._load.add(row, task.cls))
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         for task in tasks:
-            held = self._held.pop(task.uid, None)
+            held = self._placed.pop(task.uid, None)
             if held is not None:
                 self._load.change(held[0], -held[1])
             if task.node:
@@ -100,12 +100,12 @@ class Usage:
 
 
 class UsageScore:
-    """The idler, the better; 0 where the load is not known."""
+    """Scores nodes with less load higher; 0 if the load is unknown."""
 
     scope = Scope.NODE
 
     def __init__(
-        self, load: ShadowLoad, known: NDArray[np.bool_], cls: TaskClass, weights: Weights, scale: float
+        self, load: EstimatedLoad, known: NDArray[np.bool_], cls: TaskClass, weights: Weights, scale: float
     ) -> None:
         self._load = load
         self._known = known

@@ -1,4 +1,4 @@
-"""Higher thresholds of load, so that busy nodes take Pods."""
+"""A remedy: higher load thresholds."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,18 +13,18 @@ from scheduler.plugins.usage.plugin import Usage
 from scheduler.plugins.usage.settings import Settings
 
 _ALL: Final = 100
-"""Per cent."""
+"""Per cent: the highest threshold."""
 
 
 @remedies(Usage, ChangeKind.LOAD)
 def raise_thresholds(evidence: Evidence, plugin: Usage) -> Iterator[Plan]:
-    """Let nodes take Pods that are busier than the thresholds of ``usage`` say, by as much as the idlest of them is."""
+    """Proposes to raise the thresholds of ``usage`` so that the least loaded of the refusing nodes passes."""
     usage = evidence.session.snapshot.usage
     if usage is None:
         return
     rows = evidence.rows[usage.known(evidence.session.now)[evidence.rows]]
     settings = Settings(evidence.session.arguments("usage"))
-    measured = (("cpu", CPU, usage.cpu, settings.most_cpu), ("mem", MEMORY, usage.memory, settings.most_memory))
+    measured = (("cpu", CPU, usage.cpu, settings.max_cpu), ("mem", MEMORY, usage.memory, settings.max_memory))
     adjustments = []
     for key, resource, load, most in measured:
         busy = load[rows][load[rows] > most]
@@ -35,6 +35,6 @@ def raise_thresholds(evidence: Evidence, plugin: Usage) -> Iterator[Plan]:
         yield tuple(adjustments)
 
 
-def _with_threshold(key: str, resource: str, now: int, degree: int) -> Step:
-    text = f"raise usage's threshold of {resource} from {now}% to {now + degree}%"
-    return Step(text, arguments={"usage": {"thresholds": {key: now + degree}}})
+def _with_threshold(key: str, resource: str, now: int, amount: int) -> Step:
+    text = f"raise usage's threshold of {resource} from {now}% to {now + amount}%"
+    return Step(text, arguments={"usage": {"thresholds": {key: now + amount}}})

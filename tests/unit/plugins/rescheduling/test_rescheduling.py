@@ -36,17 +36,17 @@ def running(name: str, asks: str = "1c+1Gi", on: str = "n1", **rest: Any) -> Any
     return pod(name, asks, "g", on=on, **rest)
 
 
-def test_pods_leave_a_busy_node_until_it_comes_below_the_target() -> None:
+def test_pods_are_evicted_from_a_busy_node_until_it_is_below_the_target() -> None:
     made = world({"n1": (75, 10), "n2": (5, 5)}, *(running(f"p{i}", priority=i) for i in range(5)))
     assert second_round(made, conf(HALF)) == {"p0", "p1", "p2"}
 
 
-def test_no_more_pods_leave_than_the_idle_nodes_take_until_they_come_to_the_target() -> None:
+def test_evictions_stop_when_the_idle_nodes_would_reach_the_target() -> None:
     made = world({"n1": (95, 10), "n2": (15, 5), "n3": (40, 40)}, *(running(f"p{i}", "2c") for i in range(5)))
     assert len(second_round(made, conf(HALF))) == 2
 
 
-def test_what_is_over_the_target_already_takes_nobody() -> None:
+def test_an_idle_node_above_the_target_takes_no_pods() -> None:
     loose = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50, "memory": 50}}
     made = world({"n1": (90, 10), "n2": (5, 60)}, running("p"))
     assert second_round(made, conf(loose)) == set()
@@ -56,25 +56,25 @@ def test_what_is_over_the_target_already_takes_nobody() -> None:
     "loads",
     [{"n1": (75, 5), "n2": (25, 5)}, {"n1": (45, 5), "n2": (5, 5)}, {"n1": (5, 5), "n2": (5, 5)}, {"n1": (75, 5)}],
 )
-def test_nobody_leaves_unless_there_are_both_idle_and_busy_nodes(loads: dict[str, tuple[float, float]]) -> None:
+def test_no_pod_is_evicted_without_both_idle_and_busy_nodes(loads: dict[str, tuple[float, float]]) -> None:
     assert second_round(world(loads, running("p")), conf(HALF)) == set()
 
 
-def test_a_cordoned_node_is_no_idle_one() -> None:
+def test_a_cordoned_node_is_not_idle() -> None:
     made = world({"n1": (75, 5), "n2": (5, 5)}, running("p"), n2={"unschedulable": True})
     assert second_round(made, conf(HALF)) == set()
 
 
-def test_nodes_of_which_nothing_is_known_any_more_take_no_part() -> None:
+def test_nodes_without_current_measurements_are_ignored() -> None:
     assert second_round(world({"n1": (75, 5), "n2": (5, 5)}, running("p"), age=301), conf(HALF)) == set()
 
 
-def test_without_a_monitoring_system_nobody_leaves() -> None:
+def test_without_a_monitoring_system_no_pod_is_evicted() -> None:
     made = World(node("n1"), group("g", phase="Running"), running("p"))
     assert second_round(made, conf(HALF)) == set()
 
 
-def test_the_busiest_node_comes_first_and_of_its_pods_the_least_important_and_least_guaranteed() -> None:
+def test_victims_come_from_the_busiest_node_by_priority_and_qos() -> None:
     whole = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}
     made = world(
         {"n1": (70, 10), "n2": (90, 10), "n3": (15, 5)},
@@ -89,7 +89,7 @@ def test_the_busiest_node_comes_first_and_of_its_pods_the_least_important_and_le
     assert [eviction.task.name for eviction in made.decisions.evictions] == order
 
 
-def test_a_pod_of_the_same_name_in_another_namespace_is_another_pod() -> None:
+def test_pods_of_the_same_name_in_two_namespaces_are_distinct() -> None:
     double, owner = running("p", on="n3"), group("g", phase="Running")
     double["metadata"]["namespace"] = owner["metadata"]["namespace"] = "other"
     made = world({"n1": (75, 10), "n2": (5, 5), "n3": (40, 40)}, owner, double, running("p"))
@@ -98,12 +98,12 @@ def test_a_pod_of_the_same_name_in_another_namespace_is_another_pod() -> None:
     assert [eviction.task.key for eviction in made.decisions.evictions] == ["default/p"]
 
 
-def test_without_strategies_the_one_there_is_stands_and_evicts_nobody() -> None:
+def test_without_strategies_the_default_strategy_evicts_no_pod() -> None:
     made = world({"n1": (99, 99), "n2": (5, 5)}, running("p"))
     assert second_round(made, conf()) == set()
 
 
-def test_a_round_comes_after_every_interval_and_not_before_the_first() -> None:
+def test_rounds_start_one_interval_apart_and_after_the_first_interval() -> None:
     made = world({"n1": (75, 10), "n2": (5, 5)}, *(running(f"p{i}", "100m") for i in range(9)))
     settings = conf(HALF, interval="3s")
     assert [bool(made.run(settings).evicted) for _ in range(4)] == [False, False, False, True]

@@ -14,14 +14,14 @@ CONF = configuration(
 )
 
 
-def wishes(**keys: str) -> dict[str, str]:
+def topology_annotations(**keys: str) -> dict[str, str]:
     return {f"volcano.sh/task-topology-{key.replace('_', '-')}": text for key, text in keys.items()}
 
 
 def job(roles: dict[str, int], asks: str = "1c", **keys: str) -> list[Raw]:
     """A gang with so many Pods of each role."""
     members = [pod(f"a-{role}-{i}", asks, "a", role=role) for role, number in roles.items() for i in range(number)]
-    return [group("a", minimum=len(members), phase="Inqueue", annotations=wishes(**keys)), *members]
+    return [group("a", minimum=len(members), phase="Inqueue", annotations=topology_annotations(**keys)), *members]
 
 
 def nodes(number: int, asks: str = "4c+8Gi") -> list[Raw]:
@@ -45,53 +45,53 @@ def buckets(*objects: Any) -> JobBuckets:
 
 
 # --- placement ---
-def test_roles_that_attract_each_other_share_a_node() -> None:
+def test_roles_with_affinity_share_a_node() -> None:
     world = World(nodes(3, "6c+8Gi"), job({"ps": 2, "worker": 4}, affinity="ps,worker", task_order="ps,worker")).run(
         CONF
     )
     assert by_node(world) == [["ps", "ps", "worker", "worker", "worker", "worker"]]
 
 
-def test_a_role_that_repels_its_own_kind_is_spread() -> None:
+def test_a_role_with_anti_affinity_to_itself_is_spread() -> None:
     world = World(nodes(3), job({"ps": 3}, anti_affinity="ps")).run(CONF)
     assert by_node(world) == [["ps"], ["ps"], ["ps"]]
 
 
-def test_each_ps_gathers_its_share_of_the_workers() -> None:
+def test_workers_are_distributed_evenly_to_each_ps() -> None:
     world = World(nodes(3, "3c+8Gi"), job({"ps": 2, "worker": 4}, affinity="ps,worker", anti_affinity="ps")).run(CONF)
     assert by_node(world) == [["ps", "worker", "worker"], ["ps", "worker", "worker"]]
 
 
-def test_a_bucket_goes_where_most_of_it_fits() -> None:
+def test_a_bucket_is_placed_where_most_of_it_fits() -> None:
     small, large = node("n1", "2c+8Gi"), node("n2", "3c+8Gi")
     world = World(small, large, job({"ps": 1, "worker": 2}, affinity="ps,worker")).run(CONF)
     assert set(world.bound.values()) == {"n2"}
 
 
-def test_new_tasks_join_those_of_their_bucket_that_run() -> None:
+def test_new_tasks_join_the_running_tasks_of_their_bucket() -> None:
     members = job({"ps": 1, "worker": 1}, affinity="ps,worker")
     members[1]["spec"]["nodeName"], members[1]["status"]["phase"] = "n2", "Running"
     assert World(nodes(3), members).run(CONF).bound == {"a-worker-0": "n2"}
 
 
-def test_a_pod_that_runs_keeps_away_those_it_repels() -> None:
+def test_a_running_pod_repels_tasks_with_anti_affinity() -> None:
     members = job({"ps": 2}, anti_affinity="ps")
     members[1]["spec"]["nodeName"], members[1]["status"]["phase"] = "n1", "Running"
     assert World(nodes(2), members).run(CONF).bound == {"a-ps-1": "n2"}
 
 
-def test_a_pod_that_has_ended_keeps_nobody_away() -> None:
+def test_a_finished_pod_repels_no_tasks() -> None:
     members = job({"ps": 2}, anti_affinity="ps")
     members[1]["spec"]["nodeName"], members[1]["status"]["phase"] = "n1", "Failed"
     members[0]["spec"]["minMember"] = 1
     assert World(nodes(2), members).run(CONF).bound == {"a-ps-1": "n1"}
 
 
-def test_a_job_without_wishes_is_placed_as_if_there_were_no_such_plugin() -> None:
+def test_a_job_without_constraints_is_placed_as_without_the_plugin() -> None:
     assert set(World(nodes(3), job({"ps": 2})).run(CONF).bound.values()) == {"n1"}
 
 
-def test_what_a_discarded_gang_had_is_forgotten() -> None:
+def test_discarding_a_gang_restores_the_buckets() -> None:
     session = World(nodes(2), job({"ps": 2, "worker": 2}, affinity="ps,worker")).session(CONF)
     found = session.jobs["default/a"]
     task = min(found.tasks(), key=session.task_key)
@@ -105,7 +105,7 @@ def test_what_a_discarded_gang_had_is_forgotten() -> None:
 
 
 # --- order ---
-def test_tasks_come_bucket_by_bucket_in_the_order_of_roles() -> None:
+def test_tasks_are_ordered_by_bucket_and_role() -> None:
     session = World(
         nodes(2), job({"other": 1, "worker": 2, "ps": 1}, affinity="ps,worker", task_order="ps,worker")
     ).session(CONF)
@@ -113,7 +113,7 @@ def test_tasks_come_bucket_by_bucket_in_the_order_of_roles() -> None:
     assert [task.name for task in ordered] == ["a-ps-0", "a-worker-0", "a-worker-1", "a-other-0"]
 
 
-def test_without_an_order_the_role_with_the_stricter_wish_comes_first() -> None:
+def test_without_an_order_the_role_with_the_stricter_constraint_comes_first() -> None:
     found = buckets(nodes(1), job({"a": 1, "b": 1, "c": 1, "d": 1}, affinity="a,b;c", anti_affinity="d,c;b"))
     assert sorted("abcd", key=found.topology.precedence) == ["b", "a", "c", "d"]
 
@@ -128,25 +128,25 @@ def test_equal_buckets_grow_evenly() -> None:
 @pytest.mark.parametrize(
     "keys", [{"affinity": "ps,stranger"}, {"anti_affinity": "ps,ps"}, {"task_order": "worker,worker"}]
 )
-def test_wishes_that_make_no_sense_are_set_aside_and_told_of(keys: dict[str, str]) -> None:
+def test_invalid_constraints_are_reported_and_ignored(keys: dict[str, str]) -> None:
     world = World(nodes(1), job({"ps": 1, "worker": 1}, **keys)).run(CONF)
     assert len(world.bound) == 2
     (message,) = set(world.events("Malformed"))
     assert message.startswith("metadata.annotations[volcano.sh/task-topology-")
 
 
-def test_a_role_without_pods_is_not_told_of_while_pods_are_being_made() -> None:
+def test_a_role_without_pods_is_not_reported_until_all_pods_exist() -> None:
     members = job({"ps": 1}, affinity="ps,worker")
     members[0]["spec"]["minMember"] = 2
     assert World(nodes(1), members).run(CONF).events("Malformed") == []
 
 
-def test_sets_are_separated_by_semicolons_and_empty_ones_passed_over() -> None:
+def test_sets_are_separated_by_semicolons_and_empty_ones_are_ignored() -> None:
     found = buckets(nodes(1), job({"a": 1, "b": 1, "c": 1}, affinity=";a,b;;c;"))
-    assert found.topology.near == {("a", "b"), ("b", "a"), ("c", "c")}
+    assert found.topology.affinity == {("a", "b"), ("b", "a"), ("c", "c")}
 
 
-def test_a_job_without_such_annotations_has_no_topology() -> None:
+def test_a_job_without_topology_annotations_has_no_topology() -> None:
     session = World(nodes(1), job({"a": 1})).session(CONF)
     assert read_topology(session.jobs["default/a"]) is None
 

@@ -41,38 +41,38 @@ def waiting(name: str, **rest: Any) -> list[Raw]:
         (" 8:00-9:00 ", "08:30:00", True),
     ],
 )
-def test_a_moment_is_within_the_hours_of_a_zone_or_not(hours: str, moment: str, inside: bool) -> None:
+def test_hours_contain_a_time_or_not(hours: str, moment: str, inside: bool) -> None:
     local = datetime.fromisoformat(f"2026-03-05T{moment}").timestamp()
     assert parse_hours(hours).contains(local) is inside
 
 
 @pytest.mark.parametrize("text", ["", "10-12", "10:00", "24:00-25:00", "10:00-12:60", "10:00-11:00-12:00"])
-def test_what_is_no_hours_is_refused(text: str) -> None:
+def test_invalid_hours_are_refused(text: str) -> None:
     with pytest.raises(HoursError):
         parse_hours(text)
 
 
-def test_hours_that_make_no_sense_leave_the_zone_unknown_and_are_told_of() -> None:
+def test_a_zone_with_invalid_hours_is_reported_and_unknown() -> None:
     session = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5)).session(settings("whenever"))
     assert any("tdm.revocable-zone.rz" in problem for problem in session.problems)
-    assert session.victim_tasks(everybody(session)) == []
+    assert session.victim_tasks(all_tasks(session)) == []
 
 
 # --- nodes ---
-def test_only_pods_that_can_do_with_it_get_a_node_on_loan() -> None:
+def test_only_revocable_pods_are_bound_to_a_revocable_node() -> None:
     world = World(node("n1", labels=LOAN), waiting("a"), waiting("b", annotations=YES)).run(settings())
     assert world.bound == {"b-0": "n1"}
     assert "0/1 nodes are unavailable: 1 not allow to dispatch to revocable node." in world.events("FailedScheduling")
 
 
-def test_they_prefer_it() -> None:
+def test_revocable_pods_prefer_revocable_nodes() -> None:
     objects = [node("n1"), node("n2", labels=LOAN)]
     assert World(objects, waiting("b", annotations=YES)).run(settings()).bound == {"b-0": "n2"}
     assert World(objects, waiting("a")).run(settings()).bound == {"a-0": "n1"}
 
 
 @pytest.mark.parametrize(("zone", "admitted"), [("*", True), ("rz", False)])
-def test_the_annotation_of_the_zone_counts_before_that_of_preemption(zone: str, admitted: bool) -> None:
+def test_the_zone_annotation_overrides_the_preemptable_annotation(zone: str, admitted: bool) -> None:
     annotations = {**YES, "volcano.sh/revocable-zone": zone}
     world = World(node("n1", labels=LOAN), waiting("b", annotations=annotations)).run(settings())
     assert bool(world.bound) is admitted
@@ -85,19 +85,19 @@ def test_the_annotation_of_the_zone_counts_before_that_of_preemption(zone: str, 
         ({"volcano.sh/revocable-zone": "other"}, "revocable zone other not support"),
     ],
 )
-def test_nobody_gets_a_node_out_of_hours_or_of_an_unknown_zone(labels: dict[str, str], why: str) -> None:
+def test_nodes_outside_their_hours_or_of_an_unknown_zone_take_no_pod(labels: dict[str, str], why: str) -> None:
     world = World(node("n1", labels=labels), waiting("b", annotations=YES)).run(settings(NEVER))
     assert world.bound == {}
     assert f"0/1 nodes are unavailable: 1 {why}." in world.events("FailedScheduling")
 
 
-def test_an_empty_zone_is_none() -> None:
+def test_an_empty_zone_label_is_ignored() -> None:
     empty = {"volcano.sh/revocable-zone": ""}
     assert World(node("n1", labels=empty), waiting("a")).run(settings()).bound == {"a-0": "n1"}
 
 
 # --- jobs ---
-def test_jobs_that_may_be_preempted_come_last_and_do_not_starve() -> None:
+def test_preemptable_jobs_come_last_and_do_not_starve() -> None:
     session = World(
         *(node("n1"), group("b", annotations=YES), group("a", phase="Inqueue")),
         *(pod("b-0", "1c", "b"), pod("a-0", "1c", "a")),
@@ -120,10 +120,10 @@ def job_on(where: str, name: str, preemptable: int, **annotations: str) -> list[
 
 def overdue(*objects: Any, hours: str = NEVER) -> list[str]:
     session = World(node("n1", "99c+99Gi", LOAN), *objects).session(settings(hours))
-    return [task.name for task in session.victim_tasks(everybody(session))]
+    return [task.name for task in session.victim_tasks(all_tasks(session))]
 
 
-def everybody(session: Session) -> list[Any]:
+def all_tasks(session: Session) -> list[Any]:
     return [task for job in session.jobs.values() for task in job.tasks()]
 
 
@@ -141,38 +141,38 @@ def everybody(session: Session) -> list[Any]:
         (5, {}, 1),
     ],
 )
-def test_as_many_are_evicted_after_hours_as_the_budget_of_the_job_allows(
+def test_evictions_outside_the_hours_respect_the_budget_of_the_job(
     preemptable: int, budget: dict[str, str], victims: int
 ) -> None:
     assert len(overdue(job_on("n1", "a", preemptable, **budget))) == victims
 
 
-def test_every_job_has_its_own_budget() -> None:
+def test_every_job_has_a_separate_budget() -> None:
     jobs = job_on("n1", "a", 3, max_unavailable="50%"), job_on("n1", "b", 3, max_unavailable="90%")
     assert len(overdue(*jobs)) == 6
 
 
-def test_nobody_is_evicted_within_the_hours() -> None:
+def test_no_pod_is_evicted_within_the_hours() -> None:
     assert overdue(job_on("n1", "a", 5, max_unavailable="99%"), hours=ALWAYS) == []
 
 
-def test_pods_that_are_missing_already_count_as_unavailable() -> None:
+def test_missing_pods_count_as_unavailable() -> None:
     assert len(overdue(job_on("n1", "a", 5, max_unavailable="2"), pod("a-5", "1c", "a"))) == 1
 
 
-def test_a_budget_that_is_none_is_set_aside_and_told_of() -> None:
+def test_an_invalid_budget_is_reported_and_ignored() -> None:
     session = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5, max_unavailable="most")).session(settings(NEVER))
-    assert len(session.victim_tasks(everybody(session))) == 1
+    assert len(session.victim_tasks(all_tasks(session))) == 1
     assert [m.field for m in session.malformed] == ["metadata.annotations[volcano.sh/jdb-max-unavailable]"]
 
 
-def test_rounds_of_evictions_are_a_period_apart() -> None:
+def test_rounds_of_evictions_are_one_period_apart() -> None:
     conf = settings(NEVER, actions="shuffle", **{"tdm.evict.period": "3s"})
     world = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5))
     assert [len(world.run(conf).evicted) for _ in range(5)] == [1, 0, 0, 1, 0]
 
 
-def test_a_job_that_needs_ordinary_nodes_may_evict_preemptable_pods_there_only() -> None:
+def test_a_job_for_ordinary_nodes_preempts_preemptable_pods_on_them_only() -> None:
     session = World(
         *(node("n1", "99c+99Gi", LOAN), node("n2", "99c+99Gi")),
         *(job_on("n1", "loan", 5, min_available="0"), job_on("n2", "home", 2, min_available="0")),
@@ -180,18 +180,18 @@ def test_a_job_that_needs_ordinary_nodes_may_evict_preemptable_pods_there_only()
         *waiting("theirs"),
     ).session(settings())
     mine, theirs = (next(iter(session.jobs[f"default/{n}"].tasks())) for n in ("mine", "theirs"))
-    candidates = everybody(session)
+    candidates = all_tasks(session)
     assert {task.name for task in session.ask(PREEMPTABLE, mine, candidates)} == {"home-0", "home-1"}
     assert session.ask(PREEMPTABLE, theirs, candidates) == []
 
 
-def test_the_point_is_asked_once_in_a_round_only() -> None:
+def test_victims_are_named_once_per_round() -> None:
     session = World(node("n1", "99c+99Gi", LOAN), job_on("n1", "a", 5)).session(settings(NEVER))
-    assert len(session.ask(VICTIM_TASKS, everybody(session))) == 1
-    assert session.ask(VICTIM_TASKS, everybody(session)) == []
+    assert len(session.ask(VICTIM_TASKS, all_tasks(session))) == 1
+    assert session.ask(VICTIM_TASKS, all_tasks(session)) == []
 
 
-def test_a_pod_that_asks_for_nothing_counts_for_what_its_job_is_promised() -> None:
+def test_best_effort_pods_count_as_pipelined_for_their_job() -> None:
     """A gang of two takes the place of one Pod: the other Pod needs no place."""
     session = World(
         node("n1"), group("a", minimum=2, phase="Inqueue"), pod("a-0", "4c", "a"), pod("a-1", "", "a")

@@ -39,13 +39,13 @@ def spread(made: World) -> dict[str, int]:
 
 # --- thresholds ---
 @pytest.mark.parametrize(("load", "reason"), [((81, 0), CPU_BUSY), ((0, 81), MEMORY_BUSY), ((90, 90), CPU_BUSY)])
-def test_a_busy_node_takes_nothing_new_and_says_so(load: tuple[float, float], reason: str) -> None:
+def test_a_busy_node_takes_no_new_pods_with_the_reason(load: tuple[float, float], reason: str) -> None:
     made = world({"n1": load}, gang(1)).run(conf())
     assert made.bound == {}
     assert f"1 {reason}" in made.get("Pod", "g-0")["status"]["conditions"][0]["message"]
 
 
-def test_a_node_as_busy_as_the_threshold_is_not_too_busy() -> None:
+def test_a_node_at_the_threshold_takes_pods() -> None:
     assert world({"n1": (80, 80)}, gang(1)).run(conf()).bound == {"g-0": "n1"}
 
 
@@ -54,22 +54,22 @@ def test_thresholds_are_arguments() -> None:
     assert made.bound == {"g-0": "n2"}
 
 
-def test_thresholds_can_be_switched_off() -> None:
+def test_thresholds_can_be_disabled() -> None:
     assert world({"n1": (99, 99)}, gang(1)).run(conf({"enablePredicate": False})).bound == {"g-0": "n1"}
 
 
-def test_figures_older_than_five_minutes_are_held_against_nobody_nor_for_anybody() -> None:
+def test_measurements_older_than_five_minutes_are_ignored() -> None:
     made = world({"n1": (99, 99), "n2": (0, 0)}, gang(1), age=301).run(conf())
     assert made.bound == {"g-0": "n1"}
 
 
-def test_a_node_of_which_nothing_is_known_is_not_taken_for_an_idle_one() -> None:
+def test_a_node_without_measurements_does_not_count_as_idle() -> None:
     made = World(node("n1"), node("n2"), gang(1))
     made.cluster.cache.take_usage({"n2": NodeUsage(70, 70, made.cluster.now)})
     assert made.run(conf()).bound == {"g-0": "n2"}
 
 
-def test_without_a_monitoring_system_nothing_is_different() -> None:
+def test_without_a_monitoring_system_the_plugin_has_no_effect() -> None:
     made = World(node("n1"), gang(1)).run(conf())
     assert made.bound == {"g-0": "n1"} and not made.session(conf()).problems
 
@@ -79,17 +79,17 @@ def test_without_a_monitoring_system_nothing_is_different() -> None:
     ("weights", "best"),
     [({}, "n3"), ({"cpu.weight": 0}, "n1"), ({"memory.weight": 0}, "n2"), ({"usage.weight": 0}, "n1")],
 )
-def test_the_idlest_node_by_weighted_load_is_best(weights: dict[str, Any], best: str) -> None:
+def test_the_node_with_the_least_weighted_load_scores_best(weights: dict[str, Any], best: str) -> None:
     loads: dict[str, tuple[float, float]] = {"n1": (70, 10), "n2": (10, 75), "n3": (35, 35)}
     assert world(loads, gang(1)).run(conf(**weights)).bound == {"g-0": best}
 
 
-def test_what_was_just_placed_counts_so_that_a_gang_does_not_pile_up() -> None:
+def test_estimates_of_placed_pods_spread_a_gang() -> None:
     # Each Pod counts 700m and 717Mi: n1 stays the idler until it has two of them.
     assert spread(world({"n1": (10, 10), "n2": (20, 20)}, gang(4)).run(conf())) == {"n1": 3, "n2": 1}
 
 
-def test_on_a_busy_node_estimates_are_raised() -> None:
+def test_estimates_are_higher_on_busy_nodes() -> None:
     raised: dict[str, Any] = {"estimator": {"request_ratio": 1.0, "risk_threshold": 0.1, "risk_factor": 3.0}}
     loads: dict[str, tuple[float, float]] = {"n1": (11, 11), "n2": (9, 9)}
     made = world(loads, gang(3)).run(conf(**raised))
@@ -97,20 +97,20 @@ def test_on_a_busy_node_estimates_are_raised() -> None:
     assert [made.bound[name] for name in ("g-0", "g-1", "g-2")] == ["n2", "n1", "n2"]
 
 
-def test_a_part_of_the_limit_beyond_the_request_counts_as_well() -> None:
+def test_the_burst_ratio_counts_a_part_of_the_limit_above_the_request() -> None:
     plain = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "8"}}}]}
     burst = world({"n1": (0, 0), "n2": (5, 0)}, gang(2, "", **plain)).run(conf(estimator={"burst_ratio": 0.5}))
     assert spread(burst) == {"n1": 1, "n2": 1}
     assert spread(world({"n1": (0, 0), "n2": (5, 0)}, gang(2, "", **plain)).run(conf())) == {"n1": 2}
 
 
-def test_pods_that_ask_for_nothing_count_with_a_fixed_amount() -> None:
+def test_best_effort_pods_count_with_a_fixed_amount() -> None:
     # 8 cpus: 2 of them are 25 %.
     made = world({"n1": (0, 0), "n2": (10, 0)}, gang(2, "")).run(conf(estimator={"be_cpu": "2", "be_mem": 0}))
     assert spread(made) == {"n1": 1, "n2": 1}
 
 
-def test_pods_that_have_only_just_started_are_not_measured_yet_and_count() -> None:
+def test_recently_started_pods_count_with_their_estimate() -> None:
     def best(started: str) -> dict[str, str]:
         young = pod("young", "4c+1Gi", "old", on="n1")
         young["status"]["startTime"] = started
@@ -121,12 +121,12 @@ def test_pods_that_have_only_just_started_are_not_measured_yet_and_count() -> No
     assert best("2019-12-31T23:00:00Z") == {"g-0": "n1"}
 
 
-def test_pods_of_no_job_count_as_well() -> None:
+def test_pods_without_a_job_count() -> None:
     made = world({"n1": (0, 0), "n2": (10, 0)}, pod("stranger", "4c+1Gi", on="n1", scheduler="other"), gang(1))
     assert made.run(conf()).bound == {"g-0": "n2"}
 
 
-def test_how_long_a_pod_is_not_measured_is_the_interval_of_the_source() -> None:
+def test_a_pod_counts_as_unmeasured_for_the_interval_of_the_metrics_source() -> None:
     def best(interval: str) -> dict[str, str]:
         young = pod("young", "4c+1Gi", "old", on="n1")
         young["status"]["startTime"] = "2019-12-31T23:59:00Z"
@@ -138,7 +138,7 @@ def test_how_long_a_pod_is_not_measured_is_the_interval_of_the_source() -> None:
     assert best("30s") == {"g-0": "n1"} and best("10m") == {"g-0": "n2"}
 
 
-def test_an_undone_placement_leaves_no_trace() -> None:
+def test_undoing_a_placement_restores_the_load() -> None:
     made = world({"n1": (10, 10), "n2": (20, 20)}, gang(2), group("h", minimum=1), pod("h-0", "1c+1Gi", "h"))
     session = made.session(conf(estimator={"request_ratio": 0.777}))
     job, other = session.jobs["default/g"], session.jobs["default/h"]
@@ -151,7 +151,7 @@ def test_an_undone_placement_leaves_no_trace() -> None:
     assert session.view(task.cls, other).choose(3) == before
 
 
-def test_an_eviction_takes_off_what_is_not_measured_and_its_undoing_restores_that_and_no_more() -> None:
+def test_an_eviction_subtracts_the_estimate_and_undoing_it_restores_the_load() -> None:
     young = pod("young", "4c+1Gi", "old", on="n1")
     young["status"]["startTime"] = "2020-01-01T00:00:00Z"
     grown = pod("grown", "4c+1Gi", "old", on="n1")
@@ -184,7 +184,7 @@ def test_an_eviction_takes_off_what_is_not_measured_and_its_undoing_restores_tha
         ({"estimator": {"be_mem": -3}}, "argument estimator.be_mem: '-3' is negative; using 209715200.0"),
     ],
 )
-def test_an_argument_out_of_its_bounds_is_told_of_and_the_default_holds(
+def test_an_argument_out_of_its_bounds_is_reported_and_the_default_applies(
     arguments: dict[str, Any], problem: str
 ) -> None:
     assert world({"n1": (0, 0)}).session(conf(**arguments)).problems == [f"plugin usage: {problem}"]
@@ -195,7 +195,7 @@ def container(limits: dict[str, str | int | float], **rest: Any) -> Container:
     return Container(resources=ResourceRequirements(limits=limits), **rest)
 
 
-def test_the_limit_of_a_pod_is_that_of_its_containers_or_of_its_greatest_init_container() -> None:
+def test_the_limit_of_a_pod_is_the_larger_of_containers_and_init_containers() -> None:
     spec = PodSpec(
         containers=[container({"cpu": "1"}), container({"cpu": "1", "memory": "1Gi"})],
         init_containers=[container({"cpu": "500m"}, restart_policy="Always"), container({"memory": "3Gi"})],
@@ -204,6 +204,6 @@ def test_the_limit_of_a_pod_is_that_of_its_containers_or_of_its_greatest_init_co
     assert pod_limits(spec).tolist() == [2600.0, 3 * 2**30]
 
 
-def test_limits_of_the_pod_itself_stand_for_those_of_its_containers_and_nonsense_is_no_limit() -> None:
+def test_pod_level_limits_replace_container_limits_and_invalid_limits_are_ignored() -> None:
     level = ResourceRequirements(limits={"cpu": "3", "memory": "lots"})
     assert pod_limits(PodSpec(containers=[container({"cpu": "1"})], resources=level)).tolist() == [3000.0, 0.0]

@@ -1,7 +1,7 @@
-"""What Pods will use that the measurements do not show yet: they have only just been placed.
+"""The measured load of nodes plus the estimated usage of recently placed Pods, which the measurements do not include.
 
-A Pod is taken to use a part of what it asks for, and a part of what its limit allows beyond that; more on a node that
-is busy anyway. Estimates are whole milli-cores and bytes, so that undoing a placement restores every number exactly.
+The estimate for a Pod is a part of its request plus a part of the difference between limit and request, and larger on
+busy nodes. Estimates are integral milli-cores and bytes, so that undoing a placement restores the numbers exactly.
 """
 
 from dataclasses import dataclass, field
@@ -24,35 +24,36 @@ def _best_effort() -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How much of what a Pod asks for and may have it is taken to use."""
+    """The parameters of the estimator."""
 
     request: float = 0.7
+    """Part of the request that a Pod is estimated to use."""
     burst: float = 0.0
-    """Of what the limit allows beyond the request."""
+    """Part of the difference between limit and request that a Pod is estimated to use."""
     risk_threshold: float = 0.6
-    """Load of a node (0 to 1) from which on estimates are multiplied by ``risk``."""
+    """Load of a node (0 to 1) at or above which estimates are multiplied by ``risk``."""
     risk: float = 1.2
     best_effort: Pair = field(default_factory=_best_effort)
-    """Of a Pod that asks for nothing."""
+    """Estimate for a best-effort Pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a Pod of one class will use; each of shape (2,)."""
+    """The estimate for a Pod of one class; both of shape (2,)."""
 
-    usual: Pair
-    most: Pair
+    base: Pair
+    limit: Pair
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much cpu and memory count against each other."""
+    """The relative weights of cpu and memory."""
 
     cpu: int = 1
     memory: int = 1
 
     def mean(self, pair: Column) -> Column:
-        """The weighted mean over the first axis, which is cpu and memory; 0 if neither counts."""
+        """Returns the weighted mean over the first axis (cpu, memory); 0 if both weights are 0."""
         total = self.cpu + self.memory
         if not total:
             return np.zeros(pair.shape[1:])
@@ -60,8 +61,8 @@ class Weights:
         return mean
 
 
-class ShadowLoad:
-    """Measured and expected load of all nodes."""
+class EstimatedLoad:
+    """Measured and estimated load of all nodes."""
 
     def __init__(self, nodes: Nodes, usage: UsageColumns | None, rates: Rates, weights: Weights) -> None:
         self._rates = rates
@@ -73,13 +74,14 @@ class ShadowLoad:
         self._estimates: dict[int, Estimate] = {}
 
     def of(self, rows: Rows, expected: Column | None = None) -> Column:
-        """Shape (2, rows): how much of cpu and memory is in use, 0 to 1. ``expected``: another expectation than now."""
+        """Shape (2, rows): the load of cpu and memory, 0 to 1. ``expected``: estimated usage to use instead of the
+        current one."""
         capacity = self._capacity[:, rows]
         busy = self._measured[:, rows] + (self._expected[:, rows] if expected is None else expected)
         return np.clip(np.divide(busy, capacity, out=np.zeros(busy.shape), where=capacity > 0), 0.0, 1.0)
 
     def ahead(self, rows: Rows, number: NDArray[np.int64], cls: TaskClass) -> Column:
-        """``of``, as it would be with ``number`` more tasks of the class on each row, placed one after the other."""
+        """Returns ``of`` after placing ``number`` more tasks of the class on each row, one after the other."""
         distinct, place = np.unique(rows, return_inverse=True)
         expected = self._expected[:, distinct]
         steps = [expected]
@@ -89,7 +91,7 @@ class ShadowLoad:
         return self.of(rows, np.stack(steps)[number, :, place].T)
 
     def add(self, row: int, cls: TaskClass) -> Pair:
-        """A task is there now; what was added for it."""
+        """Adds the estimate for one task on a node, and returns it."""
         rows = np.array([row])
         added: Pair = self._added(rows, self._expected[:, rows], cls)[:, 0]
         self.change(row, added)
@@ -99,20 +101,21 @@ class ShadowLoad:
         self._expected[:, row] += amounts
 
     def _added(self, rows: Rows, expected: Column, cls: TaskClass) -> Column:
-        """Shape (2, rows): what one more task of the class is taken to use on each row."""
+        """Shape (2, rows): the estimate for one more task of the class on each row."""
         estimate = self._estimates.get(cls.id)
         if estimate is None:
             estimate = self._estimates[cls.id] = estimate_of(cls, self._rates)
         busy = self._weights.mean(self.of(rows, expected)) >= self._rates.risk_threshold
         factor = np.where(busy, self._rates.risk, 1.0)
-        added: Column = np.rint(np.minimum(estimate.usual[:, np.newaxis] * factor, estimate.most[:, np.newaxis]))
+        added: Column = np.rint(np.minimum(estimate.base[:, np.newaxis] * factor, estimate.limit[:, np.newaxis]))
         return added
 
 
 def estimate_of(cls: TaskClass, rates: Rates) -> Estimate:
-    """No more than its limit, or its request where that is greater; a Pod that asks for nothing knows no limit."""
+    """Returns the estimate of a class: at most the limit, or the request if it is larger; unlimited for best-effort
+    Pods."""
     if cls.best_effort:
         return Estimate(rates.best_effort, np.full(2, np.inf))
     request = cls.request[PAIR]
-    most = np.maximum(pod_limits(cls.spec), request)
-    return Estimate(request * rates.request + (most - request) * rates.burst, most)
+    limit = np.maximum(pod_limits(cls.spec), request)
+    return Estimate(request * rates.request + (limit - request) * rates.burst, limit)
