@@ -1,4 +1,4 @@
-"""Completion: scripts for shells, the answers to kubectl, and names of objects of the cluster."""
+"""Completion: scripts for shells, kubectl's protocol, and names of objects of the cluster."""
 
 import re
 import sys
@@ -12,11 +12,11 @@ _SHELLS = ("bash", "zsh", "fish")
 _PROGRAM = "volcano-py"
 _VARIABLE = "_VOLCANO_PY_COMPLETE"
 _NO_FILES, _FILES = ":4", ":0"
-"""The directives of kubectl's protocol: whether names of files come into question as well."""
+"""Directives of kubectl's protocol: whether the shell completes file names as well."""
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
-"""What may be put on the line: a shell would act on much of the rest."""
+"""Names that are safe on a command line: a shell interprets many other characters."""
 _SECONDS = 1.0
-"""As long as a person waits for a completion."""
+"""Time for a completion."""
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
@@ -35,7 +35,7 @@ def completion_command(shell: str) -> None:
 
 
 def kubectl_complete_vc() -> None:
-    """Answers kubectl, which asks a plugin's ``kubectl_complete-vc`` with the words of the line."""
+    """The program ``kubectl_complete-vc``, which kubectl calls with the words of the line to complete."""
     from scheduler.cli.main import main
 
     *words, incomplete = sys.argv[1:] or [""]
@@ -47,16 +47,16 @@ def kubectl_complete_vc() -> None:
 
 
 def names_of(kind: str) -> Complete:
-    """Completes to the names of objects; ``kind``: the name of a constant of ``scheduler.api.kinds``.
+    """Returns a completion of names of objects; ``kind``: the name of a constant of ``scheduler.api.kinds``.
 
-    Silent in every way when there is no cluster, no answer in time or no right to ask.
+    It returns nothing and prints nothing when there is no cluster, no answer in time, or no right to list.
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
             names = _names(kind, ctx)
             return [CompletionItem(n) for n in names if n.startswith(incomplete) and _COMPLETED.fullmatch(n)]
-        except (Exception, click.exceptions.Exit):  # a completion that complains would garble the line being typed
+        except (Exception, click.exceptions.Exit):  # a message would garble the line that is being typed
             return []
 
     return complete

@@ -1,6 +1,6 @@
-"""Access to the API server for commands: flags, requests, and refusals that say what was asked and what to do.
+"""Requests of commands to the API server. An error names the request, the reason, and what the user can do.
 
-What the answers mean, and how they are shown, is the commands' business.
+The commands interpret the answers and print them.
 """
 
 import re
@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from scheduler.cli.failure import Failed, Interrupted
+from scheduler.cli.errors import CommandError, Interrupted
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -25,17 +25,20 @@ PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Which API server, as whom, and in which namespace: what the flags say."""
+    """The API server, the credentials and the namespace, as the flags give them."""
 
     kubeconfig: str = ""
     master: str = ""
     context: str = ""
     namespace: str = ""
-    """"" for the one of the context."""
+    """"" for the namespace of the context."""
     all_namespaces: bool = False
 
     def run(self, work: "Callable[[Cluster], Awaitable[T]]", *, timeout: float = 30.0) -> T:
-        """Do something with the cluster. ``timeout``: seconds for one request. Raises Failed, Interrupted."""
+        """Runs ``work`` with a connected cluster and returns its result. ``timeout``: seconds for one request.
+
+        Raises CommandError, Interrupted.
+        """
         import asyncio
 
         from scheduler.observability import logs
@@ -49,9 +52,11 @@ class Connection:
         return results[0]
 
     async def _run(self, work: "Callable[[Cluster], Awaitable[T]]", timeout: float, results: list[T]) -> None:
-        """The result goes into the list: what a coroutine returns to ``asyncio.run`` is converted to text there, since
-        ``signal.signal`` does that with handlers, and the handler of SIGINT refers to the task. That takes seconds if
-        the result is a cluster."""
+        """Appends the result to ``results`` instead of returning it.
+
+        ``asyncio.run`` restores the handler of SIGINT with ``signal.signal``, which converts the old handler, and with
+        it the task and its result, to text. That takes seconds if the result is a cluster.
+        """
         import asyncio
 
         from scheduler.cluster.kube.transport.client import ApiClient
@@ -65,27 +70,30 @@ class Connection:
             namespace = self.namespace or await asyncio.to_thread(credentials.namespace)
             results.append(await work(Cluster(client, namespace, "" if self.all_namespaces else namespace)))
         except CredentialsError as error:
-            said = str(error).rstrip(".")
-            raise Failed(
-                f"{said}; name a cluster with --kubeconfig FILE, --context NAME or --master URL, or set KUBECONFIG"
+            message = str(error).rstrip(".")
+            raise CommandError(
+                f"{message}; name a cluster with --kubeconfig FILE, --context NAME or --master URL, or set KUBECONFIG"
             ) from None
         finally:
             await client.close()
 
 
 class Cluster:
-    """Requests to one API server. Each raises Failed, whose message begins with what was asked."""
+    """Requests to one API server. Each raises CommandError, whose message begins with the request."""
 
     def __init__(self, client: "ApiClient", namespace: str, scope: str) -> None:
         self.client = client
         self.namespace = namespace
         self.scope = scope
-        """The namespace that lists are about; "" for all."""
+        """The namespace of lists; "" for all namespaces."""
 
     async def fetch(
         self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE
     ) -> list[Raw]:
-        """All objects of a source, ``page`` at a time, or the first ``at_most``; ``fields``: a field selector."""
+        """Returns all objects of a source, or the first ``at_most``.
+
+        ``fields``: a field selector; ``page``: objects per request.
+        """
         from msgspec import Struct, field
 
         class Meta(Struct):
@@ -95,13 +103,13 @@ class Cluster:
             items: list[Raw] | None = None
             metadata: Meta = field(default_factory=Meta)
 
-        asked = f"list {_in(source.kind, source.namespace)}"
+        request = f"list {_listed(source.kind, source.namespace)}"
         if source.namespace:
-            _check(source.namespace)
+            _check_name(source.namespace)
         params = {"limit": str(at_most or page), **source.selection, **({"fieldSelector": fields} if fields else {})}
         found: list[Raw] = []
         while True:
-            answer = await self._request(asked, source.kind, "GET", source.path, params=params, answer=Answer)
+            answer = await self._request(request, source.kind, "GET", source.path, params=params, answer=Answer)
             head = {"apiVersion": source.kind.api_version, "kind": source.kind.name}
             found += [head | item for item in answer.items or ()]
             params = {**params, "continue": answer.metadata.continuation}
@@ -109,25 +117,25 @@ class Cluster:
                 return found
 
     async def get(self, kind: "Kind", namespace: str, name: str) -> Raw:
-        return await self._one("get", "GET", kind, namespace, name)
+        return await self._object_request("get", "GET", kind, namespace, name)
 
     async def create(self, kind: "Kind", namespace: str, body: Raw) -> Raw:
-        """The object as it was stored."""
+        """Creates an object and returns it as the API server stored it."""
         metadata = body["metadata"]
         name = metadata.get("name") or f"{metadata.get('generateName', '')}..."
-        asked = f"create {kind.name} {name}" + (f" in namespace {namespace}" if kind.namespaced else "")
+        request = f"create {kind.name} {name}" + (f" in namespace {namespace}" if kind.namespaced else "")
         path = _source(kind, namespace).path
-        return await self._request(asked, kind, "POST", path, body=body, answer=Raw)
+        return await self._request(request, kind, "POST", path, body=body, answer=Raw)
 
     async def patch(self, kind: "Kind", namespace: str, name: str, body: Raw, subresource: str = "") -> Raw:
-        """A JSON merge patch."""
-        return await self._one("patch", "PATCH", kind, namespace, name, body=body, subresource=subresource)
+        """Applies a JSON merge patch and returns the object."""
+        return await self._object_request("patch", "PATCH", kind, namespace, name, body=body, subresource=subresource)
 
     async def delete(self, kind: "Kind", namespace: str, name: str) -> None:
-        await self._one("delete", "DELETE", kind, namespace, name)
+        await self._object_request("delete", "DELETE", kind, namespace, name)
 
     async def log(self, namespace: str, pod: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
-        """The log of a Pod, as many lines at a time as have arrived; to be closed by the caller."""
+        """Yields the log of a Pod, each time all lines that have arrived. The caller closes the iterator."""
         from scheduler.api.kinds import POD
         from scheduler.cluster.kube.transport.client import ApiError, TransportError
 
@@ -138,18 +146,18 @@ class Cluster:
                 async for lines in stream:
                     yield lines
         except (ApiError, TransportError) as error:
-            raise self._failed(f"read the log of Pod {pod} in namespace {namespace}", POD, error) from None
+            raise self._error(f"read the log of Pod {pod} in namespace {namespace}", POD, error) from None
 
-    async def _one(
+    async def _object_request(
         self, verb: str, method: str, kind: "Kind", namespace: str, name: str, *, body: Raw | None = None,
         subresource: str = "",
     ) -> Raw:  # fmt: skip
-        asked = f"{verb} {kind.name} {name}" + (f" in namespace {namespace}" if kind.namespaced else "")
+        request = f"{verb} {kind.name} {name}" + (f" in namespace {namespace}" if kind.namespaced else "")
         path = _path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
-        return await self._request(asked, kind, method, path, body=body, answer=Raw)
+        return await self._request(request, kind, method, path, body=body, answer=Raw)
 
     async def _request(
-        self, asked: str, kind: "Kind", method: str, path: str, *, answer: type[T], body: Raw | None = None,
+        self, request: str, kind: "Kind", method: str, path: str, *, answer: type[T], body: Raw | None = None,
         params: Mapping[str, str] | None = None,
     ) -> T:  # fmt: skip
         import msgspec
@@ -170,60 +178,60 @@ class Cluster:
             )
             return decode(msgspec.json.Decoder(answer), received)
         except (ApiError, TransportError) as error:
-            raise self._failed(asked, kind, error) from None
+            raise self._error(request, kind, error) from None
         except UNREADABLE as error:
-            raise Failed(
-                f"{asked}: the API server at {self.client.host} sent an answer that is malformed: {error}"
+            raise CommandError(
+                f"{request}: the API server at {self.client.host} sent an answer that is malformed: {error}"
             ) from None
-        except ValueError as error:  # an address that is no URL
-            raise Failed(f"{asked}: {self.client.host or 'the address of the API server'}: {error}") from None
+        except ValueError as error:  # the address is not a URL
+            raise CommandError(f"{request}: {self.client.host or 'the address of the API server'}: {error}") from None
 
-    def _failed(self, asked: str, kind: "Kind", error: Exception) -> Failed:
-        """The server's own words, then what to do."""
+    def _error(self, request: str, kind: "Kind", error: Exception) -> CommandError:
+        """The error with the message of the API server, followed by what the user can do."""
         from scheduler.cluster.kube.transport.client import ApiError
 
         host = self.client.host
         if not isinstance(error, ApiError):
-            return Failed(
-                f"{asked}: no answer from the API server at {host} ({error}); is it running, and do --kubeconfig, "
+            return CommandError(
+                f"{request}: no answer from the API server at {host} ({error}); is it running, and do --kubeconfig, "
                 "--context and --master name the right one?"
             )
-        said = error.message or f"the API server at {host} answered {error.status} {error.reason}".rstrip()
+        message = error.message or f"the API server at {host} answered {error.status} {error.reason}".rstrip()
         if error.status == 401:
-            said += (
+            message += (
                 f"; the API server at {host} does not know these credentials: log in again, or choose others with "
                 "--kubeconfig or --context"
             )
-        elif error.status == 403 and "forbidden: User" in said:
-            said += f"; whoever administers the API server at {host} can grant it"
+        elif error.status == 403 and "forbidden: User" in message:
+            message += f"; an administrator of the API server at {host} can grant it"
         elif error.status == 404 and not error.reason:
-            said = (
+            message = (
                 f"the API server at {host} does not serve {kind}: install the resource definitions "
                 "(kubectl apply --server-side -f deploy/crds/)"
             )
-        return Failed(f"{asked}: {said}", error.status)
+        return CommandError(f"{request}: {message}", error.status)
 
 
-def _check(name: str) -> None:
-    """Raises Failed for what would lead to another place than meant; the empty name is that of all objects."""
+def _check_name(name: str) -> None:
+    """Raises CommandError for a name that would lead to another path; the empty name would mean all objects."""
     if not _NAME.fullmatch(name):
-        raise Failed(f"{name!r} cannot be a name: lower case letters and digits, and between them '-' and '.'")
+        raise CommandError(f"{name!r} cannot be a name: lower case letters and digits, and between them '-' and '.'")
 
 
 def _source(kind: "Kind", namespace: str) -> "Source":
     from scheduler.cluster.kube.transport.sources import Source
 
     if namespace:
-        _check(namespace)
+        _check_name(namespace)
     return Source(kind, namespace if kind.namespaced else "")
 
 
 def _path(kind: "Kind", namespace: str, name: str) -> str:
-    _check(name)
+    _check_name(name)
     return f"{_source(kind, namespace).path}/{name}"
 
 
-def _in(kind: "Kind", namespace: str) -> str:
+def _listed(kind: "Kind", namespace: str) -> str:
     if not kind.namespaced:
         return str(kind)
     return f"{kind} in namespace {namespace}" if namespace else f"{kind} in all namespaces"

@@ -16,27 +16,27 @@ LOCK = "volcano-py-controllers"
     "--controllers",
     "selection",
     default="*",
-    help="Comma-separated: * for all, a name for one, -name for all but one.",
+    help="Comma-separated: * for all, NAME for one, -NAME to exclude one.",
 )
 @click.option(
     "--scheduler-name",
     "scheduler_names",
     multiple=True,
     default=(DEFAULT_SCHEDULER_NAME,),
-    help="A schedulerName of Pods that get PodGroups. Repeatable.",
+    help="schedulerName of Pods that get PodGroups. Repeatable.",
 )
 @click.option("--worker-threads", "writes", type=click.IntRange(1, 4096), default=64, help="Writes in flight.")
 @click.option(
     "--configmap-namespace",
     default=SYSTEM_NAMESPACE,
     envvar="KUBE_POD_NAMESPACE",
-    help="Where the ConfigMap is that configures the controllers.",
+    help="Namespace of the ConfigMap with the configuration of the controllers.",
 )
 @click.option(
     "--release-name",
     default=DEFAULT_SCHEDULER_NAME,
     envvar="RELEASE_NAME",
-    help="The ConfigMap is called <release-name>-controller-configmap.",
+    help="Name of the release; the ConfigMap is <release-name>-controller-configmap.",
 )
 @without_effect(
     "--feature-gates",
@@ -58,7 +58,7 @@ def controllers_command(
 ) -> None:
     """Run the controllers: vcjobs, CronJobs, JobFlows, PodGroups of bare Pods, Queues, Commands, HyperNodes, clean-up.
 
-    Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad flags.
+    Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad flags.
     """
     from scheduler.cluster.kube.operator.role import Operator, Settings
     from scheduler.controllers.catalogue import SelectionError, configuration_name, make_controllers

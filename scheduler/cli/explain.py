@@ -1,4 +1,4 @@
-"""``volcano-py explain``: why a Pod, PodGroup or job waits, and the smallest change that would let it run."""
+"""``volcano-py explain``: why a Pod, PodGroup or job waits, and the smallest change that lets it run."""
 
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +10,11 @@ from click.shell_completion import CompletionItem
 from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER_NAME
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Connection
-from scheduler.cli.failure import Failed
-from scheduler.cli.garbage import without_garbage_collection
+from scheduler.cli.errors import CommandError
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
-from scheduler.cli.target import connected
+from scheduler.cli.simulation import without_garbage_collection
+from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="File, directory or - with manifests, in place of the cluster. Repeatable.",
+    help="File, directory or - with manifests, instead of the cluster. Repeatable.",
 )
 @click.option(
     "--scheduler-conf",
     "conf",
     metavar="FILE",
     type=click.Path(),
-    help="Scheduler configuration; by default that of the scheduler in the cluster if it can be read, else built in.",
+    help="Scheduler configuration; by default that of the scheduler in the cluster, else built in.",
 )
-@click.option("--scheduler-name", "names", multiple=True, help="schedulerName that is answered to (repeatable).")
-@click.option("--changes/--no-changes", "search", default=True, help="Whether to look for changes that would help.")
+@click.option("--scheduler-name", "names", multiple=True, help="schedulerName of Pods to schedule (repeatable).")
+@click.option("--changes/--no-changes", "search", default=True, help="Whether to search for changes that would help.")
 @with_plugins
 @output_option(TABLE, JSON, YAML)
-@connected(namespaced=True)
+@connection_options(namespaced=True)
 def explain_command(
     connection: Connection, kind: str, name: str, paths: tuple[str, ...], conf: str | None, names: tuple[str, ...],
     search: bool, output: str,
 ) -> None:  # fmt: skip
-    """Explain why a pod, podgroup or job waits or is where it is.
+    """Explain why a pod, podgroup or job waits, or why a pod has its node.
 
     \b
     volcano-py explain job train -n research
@@ -72,9 +72,9 @@ def explain_command(
             namespace, simulation = _simulation(connection, paths, conf, names, external_calls)
             found = explain(simulation, kind, namespace, name, search=search)
         except NotThereError as error:
-            raise Failed(str(error)) from None
+            raise CommandError(str(error)) from None
         except RecursionError:
-            raise Failed("an object of the cluster is nested too deeply to be simulated") from None
+            raise CommandError("an object of the cluster is nested too deeply to be simulated") from None
     if output == TABLE:
         for line in lines(found):
             echo(line)
@@ -89,9 +89,9 @@ def _simulation(
     names: tuple[str, ...],
     external_calls: "ExternalCalls",
 ) -> "tuple[str, Simulation]":
-    """The namespace meant, and the cluster in memory. Raises Failed."""
+    """Returns the namespace of the object and the cluster in memory. Raises CommandError."""
     from scheduler.cli.explain_live import read_cluster
-    from scheduler.cli.node_usage import ask_usage
+    from scheduler.cli.simulation import query_usage
     from scheduler.cluster.memory import ManifestError, Simulation, read_manifests
     from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
@@ -101,7 +101,7 @@ def _simulation(
             namespace = connection.namespace or DEFAULT_NAMESPACE
             manifests, text, source = read_manifests(paths), DEFAULT_CONFIGURATION, "built-in configuration"
         else:
-            live = read_cluster(connection, configured=conf is not None, named=bool(names))
+            live = read_cluster(connection, with_configuration=conf is None, with_names=not names)
             namespace, manifests, text, source = live.namespace, live.manifests, live.text, live.source
             names = names or live.scheduler_names
             settings = {"start": live.now, "lenient": True}
@@ -114,10 +114,10 @@ def _simulation(
             manifests, configuration, names or (DEFAULT_SCHEDULER_NAME,), external_calls=external_calls, **settings
         )
     except (ManifestError, ConfigurationError) as error:
-        raise Failed(str(error)) from None
+        raise CommandError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{conf}: {error}") from None
+        raise CommandError(f"{conf}: {error}") from None
     for refusal in simulation.cluster.undecodable:
         echo(f"warning: {refusal}; left out", err=True)
-    simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+    simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
     return namespace, simulation

@@ -1,4 +1,4 @@
-"""A cluster as the scheduler sees it, read once over its API, with the configuration that its scheduler runs with."""
+"""Reads the objects that the scheduler watches once from the API server, with the configuration of the scheduler."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.connection import Cluster, Connection, Raw
-from scheduler.cli.failure import NOT_FOUND, Failed
+from scheduler.cli.errors import NOT_FOUND, CommandError
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -14,75 +14,79 @@ if TYPE_CHECKING:
     from scheduler.cluster.manifests import Manifest
 
 _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/component=scheduler"
-"""What the chart puts on all that is the scheduler's."""
+"""The labels with which the chart marks objects of the scheduler."""
 _FILE: Final = "volcano-scheduler.conf"
 _FLAG: Final = "--scheduler-name="
 _FORBIDDEN: Final = 403
 _PAGE: Final = 2_000
-"""Objects per page: of a large cluster it takes as long to ask for pages one after the other as to read them."""
+"""Objects per page. With small pages, the requests for a large cluster take as long as reading it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """What was read."""
+class LiveCluster:
+    """The objects of a cluster, and the settings of its scheduler."""
 
     namespace: str
-    """That of the flags or the context."""
+    """The namespace of the flags or the context."""
     manifests: "list[Manifest]"
     text: str
     """The configuration file."""
     source: str
-    """Where that came from, for messages."""
+    """The origin of ``text``, for messages."""
     scheduler_names: tuple[str, ...]
-    """Those the scheduler answers to; none: that could not be read."""
+    """The names of the scheduler; none if they could not be read."""
     now: datetime
 
 
-def read_cluster(connection: Connection, *, configured: bool, named: bool) -> Live:
-    """``configured``, ``named``: the configuration, the scheduler's names are known already. Raises Failed."""
+def read_cluster(connection: Connection, *, with_configuration: bool, with_names: bool) -> LiveCluster:
+    """Reads the cluster.
 
-    async def work(cluster: Cluster) -> Live:
+    ``with_configuration``, ``with_names``: whether to read the configuration, the names of the scheduler. Raises
+    CommandError.
+    """
+
+    async def work(cluster: Cluster) -> LiveCluster:
         from scheduler.api.kinds import VCJOB
         from scheduler.cluster.kube.transport.sources import Source, sources
 
         read = asyncio.gather(*(_list(cluster, source) for source in [*sources(), Source(VCJOB)]))
         (text, source), names, lists = await asyncio.gather(
-            _configuration(cluster, configured), _scheduler_names(cluster, named), read
+            _configuration(cluster, with_configuration), _scheduler_names(cluster, with_names), read
         )
         found = [manifest for several in lists for manifest in several]
-        return Live(cluster.namespace, found, text, source, names, datetime.now(UTC))
+        return LiveCluster(cluster.namespace, found, text, source, names, datetime.now(UTC))
 
     return connection.run(work, timeout=60.0)
 
 
 async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
-    """The objects of a source."""
+    """Returns the objects of a source; none, with a warning, if an optional kind cannot be listed."""
     from scheduler.api.kinds import NODE, OPTIONAL, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
 
     kind = source.kind
     try:
         items = await cluster.fetch(source, page=_PAGE)
-    except Failed as failed:
+    except CommandError as failed:
         if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, _FORBIDDEN):
             raise
         if failed.status != NOT_FOUND or kind not in OPTIONAL:
             echo(f"warning: {failed.message}; explained without", err=True)
         return []
-    named = [(_name(raw), raw) for raw in items]
-    return [Manifest(f"{kind.name} {name}", kind, raw) for name, raw in named if name.startswith(source.name_prefix)]
+    by_name = [(_name(raw), raw) for raw in items]
+    return [Manifest(f"{kind.name} {name}", kind, raw) for name, raw in by_name if name.startswith(source.name_prefix)]
 
 
-async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
-    """The scheduler's configuration file and where it comes from."""
+async def _configuration(cluster: Cluster, wanted: bool) -> tuple[str, str]:
+    """Returns the scheduler's configuration file and its origin; the built-in one if it is not wanted or not found."""
     from scheduler.api.kinds import CONFIG_MAP
     from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
-    for raw in () if configured else await _of_the_scheduler(cluster, CONFIG_MAP):
+    for raw in await _scheduler_objects(cluster, CONFIG_MAP) if wanted else ():
         text = _dict(raw, "data").get(_FILE)
         if isinstance(text, str):
             return text, f"ConfigMap {_dict(raw, 'metadata').get('namespace', '')}/{_name(raw)}"
-    if not configured:
+    if wanted:
         echo(
             "note: no scheduler's configuration can be read here, the built-in one is taken (--scheduler-conf FILE)",
             err=True,
@@ -90,12 +94,12 @@ async def _configuration(cluster: Cluster, configured: bool) -> tuple[str, str]:
     return DEFAULT_CONFIGURATION, "built-in configuration"
 
 
-async def _scheduler_names(cluster: Cluster, named: bool) -> tuple[str, ...]:
-    """What the scheduler's Deployments say. ``named``: it is known already, and none is given."""
+async def _scheduler_names(cluster: Cluster, wanted: bool) -> tuple[str, ...]:
+    """Returns the names in the arguments of the scheduler's Deployments; none if they are not wanted."""
     from scheduler.api.kinds import DEPLOYMENT
 
     names: dict[str, None] = {}
-    for raw in () if named else await _of_the_scheduler(cluster, DEPLOYMENT):
+    for raw in await _scheduler_objects(cluster, DEPLOYMENT) if wanted else ():
         pod = _dict(_dict(_dict(raw, "spec"), "template"), "spec")
         containers = pod.get("containers")
         for container in containers if isinstance(containers, list) else ():
@@ -106,15 +110,15 @@ async def _scheduler_names(cluster: Cluster, named: bool) -> tuple[str, ...]:
     return tuple(names)
 
 
-async def _of_the_scheduler(cluster: Cluster, kind: Any) -> list[Raw]:
-    """Objects that the chart made for the scheduler, as far as one may see them."""
+async def _scheduler_objects(cluster: Cluster, kind: Any) -> list[Raw]:
+    """Returns the objects with the labels of the chart: of all namespaces, else of the system's, as RBAC allows."""
     from scheduler.api.names import SYSTEM_NAMESPACE
     from scheduler.cluster.kube.transport.sources import Source
 
     for namespace in ("", SYSTEM_NAMESPACE):
         try:
             found = await cluster.fetch(Source(kind, namespace, labels=_LABELS))
-        except Failed as failed:
+        except CommandError as failed:
             if failed.status not in (NOT_FOUND, _FORBIDDEN):
                 raise
             continue

@@ -1,4 +1,4 @@
-"""An explanation for people: what it is, what holds it, why nodes refuse it, and what would let it run."""
+"""An explanation as text: the object, what holds it, why nodes refuse it, and changes that let it run."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -21,12 +21,12 @@ _SHOWN: Final = 3
 
 
 def lines(it: Explanation) -> Iterator[str]:
-    """What is printed."""
+    """The lines to print."""
     outlook = styled(it.outlook.value, _COLOURS.get(it.outlook), bold=True)
     yield f"{_TITLES[it.kind]} {it.namespace}/{it.name}: {outlook}"
     yield f"  {it.state}"
-    yield from _about(it)
-    yield from _held(it.gates)
+    yield from _summary(it)
+    yield from _gates(it.gates)
     yield from _nodes(it.nodes)
     yield from _queues(it.queues)
     if it.ranking is not None:
@@ -34,7 +34,7 @@ def lines(it: Explanation) -> Iterator[str]:
     yield from _changes(it)
 
 
-def _about(it: Explanation) -> Iterator[str]:
+def _summary(it: Explanation) -> Iterator[str]:
     fields: list[tuple[str, str]] = []
     if it.group and it.kind != "podgroup":
         fields.append(("PodGroup", it.group))
@@ -61,7 +61,7 @@ def _heading(text: str) -> str:
 
 
 # --- what holds it ----------------------------------------------------------------------------------------------------
-def _held(gates: Sequence[Gate]) -> Iterator[str]:
+def _gates(gates: Sequence[Gate]) -> Iterator[str]:
     if not gates:
         return
     yield ""
@@ -124,7 +124,7 @@ _QUEUES: tuple[Column[QueueNumbers], ...] = (
 )
 
 
-# --- where it would be, or is -----------------------------------------------------------------------------------------
+# --- scores of nodes -----------------------------------------------------------------------------------------
 def _ranking(ranking: Ranking) -> Iterator[str]:
     if not ranking.best:
         return
@@ -152,7 +152,7 @@ def _score(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-# --- what would help --------------------------------------------------------------------------------------------------
+# --- changes that help -----------------------------------------------------------------------------------------------
 def _changes(it: Explanation) -> Iterator[str]:
     if not it.searched:
         return
@@ -163,11 +163,11 @@ def _changes(it: Explanation) -> Iterator[str]:
         return
     yield _heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
-        shown = styled(change.text + _evicting(change.evicted), "green")
+        shown = styled(change.text + _evicted(change.evicted), "green")
         yield f"  {shown}" if i == 0 else f"  or {shown}"
 
 
-def _evicting(pods: Sequence[str]) -> str:
+def _evicted(pods: Sequence[str]) -> str:
     if not pods:
         return ""
     more = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""

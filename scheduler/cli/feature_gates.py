@@ -1,7 +1,7 @@
-"""``--feature-gates``, as Volcano's programs read it: ``A=true,B=false``, repeatable, the last word on a gate holds.
+"""``--feature-gates`` in Volcano's form: ``A=true,B=false``, repeatable; the last value of a gate counts.
 
-One gate means something here. Others are taken, so that a command line written for Volcano works, and said to have no
-effect.
+One gate has an effect. Others are accepted, so that a command line written for Volcano works, and a line on stderr says
+that they have no effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _BOOLEANS: Final = {
 
 
 class FeatureGates(click.ParamType[dict[str, bool]]):
-    """Gate -> whether it is on."""
+    """A mapping from gates to whether they are on."""
 
     name = "gates"
 
@@ -38,13 +38,13 @@ class FeatureGates(click.ParamType[dict[str, bool]]):
 
 
 def feature_gates(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command ``--feature-gates``, and its function ``features``: the gates that are on."""
+    """Adds ``--feature-gates`` to a command, whose function takes ``features``: the gates that are on."""
 
     def gates_on(ctx: click.Context, param: click.Parameter, given: tuple[dict[str, bool], ...]) -> frozenset[str]:
-        said = {gate: on for gates in given for gate, on in gates.items()}
-        for gate in said.keys() - {*KNOWN, _ALL_ALPHA}:
+        values = {gate: on for gates in given for gate, on in gates.items()}
+        for gate in values.keys() - {*KNOWN, _ALL_ALPHA}:
             echo(f"{ctx.command_path}: feature gate {gate} has no effect here", err=True)
-        return frozenset(gate for gate in KNOWN if said.get(gate, said.get(_ALL_ALPHA, False)))
+        return frozenset(gate for gate in KNOWN if values.get(gate, values.get(_ALL_ALPHA, False)))
 
     return click.option(
         "--feature-gates",

@@ -1,4 +1,4 @@
-"""Flag values as Go programs take them, so that a command line written for Volcano works unchanged."""
+"""Types of flag values in the syntax of Go programs, so that a command line written for Volcano works unchanged."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 class Duration(click.ParamType[float]):
-    """``1s``, ``500ms``, ``1m30s``, or a plain number of seconds; not negative."""
+    """A duration in seconds: ``1s``, ``500ms``, ``1m30s``, or a number of seconds. It cannot be negative."""
 
     name = "duration"
 
@@ -35,7 +35,7 @@ class Duration(click.ParamType[float]):
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
-    """``key:value``."""
+    """A pair, written ``key:value``."""
 
     name = "key:value"
 
@@ -49,7 +49,7 @@ class KeyValue(click.ParamType[tuple[str, str]]):
 
 
 class Address(click.ParamType[str]):
-    """``host:port``; without a host, all addresses of the machine."""
+    """An address to listen on: ``host:port``, or ``:port`` for all addresses of the machine."""
 
     name = "address"
 
@@ -64,7 +64,7 @@ class Address(click.ParamType[str]):
 
 
 class Verbosity(click.ParamType[int]):
-    """A number; ``-v=3`` as well as ``-v 3``."""
+    """A log level: ``-v=3`` or ``-v 3``."""
 
     name = "number"
 
@@ -76,7 +76,7 @@ class Verbosity(click.ParamType[int]):
 
 
 class Quantity(click.ParamType[int]):
-    """``1Gi``, ``500M`` or a plain number; above zero."""
+    """A positive quantity: ``1Gi``, ``500M`` or a number."""
 
     name = "quantity"
 
@@ -100,24 +100,26 @@ VERBOSITY = Verbosity()
 
 
 def boolean(name: str, *, default: bool, help: str) -> Callable[[Any], Any]:
-    """An option that is given as ``--flag``, ``--flag=true`` or ``--flag=false``."""
+    """A boolean option: ``--flag``, ``--flag=true`` or ``--flag=false``."""
     return click.option(
         name, type=click.BOOL, is_flag=False, flag_value="true", default=default, metavar="[true|false]", help=help
     )
 
 
 def without_effect(*names: str) -> Callable[[Any], Any]:
-    """Options of Volcano's programs that mean nothing here: taken, so that a command line written for Volcano works,
-    and said to have no effect. They are left out of the help."""
+    """Adds options of Volcano's programs that have no effect here, so that a command line written for Volcano works.
 
-    def say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    A line on stderr says that a given option has no effect. The help does not list them.
+    """
+
+    def warn(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         if value is not None:
             echo(f"{ctx.command_path}: {param.opts[0]} has no effect here", err=True)
 
     def decorate(function: Any) -> Any:
         for name in names:
             function = click.option(
-                name, is_flag=False, flag_value="true", default=None, hidden=True, expose_value=False, callback=say
+                name, is_flag=False, flag_value="true", default=None, hidden=True, expose_value=False, callback=warn
             )(function)
         return function
 
@@ -125,7 +127,7 @@ def without_effect(*names: str) -> Callable[[Any], Any]:
 
 
 class ResourceList(click.ParamType[dict[str, str]]):
-    """``cpu=1000m,memory=100Mi``; quantities as Kubernetes writes them."""
+    """Resources with quantities in Kubernetes' notation: ``cpu=1000m,memory=100Mi``."""
 
     name = "resource=quantity,..."
 

@@ -1,4 +1,4 @@
-"""The verb ``list``, for every kind of object: fetch, select, print, and with ``--watch`` go on with the changes."""
+"""The verb ``list`` for every kind: fetches, selects and prints objects, and their changes with ``--watch``."""
 
 import functools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import click
 
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.output import TABLE, WIDE, key_in, output_option, print_list
-from scheduler.cli.target import connected
+from scheduler.cli.target import connection_options
 from scheduler.cli.view import View, key_of, print_rows, read_objects
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ListFlags:
-    """What every ``list`` is given."""
+    """The flags that every ``list`` has."""
 
     output: str
     watch: bool
@@ -25,13 +25,13 @@ class ListFlags:
 
 
 def list_flags(*, namespaced: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add what every ``list`` takes to a command, whose function is given ``connection`` and ``flags``."""
+    """Adds the flags of ``list`` to a command, whose function takes the parameters ``connection`` and ``flags``."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @click.option("-l", "--label-selector", "labels", default="", help="Label selector, in kubectl's notation.")
-        @click.option("-w", "--watch", is_flag=True, help="Go on with the rows that change.")
+        @click.option("-w", "--watch", is_flag=True, help="After listing, print the rows that change.")
         @output_option()
-        @connected(namespaced=namespaced, across=namespaced)
+        @connection_options(namespaced=namespaced, all_namespaces=namespaced)
         @functools.wraps(function)
         def called(output: str, watch: bool, labels: str, **given: object) -> None:
             function(flags=ListFlags(output, watch, labels), **given)
@@ -42,7 +42,7 @@ def list_flags(*, namespaced: bool = True) -> Callable[[Callable[..., None]], Ca
 
 
 def show_list(connection: Connection, flags: ListFlags, view: Callable[[Cluster], View[T]]) -> None:
-    """Print the view, and with ``watch`` the changes until interrupted."""
+    """Prints the view, and with ``watch`` its changes until interrupted."""
 
     async def work(cluster: Cluster) -> None:
         if flags.watch:
@@ -56,7 +56,7 @@ def show_list(connection: Connection, flags: ListFlags, view: Callable[[Cluster]
 
 
 async def show_once(cluster: Cluster, view: View[T], output: str) -> None:
-    """Print the view as it is now. Raises Failed."""
+    """Prints the view once. Raises CommandError."""
     found = [await cluster.fetch(source) for source in view.sources]
     objects = {
         source.kind.name: read_objects(source.kind, raws) for source, raws in zip(view.sources, found, strict=True)

@@ -1,6 +1,6 @@
 """``volcano-py``: the entry point of all roles and tools.
 
-A sub-command is imported when it is called, so that none pays for the libraries of another.
+A sub-command is imported when it is called, so that it does not load the libraries of others.
 """
 
 import importlib
@@ -13,11 +13,11 @@ from click.shell_completion import CompletionItem
 from scheduler import __version__
 
 Lazy = tuple[str, str, str]
-"""Module, name of the command in it, and the one line that help and completion show of it."""
+"""Module, name of the command in it, and the line that help and completion show."""
 
 
 class LazyGroup(click.Group):
-    """``lazy``: the commands by name."""
+    """A group that imports its commands when they are called. ``lazy``: the commands by name."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -46,16 +46,16 @@ class LazyGroup(click.Group):
 _COMMANDS: dict[str, Lazy] = {
     "completion": ("scheduler.cli.completion", "completion_command", "Print a shell's completion script."),
     "controllers": ("scheduler.cli.controllers", "controllers_command", "Run the controllers of a cluster."),
-    "explain": ("scheduler.cli.explain", "explain_command", "Explain why something waits, and what would help."),
+    "explain": ("scheduler.cli.explain", "explain_command", "Explain why a job waits, and what would help."),
     "job": ("scheduler.cli.job", "job_group", "Run, watch and stop vcjobs."),
     "jobflow": ("scheduler.cli.flow", "jobflow_group", "Create, show and delete JobFlows."),
     "jobtemplate": ("scheduler.cli.flow", "jobtemplate_group", "Create, show and delete JobTemplates."),
     "pod": ("scheduler.cli.pod", "pod_group", "Show the Pods of vcjobs."),
     "queue": ("scheduler.cli.queue", "queue_group", "Create, show, open and close queues."),
-    "replay": ("scheduler.cli.replay", "replay_command", "Decide again what a scheduler recorded."),
+    "replay": ("scheduler.cli.replay", "replay_command", "Replay the sessions that a scheduler recorded."),
     "scheduler": ("scheduler.cli.scheduler", "scheduler_command", "Schedule the Pods of a cluster."),
     "simulate": ("scheduler.cli.simulate", "simulate_command", "Run the scheduler over manifests."),
-    "webhooks": ("scheduler.cli.webhooks", "webhooks_command", "Admit, default and refuse objects of a cluster."),
+    "webhooks": ("scheduler.cli.webhooks", "webhooks_command", "Validate and default objects of a cluster."),
 }
 
 
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def kubectl_vc() -> None:
-    """The same as a plugin of kubectl, which finds it by its file name ``kubectl-vc``."""
+    """The entry point of the kubectl plugin, which kubectl finds by the file name ``kubectl-vc``."""
     main(prog_name="kubectl vc")
 
 

@@ -1,4 +1,4 @@
-"""Objects from files, for the verbs that create and delete them: of one kind, each in its namespace."""
+"""Objects of one kind from files, each with its namespace, for verbs that create and delete them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -18,47 +18,49 @@ file_option: Callable[[Any], Any] = click.option(
 )  # fmt: skip
 
 
-def read(files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection) -> list[tuple[str, Raw]]:
-    """The objects with their namespaces: their own, else that of the flags or the context.
+def read_files(files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection) -> list[tuple[str, Raw]]:
+    """Returns the objects with their namespaces: the object's own, else that of the flags or the context.
 
-    Raises Failed: what cannot be read, is of another kind, or is in another namespace than the flag says.
+    Raises CommandError for objects that cannot be read, are of another kind, or name another namespace than the flag.
     """
     from scheduler.cluster.manifests import ManifestError, read_manifests
 
     try:
         manifests = read_manifests(files, generated_names=True)
     except ManifestError as error:
-        raise Failed(str(error)) from None
+        raise CommandError(str(error)) from None
     found = []
     for manifest in manifests:
         if manifest.kind != kind:
             version, other = manifest.raw["apiVersion"], manifest.raw["kind"]
-            raise Failed(f"{manifest.where}: expected a {kind.name} of {kind.api_version}, got a {other} of {version}")
+            raise CommandError(
+                f"{manifest.where}: expected a {kind.name} of {kind.api_version}, got a {other} of {version}"
+            )
         own = manifest.raw["metadata"].get("namespace")
         if own and connection.namespace and own != connection.namespace:
-            raise Failed(
+            raise CommandError(
                 f"{manifest.where}: the namespace from the provided object {own!r} does not match the namespace "
                 f"{connection.namespace!r}; pass --namespace={own}"
             )
         found.append((own or cluster.namespace, manifest.raw))
     if not found:
-        raise Failed(f"no {kind.name} in {', '.join(files)}")
+        raise CommandError(f"no {kind.name} in {', '.join(files)}")
     return found
 
 
-async def each(
+async def for_each(
     files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection,
     do: Callable[[str, Raw], Awaitable[str]], done: str,
 ) -> None:  # fmt: skip
-    """Do something with every object of the files; what is refused stops no other. Raises Failed with all refusals.
+    """Calls ``do`` with the namespace and every object of the files. Raises CommandError with all refusals at the end.
 
-    ``do`` is given namespace and object, and gives the object's name; ``done``: what is printed before it.
+    ``do`` returns the name of the object; ``done``: the word printed before it.
     """
     refusals = []
-    for namespace, item in read(files, kind, cluster, connection):
+    for namespace, item in read_files(files, kind, cluster, connection):
         try:
             echo(f"{done} {kind.name}: {namespace}/{await do(namespace, item)}")
-        except Failed as failed:
+        except CommandError as failed:
             refusals.append(failed.message)
     if refusals:
-        raise Failed("\n".join(refusals))
+        raise CommandError("\n".join(refusals))

@@ -1,7 +1,7 @@
-"""What commands print: tables for people, objects for programs.
+"""The output of commands: tables for people, objects for programs.
 
-A column is as wide as its longest cell, and at least as wide as vcctl makes it, so that scripts written for vcctl go on
-reading. On a terminal that is too narrow, gaps shrink first and then the cells of elastic columns; names never do.
+A column is as wide as its longest cell, and at least as wide as in vcctl, for scripts that were written for vcctl. On a
+terminal that is too narrow, gaps shrink first, then the cells of elastic columns. Names are never cut off.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import click
 
 from scheduler.api.printable import is_printable, printable
-from scheduler.cli.failure import Failed
-from scheduler.cli.text import echo, echo_document, in_colour_of, on_terminal
+from scheduler.cli.errors import CommandError
+from scheduler.cli.text import coloured_by_phase, echo, echo_document, on_terminal
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
@@ -27,7 +27,7 @@ JSON: Final = "json"
 YAML: Final = "yaml"
 NAME: Final = "name"
 _GAP: Final = 2
-_LEAST_ELASTIC: Final = 12
+_MIN_ELASTIC: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +37,36 @@ class Column(Generic[T]):
     title: str
     cell: Callable[[T], object]
     width: int = 0
-    """Least width, the gap to the next column included."""
+    """Minimum width, including the gap to the next column."""
     gap: int = _GAP
     """Blanks after the longest cell."""
     wide: bool = False
-    """Only with ``-o wide``."""
+    """Whether the column is shown only with ``-o wide``."""
     phase: bool = False
-    """Whether it is shown in the colour of the phase that it names."""
+    """Whether cells name a phase and are shown in its colour."""
     elastic: bool = False
-    """Whether its cells may be cut off on a narrow terminal."""
+    """Whether cells may be cut off on a narrow terminal."""
 
 
 def output_option(*formats: str, default: str = TABLE) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``-o``; passed on as ``output``."""
+    """Adds ``-o`` to a command, whose function takes ``output``."""
     return click.option(
         "-o", "--output", type=click.Choice(formats or (TABLE, WIDE, JSON, YAML, NAME)), default=default,
-        show_default=True, help="Form of the output."
+        show_default=True, help="Output format."
     )  # fmt: skip
 
 
 class Table(Generic[T]):
-    """Columns over rows. Rows that are printed later, while watching, keep the widths of the first ones."""
+    """Formats rows. Rows that are formatted later, while watching, keep the widths of the first ones."""
 
     def __init__(self, columns: Sequence[Column[T]], output: str = TABLE, *, columns_of_terminal: int | None = None):
-        """``columns_of_terminal``: None to ask the terminal; where there is none, nothing is cut off."""
+        """``columns_of_terminal``: the width to fit; None for the terminal's. Without a terminal nothing is cut off."""
         self._columns = [column for column in columns if output == WIDE or not column.wide]
         self._limit = columns_of_terminal or _columns_of_terminal()
         self._widths: list[int] = []
 
     def lines(self, rows: Sequence[T]) -> list[str]:
-        """The rows as text; the first time, a line of titles before them."""
+        """The rows as text; the first call begins with a line of titles."""
         cells = [[printable(column.cell(row)) for column in self._columns] for row in rows]
         lines = []
         if not self._widths:
@@ -83,7 +83,7 @@ class Table(Generic[T]):
         over = sum(widths) - _GAP - self._limit if self._limit else 0  # nothing follows the last column
         for spare in (
             [width - length - _GAP for width, length in zip(widths, longest, strict=True)],
-            [length - _LEAST_ELASTIC if c.elastic else 0 for c, length in zip(self._columns, longest, strict=True)],
+            [length - _MIN_ELASTIC if c.elastic else 0 for c, length in zip(self._columns, longest, strict=True)],
         ):
             for i, amount in enumerate(spare):
                 cut = max(0, min(over, amount))
@@ -97,7 +97,7 @@ class Table(Generic[T]):
             room = width - _GAP
             cut = f"{text[: room - 1]}…" if column.elastic and self._limit and len(text) > room else text
             padding = " " * max(1, width - len(cut))
-            shown.append((in_colour_of(text, cut) if column.phase and not titles else cut) + padding)
+            shown.append((coloured_by_phase(text, cut) if column.phase and not titles else cut) + padding)
         return "".join(shown).rstrip()
 
 
@@ -106,12 +106,12 @@ def _columns_of_terminal() -> int | None:
 
 
 def nothing_found() -> None:
-    """On stderr, as kubectl does it, so that a pipe gets nothing."""
+    """Prints that there are no objects on stderr, as kubectl does, so that a pipe gets nothing."""
     echo("No resources found", err=True)
 
 
 def print_list(items: Sequence[Raw], output: str, kind: "Kind") -> None:
-    """Objects as one List, or as their names."""
+    """Prints objects as one List, or their names."""
     if output == NAME:
         for item in items:
             echo(name_of(item, kind))
@@ -123,7 +123,7 @@ def print_list(items: Sequence[Raw], output: str, kind: "Kind") -> None:
 
 
 def print_object(item: Raw, output: str, kind: "Kind | None" = None) -> None:
-    """One object; ``kind`` is needed for its name."""
+    """Prints one object; ``kind`` is needed for the format ``name``."""
     if output == NAME and kind is not None:
         echo(name_of(item, kind))
         return
@@ -131,18 +131,18 @@ def print_object(item: Raw, output: str, kind: "Kind | None" = None) -> None:
     try:
         document = _json(item) if output == JSON else _yaml(item)
     except RecursionError:
-        raise Failed("an object is nested too deeply to be shown") from None
+        raise CommandError("an object is nested too deeply to be shown") from None
     echo_document(document, json=output == JSON)
 
 
 def name_of(item: Raw, kind: "Kind") -> str:
-    """``job.batch.volcano.sh/train``, as kubectl names it."""
+    """The name of an object in kubectl's form, ``job.batch.volcano.sh/train``."""
     group = f".{kind.group}" if kind.group else ""
     return printable(f"{kind.name.lower()}{group}/{key_in(item)[1]}")
 
 
 def key_in(item: Raw) -> tuple[str, str]:
-    """Namespace and name; "" for what is not there."""
+    """Namespace and name of an object; "" for a missing one."""
     metadata = item.get("metadata")
     if not isinstance(metadata, dict):
         return "", ""
@@ -168,8 +168,8 @@ def _yaml(item: Raw) -> str:
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Dumper(base):  # type: ignore[misc]
-        """Quotes what other readers than PyYAML take for a number, such as the commit 12e4567, and what has to be
-        escaped."""
+        """Quotes strings that readers other than PyYAML take for a number, such as the commit 12e4567, and strings
+        with characters that have to be escaped."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True

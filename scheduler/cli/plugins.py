@@ -1,6 +1,4 @@
-"""Which plugins and actions a command knows: those that come with the program, those that installed packages offer, and
-those of ``--plugins-dir``.
-"""
+"""Loads plugins and actions: built in, from entry points of installed packages, and from ``--plugins-dir``."""
 
 import sys
 from collections.abc import Callable
@@ -16,23 +14,23 @@ BAD_PLUGIN: Final = 2
 
 
 def load_plugins(directory: Path | None = None) -> None:
-    """Make all known to the configuration; exits with code 2 when one cannot be loaded."""
+    """Registers all plugins and actions. Exits with code 2 when one cannot be loaded."""
     import scheduler.actions
-    import scheduler.plugins  # noqa: F401  both register what they hold
+    import scheduler.plugins  # noqa: F401  both register their content
     from scheduler.framework.loading import LoadingError, load_directory, load_installed
 
     try:
         load_installed()
-        passed_over = load_directory(directory) if directory is not None else []
+        skipped = load_directory(directory) if directory is not None else []
     except LoadingError as error:
         echo(f"error: {error}", err=True)
         sys.exit(BAD_PLUGIN)
-    for name in passed_over:
-        echo(f"warning: {directory}/{name} is no Python file and is passed over", err=True)
+    for name in skipped:
+        echo(f"warning: {directory}/{name} is not a Python file and is skipped", err=True)
 
 
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command ``--plugins-dir``; all plugins are known by the time it is called."""
+    """Adds ``--plugins-dir`` to a command, and loads all plugins before it is called."""
 
     @wraps(command)
     def called(plugins_dir: str, **given: Any) -> None:
@@ -40,5 +38,9 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     return click.option(
-        "--plugins-dir", default="", show_default="none", metavar="DIR", help="Python files with further plugins."
+        "--plugins-dir",
+        default="",
+        show_default="none",
+        metavar="DIR",
+        help="Directory of Python files with more plugins.",
     )(called)

@@ -1,4 +1,4 @@
-"""``volcano-py replay``: sessions that a scheduler recorded, decided again."""
+"""``volcano-py replay``: decides recorded sessions again and compares the decisions."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from scheduler.record.replay import Replayed, replay
 
 DIFFERS, BAD_INPUT = 1, 2
 _SHOWN = 20
-"""Differences of one session in a table."""
+"""The number of differences of one session that are printed."""
 
 
 @click.command("replay")
@@ -28,12 +28,12 @@ _SHOWN = 20
 @with_plugins
 @output_option(TABLE, JSON, YAML)
 def replay_command(paths: Sequence[Path], output: str) -> None:
-    """Decide again what a scheduler decided with --record, and tell what comes out otherwise.
+    """Replay sessions that a scheduler recorded with --record, and print decisions that differ.
 
-    PATH is a file of a recording, or a directory of them. Each file stands alone. A file is replayed up to the first
-    session that differs: those after it follow from other decisions.
+    PATH is a recording, or a directory of recordings. Each file is replayed on its own, up to the first session that
+    differs: later sessions follow from its decisions.
 
-    Exit codes: 0 all the same, 1 something differs, 2 not a recording.
+    Exit codes: 0 no difference, 1 a difference, 2 not a recording.
     """
     try:
         reports = [_report(path) for path in _files(paths)]
@@ -51,7 +51,7 @@ def replay_command(paths: Sequence[Path], output: str) -> None:
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Raises RecordingError."""
+    """The files of the paths. Raises RecordingError for a directory without recordings."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -63,7 +63,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _report(path: Path) -> dict[str, Any]:
-    """What came of one file."""
+    """Replays one file."""
     report: dict[str, Any] = {"file": str(path), "sessions": 0, "bindings": 0, "evictions": 0, "differs": None}
     columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:.0f} sessions", markup=False)
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:

@@ -1,4 +1,4 @@
-"""The flags that every long-running role takes, read once and handed over as one value."""
+"""The flags that all roles (scheduler, controllers) have in common, and how a role is run."""
 
 import asyncio
 import functools
@@ -25,7 +25,7 @@ BAD_CONFIGURATION = 2
 
 @dataclass(frozen=True, slots=True)
 class RoleFlags:
-    """What was given; seconds where times are meant."""
+    """The values of the flags. Durations are in seconds."""
 
     leader_elect: bool
     leader_elect_lease_duration: float
@@ -50,7 +50,7 @@ class RoleFlags:
         logs.configure(self.verbosity, self.log_format)
 
     def process_settings(self, default_name: str) -> "ProcessSettings":
-        """``default_name``: of the lease, where no flag names one. Raises click.UsageError."""
+        """``default_name``: the name of the Lease if no flag gives one. Raises click.UsageError."""
         from scheduler.cluster.kube.process.process import ProcessSettings
 
         return ProcessSettings(
@@ -62,7 +62,7 @@ class RoleFlags:
         )
 
     def _lease(self, default_name: str) -> "LeaseSettings | None":
-        """The lease to hold, or None without leader election. Raises click.UsageError."""
+        """The settings of the lease, or None without leader election. Raises click.UsageError."""
         from scheduler.cluster.kube.process.lease import LeaseSettings
 
         if not self.leader_elect_retry_period < self.leader_elect_renew_deadline < self.leader_elect_lease_duration:
@@ -90,13 +90,18 @@ _NAMES = tuple(RoleFlags.__dataclass_fields__)
 
 
 def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the flags to a command, whose function is given them as ``role``. ``lease_name``: what the help calls the
-    default name of the Lease; ``metrics``: the default address of /metrics."""
+    """Adds the flags to a command, whose function takes the parameter ``role``.
+
+    ``lease_name``: the default name of the Lease in the help; ``metrics``: the default address of /metrics.
+    """
     options = (
-        boolean("--leader-elect", default=True, help="Of several processes, let one work."),
-        click.option("--leader-elect-lease-duration", type=DURATION, default="15s", help="How long a lease holds."),
+        boolean("--leader-elect", default=True, help="Elect a leader among several processes; only the leader works."),
+        click.option("--leader-elect-lease-duration", type=DURATION, default="15s", help="Duration of the lease."),
         click.option(
-            "--leader-elect-renew-deadline", type=DURATION, default="10s", help="Give up when not renewed for so long."
+            "--leader-elect-renew-deadline",
+            type=DURATION,
+            default="10s",
+            help="Stop when the lease is not renewed within this time.",
         ),
         click.option("--leader-elect-retry-period", type=DURATION, default="2s", help="Pause between attempts."),
         click.option("--leader-elect-resource-name", default="", show_default=lease_name, help="Name of the Lease."),
@@ -112,18 +117,18 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
             "--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server."
         ),
         click.option("--kube-api-qps", type=float, default=2000, help="Requests per second; 0 for no limit."),
-        click.option("--kube-api-burst", type=click.IntRange(1), default=2000, help="Requests that may come at once."),
+        click.option("--kube-api-burst", type=click.IntRange(1), default=2000, help="Burst of requests."),
         boolean("--enable-metrics", default=True, help="Serve /metrics."),
-        click.option("--listen-address", type=ADDRESS, default=metrics, help="Where /metrics is served."),
+        click.option("--listen-address", type=ADDRESS, default=metrics, help="Address of /metrics."),
         boolean("--enable-healthz", default=True, help="Serve /healthz."),
-        click.option("--healthz-address", type=ADDRESS, default=":11251", help="Where /healthz is served."),
+        click.option("--healthz-address", type=ADDRESS, default=":11251", help="Address of /healthz."),
         click.option(
             "-v",
             "--v",
             "verbosity",
             type=VERBOSITY,
             default="2",
-            help="0: warnings; 1 to 3: what happens; 4: everything.",
+            help="0: warnings; 1 to 3: normal operation; 4: everything.",
         ),
         click.option(
             "--log-format",
@@ -147,11 +152,11 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
 
 
 def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run a role on an event loop of its own, and exit with its code."""
+    """Runs a role on an event loop, and exits with its exit code."""
     from scheduler.cluster.kube.transport.credentials import CredentialsError
 
-    # What a role holds are trees of plain data by the hundred thousand, without cycles: to search them for garbage
-    # every 700 allocations costs more than it ever finds.
+    # A role holds hundreds of thousands of plain data trees without cycles: searching them for garbage every 700
+    # allocations costs more than it frees.
     gc.set_threshold(100_000, 20, 50)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -163,7 +168,7 @@ def serve(command: str, main: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed: watches and bindings cost about half as much on it."""
+    """Returns uvloop's event loop if it is installed: it halves the cost of watches and bindings."""
     try:
         import uvloop
     except ImportError:

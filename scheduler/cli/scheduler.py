@@ -1,6 +1,6 @@
 """``volcano-py scheduler``: the scheduler on a real cluster, with Volcano's flags.
 
-Flags are read here and nowhere else; what they do is told by the parts they go to.
+Only this module reads the flags. The modules that use the values document them.
 """
 
 import sys
@@ -26,10 +26,10 @@ from scheduler.cli.text import echo
     "scheduler_names",
     multiple=True,
     default=(DEFAULT_SCHEDULER_NAME,),
-    help="A schedulerName of Pods to answer to. Repeatable.",
+    help="schedulerName of Pods to schedule. Repeatable.",
 )
 @click.option("--schedule-period", type=DURATION, default="1s", help="Pause between two cycles.")
-@click.option("--default-queue", default=DEFAULT_QUEUE, help="Queue of PodGroups that name none.")
+@click.option("--default-queue", default=DEFAULT_QUEUE, help="Queue of PodGroups without a queue.")
 @click.option(
     "--node-selector",
     "node_selector",
@@ -41,24 +41,34 @@ from scheduler.cli.text import echo
     "--percentage-nodes-to-find",
     type=click.IntRange(0, 100),
     default=100,
-    help="Per cent of the nodes that are enough to choose from; 0 takes fewer the more nodes there are.",
+    help="Percentage of nodes to find before scoring; 0: the more nodes there are, the fewer.",
 )
 @click.option(
     "--minimum-feasible-nodes",
     type=click.IntRange(1),
     default=100,
-    help="Nodes to choose from in any case.",
+    help="Least number of nodes to find before scoring.",
 )
-@boolean("--csi-storage", default=True, help="Watch how much storage CSI drivers have left.")
-@click.option("--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings, and evictions, in flight.")
+@boolean("--csi-storage", default=True, help="Watch the free capacity of CSI drivers.")
+@click.option(
+    "--bind-workers", type=click.IntRange(1, 4096), default=64, help="Bindings in flight, and evictions in flight."
+)
 @click.option(
     "--signing-key-secret",
     metavar="[NAMESPACE/]NAME",
     default=SIGNING_KEY_SECRET,
-    help="Secret with the key that signs what is decided; without a namespace, in that of the Lease.",
+    help="Secret with the key that signs decisions; by default in the namespace of the Lease.",
 )
-@click.option("--record", metavar="DIR", default="", show_default="none", help="Record all sessions, for replay.")
-@click.option("--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed.")
+@click.option(
+    "--record",
+    metavar="DIR",
+    default="",
+    show_default="none",
+    help="Directory in which to record all sessions, for replay.",
+)
+@click.option(
+    "--record-limit", type=QUANTITY, default="1Gi", help="Space for recordings; the oldest are removed first."
+)
 @feature_gates
 @with_plugins
 @without_effect(
@@ -92,9 +102,9 @@ def scheduler_command(
     record: str,
     record_limit: int,
 ) -> None:
-    """Schedule Pods of a cluster, as a second scheduler beside Kubernetes' own.
+    """Schedule Pods of a cluster, as a second scheduler next to kube-scheduler.
 
-    Exit codes: 0 stopped, 1 leadership lost or no way to the API server, 2 bad configuration.
+    Exit codes: 0 stopped, 1 leadership lost or API server not reachable, 2 bad configuration.
     """
     from scheduler.cache import ClusterCache
     from scheduler.cluster.kube.process.reload import ConfigurationFile

@@ -1,4 +1,4 @@
-"""``volcano-py simulate``: manifests in, what the scheduler would do out."""
+"""``volcano-py simulate``: runs the scheduler over manifests and prints the result."""
 
 import copy
 import json
@@ -15,11 +15,10 @@ import yaml
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.feature_gates import feature_gates
-from scheduler.cli.garbage import collect_after, without_garbage_collection
-from scheduler.cli.node_usage import ask_usage
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.simulate_table import print_report
 from scheduler.cli.simulate_templates import check_templates
+from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
 from scheduler.cli.text import console, echo, echo_document
 from scheduler.cli.what_if import difference_lines
 from scheduler.cluster.external_calls import HttpCalls
@@ -30,18 +29,25 @@ from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, Config
 
 BAD_INPUT = 2
 _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
-"""The end of a number, with what follows it in JSON without blanks."""
+"""The exponent of a number and the character after it, in JSON without blanks."""
 
 
 @click.command("simulate")
-@click.option("-f", "--filename", "paths", multiple=True, required=True, help="File, directory or - (repeatable).")
-@click.option("--what-if", "changes", multiple=True, metavar="FILE", help="Manifests of a change (repeatable).")
-@click.option("--scheduler-conf", "conf", help="Scheduler configuration, as volcano-scheduler.conf.")
-@click.option("--scheduler-name", "names", multiple=True, help="schedulerName to answer to (repeatable).")
 @click.option(
-    "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Have its API server validate templates."
+    "-f", "--filename", "paths", multiple=True, required=True, help="File, directory or - with manifests (repeatable)."
 )
-@click.option("--cycles", type=click.IntRange(min=1), help="Exactly so many cycles (default: until nothing changes).")
+@click.option("--what-if", "changes", multiple=True, metavar="FILE", help="Manifests of a what-if change (repeatable).")
+@click.option("--scheduler-conf", "conf", help="Scheduler configuration in the format of volcano-scheduler.conf.")
+@click.option("--scheduler-name", "names", multiple=True, help="schedulerName of Pods to schedule (repeatable).")
+@click.option(
+    "-k",
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(),
+    default="",
+    help="Validate Pod templates with this API server.",
+)
+@click.option("--cycles", type=click.IntRange(min=1), help="Number of cycles (default: until nothing changes).")
 @feature_gates
 @with_plugins
 @click.option("--kubelet", type=click.Choice(["run", "none"]), default="run", show_default=True)
@@ -60,8 +66,8 @@ def simulate_command(
 ) -> None:
     """Run the scheduler over a cluster in memory that is read from manifests.
 
-    With --what-if, go on from there with changes, and print what they make different. Pod templates of vcjobs are
-    validated by the API server of --kubeconfig; without it they are not validated.
+    With --what-if, apply the changes to the result, run the scheduler again, and print the differences. The API server
+    of --kubeconfig validates Pod templates of vcjobs; without it they are not validated.
     """
     try:
         text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)
@@ -81,13 +87,13 @@ def simulate_command(
                 kubelet=Kubelet(kubelet),
                 external_calls=external_calls,
             )
-            simulation.take_usage(ask_usage(configuration.metrics, simulation.cluster.cache.node_names()))
-            report = simulation.run(cycles, progress=collect_after)
+            simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
+            report = simulation.run(cycles, progress=collect_garbage)
             difference = None
             if changes:
                 before = picture(simulation)
                 simulation.change(changed)
-                report = simulation.run(cycles, progress=collect_after)
+                report = simulation.run(cycles, progress=collect_garbage)
                 difference = compare(before, picture(simulation))
     except (ManifestError, ConfigurationError) as error:
         echo(f"error: {error}", err=True)
@@ -108,20 +114,20 @@ def _print_document(document: dict[str, Any], output: str) -> None:
     if output == "json":
         echo_document(_json(document) + "\n", json=True)
     else:
-        # Objects may share parts, such as those of one template: YAML would print these once and then refer to them.
+        # Objects may share parts, such as those of one template. YAML would print these once, with aliases after that.
         whole = {k: list(map(copy.deepcopy, v)) if isinstance(v, list) else v for k, v in document.items()}
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         echo_document(yaml.dump(whole, Dumper=dumper, sort_keys=False), json=False)
 
 
 def _json(document: dict[str, Any]) -> str:
-    """The text of ``json.dumps`` with an indentation of one, which takes twenty times as long."""
+    """Returns the text of ``json.dumps`` with an indentation of one, in a twentieth of its time."""
     try:
         text = msgspec.json.encode(document)
         if not text.isascii() or _EXPONENT.search(text) or b"0.0000" in text:
-            text = json.dumps(document).encode()  # has other escapes, and writes such numbers in another way
+            text = json.dumps(document).encode()  # msgspec escapes and writes such numbers differently
         return msgspec.json.format(text, indent=1).decode()
-    except (UnicodeEncodeError, msgspec.DecodeError):  # half a surrogate pair, which Python's reader lets through
+    except (UnicodeEncodeError, msgspec.DecodeError):  # a lone surrogate, which Python's reader accepts
         return json.dumps(document, indent=1)
 
 

@@ -1,4 +1,4 @@
-"""The default view of a simulation: what was bound where, what waits and why, how full queues and cards are."""
+"""The tables of ``simulate``: bound Pods, waiting Pods with their reasons, PodGroups, and usage of queues and cards."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _SHOWN_PODS = 200
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print tables to the console; colours only where it is a terminal."""
+    """Prints the tables to the console."""
     objects = report.cluster.objects()
     pods = [o for o in objects if o["kind"] == "Pod"]
     _print_bound(console, [p for p in pods if p["spec"].get("nodeName")])
@@ -74,7 +74,7 @@ def _chips(annotation: str) -> str:
 
 
 def _print_waiting(console: Console, pods: list[dict[str, Any]]) -> None:
-    """Waiting Pods, those of one PodGroup with one reason on a line."""
+    """Prints waiting Pods; Pods of one PodGroup with the same reason share a line."""
     lines: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pod in pods:
         meta = pod["metadata"]
@@ -136,7 +136,7 @@ def _print_queues(console: Console, queues: list[dict[str, Any]]) -> None:
 
 
 def _written(resource: str, amounts: Mapping[str, Any]) -> str:
-    """An amount of a queue, which may hold it in bytes; "" if there is none."""
+    """An amount of a queue with the unit for people; "" if there is none."""
     if resource not in amounts:
         return ""
     try:
@@ -146,7 +146,7 @@ def _written(resource: str, amounts: Mapping[str, Any]) -> str:
 
 
 def _print_cards(console: Console, session: Session) -> None:
-    """What plugins limit besides the queues' specs: cards, used and quota."""
+    """Prints the usage and quota of cards, which plugins report."""
     table = _table("Cards", "QUEUE", "CARD", "USED", "QUOTA")
     for name in sorted(session.queues):
         usage: dict[str, tuple[float, float]] = {}

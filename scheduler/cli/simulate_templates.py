@@ -1,5 +1,5 @@
-"""Pod templates of the vcjobs that ``simulate`` reads. Only an API server can validate them, so without one they are
-not validated."""
+"""Validation of the Pod templates of vcjobs that ``simulate`` reads, by an API server; without one they are not
+validated."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler.api.kinds import VCJOB
 from scheduler.api.names import WHAT_IF
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.text import echo
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.webhooks.contract import Json, Settings
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from scheduler.cluster.kube.admission.templates import TemplateValidator
 
 SECONDS: Final = 60.0
-"""For the templates of one job."""
+"""Time limit for the templates of one job."""
 _NOTE: Final = "note: Pod templates of vcjobs are not validated; with --kubeconfig FILE an API server validates them"
 
 
 def check_templates(manifests: Sequence[Manifest], kubeconfig: str) -> None:
-    """Have the templates of new vcjobs validated, or print that they are not. Raises ManifestError and Failed."""
+    """Validates the templates of new vcjobs, or prints that they are not validated.
+
+    Raises ManifestError for an invalid template, and CommandError when the API server does not validate it.
+    """
     jobs = [each for each in manifests if each.kind is VCJOB and _is_new(each.raw["metadata"])]
     if not jobs:
         return
@@ -41,7 +44,7 @@ def check_templates(manifests: Sequence[Manifest], kubeconfig: str) -> None:
 
 
 def _is_new(metadata: Json) -> bool:
-    """Whether it is to be created as it is: neither a copy from a cluster nor a part of a change."""
+    """Whether an object is created as it is: it is neither a copy from a cluster nor a what-if change."""
     annotations = metadata.get("annotations")
     return not metadata.get("uid") and not (isinstance(annotations, dict) and WHAT_IF in annotations)
 
@@ -56,4 +59,4 @@ async def _check(job: Manifest, validator: "TemplateValidator") -> None:
         raise ManifestError(f"{where}: {refusal}")
     unvalidated = findings.unvalidated(validation)
     if unvalidated:
-        raise Failed(f"{where}: {unvalidated}" + (f" ({findings.answer})" if findings.answer else ""))
+        raise CommandError(f"{where}: {unvalidated}" + (f" ({findings.answer})" if findings.answer else ""))

@@ -1,4 +1,4 @@
-"""Which API server, and which object on it, a command is about: its flags and arguments."""
+"""The flags and arguments that name the API server and the object of a command."""
 
 import functools
 from collections.abc import Callable
@@ -8,14 +8,16 @@ import click
 
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Connection
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 
 
-def connected(
-    *, namespaced: bool = False, across: bool = False
+def connection_options(
+    *, namespaced: bool = False, all_namespaces: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the flags to a command, whose function is given them as ``connection``. ``namespaced``: with ``-n``;
-    ``across``: with ``-A`` as well."""
+    """Adds the flags of a connection to a command, whose function takes the parameter ``connection``.
+
+    ``namespaced``: adds ``-n``; ``all_namespaces``: adds ``-A``.
+    """
     options = [
         click.option(
             "-k", "--kubeconfig", metavar="FILE", type=click.Path(), default="", help="Credentials for the API server."
@@ -27,7 +29,7 @@ def connected(
         complete = names_of("NAMESPACE")
         text = "Namespace; by default the context's."
         options.append(click.option("-n", "--namespace", default="", help=text, shell_complete=complete))
-    if across:
+    if all_namespaces:
         options.append(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -43,13 +45,13 @@ def connected(
     return decorate
 
 
-def named(
-    kind: str, *flags: str, missing: str | None, default: str = "", many: bool = False
+def name_argument(
+    kind: str, *flags: str, missing: str | None, default: str = "", multiple: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add ``[NAME]`` and the flags to a command, whose function is given ``name`` (with ``many``: ``names``).
+    """Adds the argument ``[NAME]``, and flags of the same meaning, to a command.
 
-    ``kind``: the name of a constant of ``scheduler.api.kinds``, for completion; ``missing``: what is said when there is
-    neither, or None where that is no error.
+    The function takes the parameter ``name`` (with ``multiple``: ``names``). ``kind``: the name of a constant of
+    ``scheduler.api.kinds``, for completion; ``missing``: the error when no name is given, or None if that is no error.
     """
     complete = names_of(kind)
 
@@ -60,8 +62,8 @@ def named(
         def called(argument: tuple[str, ...], flag: str | None, **given: Any) -> None:
             names = dict.fromkeys([*argument, *([flag] if flag else [])]) or dict.fromkeys([default] if default else [])
             if not names and missing is not None:
-                raise Failed(missing)
-            if many:
+                raise CommandError(missing)
+            if multiple:
                 function(names=tuple(names), **given)
             elif len(names) > 1:
                 raise click.UsageError(f"one name expected, got {', '.join(names)}")

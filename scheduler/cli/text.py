@@ -1,7 +1,7 @@
-"""Text for people: how it gets to the terminal, its colours, and how old things are.
+"""Text for people: printing to the terminal, colours, ages of objects.
 
-Commands write through ``echo`` and nothing else, so that no command can forget that what it shows was written by
-others.
+Commands print with the functions of this module only, because they show text that users of the cluster wrote: control
+characters in it must not reach the terminal.
 """
 
 import os
@@ -24,12 +24,12 @@ _COLOURS = {
     **dict.fromkeys(("Pending", "Inqueue", "Restarting", "Completing", "Closing", "ContainerCreating"), "yellow"),
     **dict.fromkeys(("Failed", "Aborting", "Aborted", "Terminating", "Terminated", "Closed", "Unknown"), "red"),
 }
-_FORGIVEN = -2.0
-"""Seconds that another machine's clock may be ahead of ours."""
+_CLOCK_SKEW = -2.0
+"""The least age in seconds that counts as 0: the clock of another machine may be ahead of ours."""
 
 
 _MARK: Final = f"\ufdd0{secrets.token_hex(8)}"
-"""Begins the code of a style; text of others cannot hold it, since it is another one in every process."""
+"""Begins the code of a style. It is random in every process, so text of other origin cannot contain it."""
 _END_OF_MARK: Final = "\ufdd1"
 _CODES: Final = {
     **{name: str(code) for code, name in enumerate(("red", "green", "yellow", "blue", "magenta", "cyan"), 31)},
@@ -38,7 +38,7 @@ _CODES: Final = {
 
 
 def echo(line: str = "", *, err: bool = False) -> None:
-    """Print one line, ``printable`` but for the styles of ``styled``. ``err``: on standard error."""
+    """Prints one line: ``printable``, except for the styles that ``styled`` adds. ``err``: on standard error."""
     first, *styles = line.split(_MARK)
     shown = [printable(first)]
     for style in styles:
@@ -48,12 +48,12 @@ def echo(line: str = "", *, err: bool = False) -> None:
 
 
 def echo_document(document: str, *, json: bool) -> None:
-    """Print a document in JSON, or in YAML that has all but visible characters in double quotes."""
+    """Prints a document in JSON or YAML, with characters that are not printable escaped."""
     click.echo(escaped(document, json=json), nl=False)
 
 
 def echo_log(prefix: str, lines: Sequence[bytes]) -> None:
-    """Print lines of a log, each behind ``prefix``: on a terminal like any other text, elsewhere as they are."""
+    """Prints lines of a log, each after ``prefix``: escaped on a terminal, else unchanged."""
     if on_terminal():
         for line in lines:
             echo(prefix + line.decode("utf-8", "replace"))
@@ -64,22 +64,22 @@ def echo_log(prefix: str, lines: Sequence[bytes]) -> None:
 
 
 def styled(text: str, colour: str | None = None, *, bold: bool = False) -> str:
-    """Text for ``echo``, in a colour or bold if standard output takes colours."""
+    """Returns text for ``echo``: in a colour or bold if colours are enabled."""
     codes = ([_CODES[colour]] if colour else []) + (["1"] if bold else [])
-    if not codes or not coloured():
+    if not codes or not colours_enabled():
         return text
     return f"{_MARK}{';'.join(codes)}{_END_OF_MARK}{text}{_MARK}0{_END_OF_MARK}"
 
 
 def console() -> "Console":
-    """Where tables and live views of ``rich`` are drawn, of ``cell`` and of text that is ours."""
+    """The console of ``rich`` for tables and live views. Their text is constant or comes from ``cell``."""
     from rich.console import Console
 
-    return Console(no_color=not coloured(), highlight=False, markup=False, emoji=False)
+    return Console(no_color=not colours_enabled(), highlight=False, markup=False, emoji=False)
 
 
 def cell(text: object, style: str = "") -> "Text":
-    """A cell of them, ``printable`` and without markup."""
+    """A table cell for ``console``: ``printable``, without markup."""
     from rich.text import Text
 
     return Text(printable(text), style)
@@ -90,8 +90,8 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def coloured() -> bool:
-    """Whether standard output is a terminal that takes colours, and nobody asked for none (``NO_COLOR``)."""
+def colours_enabled() -> bool:
+    """Whether standard output is a terminal with colours, and ``NO_COLOR`` is not set."""
     return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -100,13 +100,13 @@ def colour_of(phase: str) -> str | None:
     return _COLOURS.get(phase)
 
 
-def in_colour_of(phase: str, text: str) -> str:
-    """The text as it is to be shown for that phase."""
+def coloured_by_phase(phase: str, text: str) -> str:
+    """The text in the colour of a phase."""
     return styled(text, colour_of(phase))
 
 
-def moment(time: str | None) -> float | None:
-    """Seconds since the epoch of a time as Kubernetes writes it; None where there is none that can be read."""
+def timestamp(time: str | None) -> float | None:
+    """Seconds since the epoch of a time in Kubernetes' format; None if it is missing or malformed."""
     try:
         parsed = datetime.fromisoformat(time or "")
         return parsed.timestamp() if parsed.tzinfo else None
@@ -115,38 +115,38 @@ def moment(time: str | None) -> float | None:
 
 
 def age(time: str | None, now: float) -> str:
-    """How long ago, in kubectl's notation: two units at most, and coarser the longer it is."""
-    since = moment(time)
+    """The time since ``time`` in kubectl's notation: two units at most, and the coarser the longer it is."""
+    since = timestamp(time)
     if since is None:
         return "<unknown>"
     seconds = int(now - since)
-    if seconds <= _FORGIVEN:
+    if seconds <= _CLOCK_SKEW:
         return "<invalid>"
     seconds = max(0, seconds)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
         return f"{seconds}s"
     if minutes < 10:
-        return _two(minutes, "m", seconds % 60, "s")
+        return _two_units(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 2 * 365:
         return f"{days}d"
     if days < 8 * 365:
-        return _two(days // 365, "y", days % 365, "d")
+        return _two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two(large: int, unit: str, small: int, rest: str) -> str:
+def _two_units(large: int, unit: str, small: int, rest: str) -> str:
     return f"{large}{unit}{small}{rest}" if small else f"{large}{unit}"
 
 
 def pairs(amounts: Iterable[tuple[str, object]]) -> str:
-    """``cpu=4,memory=8Gi``; ``<none>`` for nothing."""
+    """Formats amounts as ``cpu=4,memory=8Gi``; no amounts as ``<none>``."""
     return ",".join(f"{name}={value}" for name, value in amounts) or "<none>"

@@ -1,7 +1,6 @@
-"""What a list or a table is about: which objects are fetched, which rows are made of them, and which cannot be read.
+"""A view: the objects that a table needs, its rows and columns; and warnings about objects that cannot be read.
 
-Whether the objects are fetched once (``listing``) or kept up to date by watches (``watching``) makes no difference
-here.
+The objects of a view are fetched once (``listing``) or kept up to date by watches (``watching``).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scheduler.cli.connection import Raw
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.output import TABLE, Column, Table, key_in, nothing_found
 from scheduler.cli.text import echo
 
@@ -26,15 +25,15 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class View(Generic[T]):
-    """What a table is about."""
+    """A table over objects of the cluster."""
 
     sources: "tuple[Source, ...]"
-    """Of the first one are the objects that are listed; the others are only looked into."""
+    """The first source has the listed objects; rows use those of the others."""
     rows: Callable[[Objects], list[T]]
-    """The rows that are wanted."""
+    """Returns the rows to show."""
     columns: Sequence[Column[T]]
     subject: "Callable[[T], KubeObject] | None" = None
-    """The listed object that a row is about; None: the row is that object."""
+    """Returns the listed object of a row; None: the row is the object."""
 
     @property
     def kind(self) -> "Kind":
@@ -45,7 +44,7 @@ class View(Generic[T]):
 
 
 def print_rows(view: View[T], rows: Sequence[T], output: str = TABLE) -> None:
-    """A table, or that there is nothing."""
+    """Prints a table, or that no resources were found."""
     if not rows:
         nothing_found()
         return
@@ -54,12 +53,12 @@ def print_rows(view: View[T], rows: Sequence[T], output: str = TABLE) -> None:
 
 
 def read_objects(kind: "Kind", raws: Sequence[Raw]) -> list[Any]:
-    """The objects that can be read; a warning on stderr names each of the others."""
+    """Returns the objects that can be read, and prints a warning on stderr for each of the others."""
     return [obj for raw in raws if (obj := read_object(kind, raw)) is not None]
 
 
 def read_object(kind: "Kind", raw: Raw) -> Any:
-    """The typed object, or None, which stderr explains, if a field is malformed."""
+    """Returns the typed object; if a field is malformed, prints a warning on stderr and returns None."""
     import msgspec
 
     from scheduler.cluster.faults import fault_of
@@ -73,15 +72,15 @@ def read_object(kind: "Kind", raw: Raw) -> Any:
 
 
 def read_one(kind: "Kind", raw: Raw) -> Any:
-    """The typed object. Raises Failed."""
+    """Returns the typed object. Raises CommandError."""
     obj = read_object(kind, raw)
     if obj is None:
-        raise Failed(f"{kind.name} {key_in(raw)[1]} cannot be shown; -o yaml shows it as it is")
+        raise CommandError(f"{kind.name} {key_in(raw)[1]} cannot be shown; -o yaml shows it as it is")
     return obj
 
 
 def warn(kind: str, namespace: str, name: str, field: str, problem: str) -> None:
-    """On stderr, that an object is left out, and why."""
+    """Prints a warning on stderr: an object is not shown, and why."""
     where = f"{namespace}/{name}" if namespace else name
     echo(f"warning: {kind} {where} is not shown: {field}: {problem}", err=True)
 

@@ -1,4 +1,4 @@
-"""The verb ``list`` with ``--watch``, and whatever else is drawn anew as the cluster changes."""
+"""The verb ``list`` with ``--watch``, and the objects of live views, kept up to date by informers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +9,7 @@ from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cli.connection import Cluster
-from scheduler.cli.failure import NOT_FOUND, Failed
+from scheduler.cli.errors import NOT_FOUND, CommandError
 from scheduler.cli.output import TABLE, WIDE, Table, print_object
 from scheduler.cli.text import echo
 from scheduler.cli.view import Key, Objects, View, key_of, warn
@@ -20,8 +20,8 @@ from scheduler.observability.role_metrics import RoleMetrics
 T = TypeVar("T")
 
 
-class Mirror:
-    """The objects of some sources as their watches tell them; a ``Sink`` of informers."""
+class WatchedObjects:
+    """The objects of some sources, kept up to date by informers, of which it is the ``Sink``."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
@@ -40,16 +40,19 @@ class Mirror:
 
 
 @asynccontextmanager
-async def mirrored(cluster: Cluster, sources: Sequence[Source]) -> AsyncIterator[Mirror]:
-    """A mirror that holds the first lists. What the server refuses is Failed at once, what breaks later is retried."""
+async def watch_objects(cluster: Cluster, sources: Sequence[Source]) -> AsyncIterator[WatchedObjects]:
+    """Watches sources. The objects of the first lists are there from the beginning.
+
+    Raises CommandError when the API server refuses a list. Later failures are retried.
+    """
     await asyncio.gather(*(cluster.fetch(source, at_most=1) for source in sources))
-    mirror = Mirror()
+    watched = WatchedObjects()
     metrics = RoleMetrics()
-    informers = [Informer(cluster.client, source, mirror, _report, metrics) for source in sources]
+    informers = [Informer(cluster.client, source, watched, _report, metrics) for source in sources]
     tasks = [asyncio.create_task(informer.run()) for informer in informers]
     try:
         await asyncio.gather(*(informer.synced.wait() for informer in informers))
-        yield mirror
+        yield watched
     finally:
         for task in tasks:
             task.cancel()
@@ -61,13 +64,13 @@ def _report(malformed: Malformed, _: object) -> None:
 
 
 async def watch(cluster: Cluster, view: View[T], output: str) -> None:
-    """Print the rows, and each again when it changes, until cancelled. Raises Failed."""
+    """Prints the rows, and each again when it changes, until cancelled. Raises CommandError."""
     table = Table(view.columns, output)
     shown: dict[Key, T] = {}
-    async with mirrored(cluster, view.sources) as mirror:
+    async with watch_objects(cluster, view.sources) as watched:
         while True:
-            mirror.changed.clear()
-            rows = {view.key(row): row for row in view.rows(mirror.objects(view.sources))}
+            watched.changed.clear()
+            rows = {view.key(row): row for row in view.rows(watched.objects(view.sources))}
             changed = [key for key, row in rows.items() if row != shown.get(key)]
             shown = rows
             if changed and output in (TABLE, WIDE):
@@ -75,14 +78,14 @@ async def watch(cluster: Cluster, view: View[T], output: str) -> None:
                     echo(line)
             elif changed:
                 await _print_each(cluster, view.kind, changed, output)
-            await mirror.changed.wait()
+            await watched.changed.wait()
 
 
 async def _print_each(cluster: Cluster, kind: Kind, keys: Sequence[Key], output: str) -> None:
-    """Whole objects, of which a watch keeps only the fields that tables show."""
+    """Fetches and prints whole objects: informers keep only the fields that tables show."""
     for namespace, name in keys:
         try:
             print_object(await cluster.get(kind, namespace, name), output, kind)
-        except Failed as failed:
+        except CommandError as failed:
             if failed.status != NOT_FOUND:
                 raise

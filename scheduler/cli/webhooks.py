@@ -19,7 +19,7 @@ SECRET = "volcano-py-admission-certificate"
 
 
 class Paths(click.ParamType[tuple[Route, ...]]):
-    """Comma-separated paths of webhooks."""
+    """Paths of webhooks, separated by commas."""
 
     name = "paths"
 
@@ -36,32 +36,43 @@ class Paths(click.ParamType[tuple[Route, ...]]):
 
 @click.command("webhooks", context_settings={"max_content_width": 120, "show_default": True})
 @click.option(
-    "--enabled-admission", "served", type=Paths(), default=",".join(BINARY_DEFAULT), help="Paths that are answered."
+    "--enabled-admission", "served", type=Paths(), default=",".join(BINARY_DEFAULT), help="Paths that are served."
 )
 @click.option(
     "--scheduler-name",
     "scheduler_names",
     multiple=True,
     default=(DEFAULT_SCHEDULER_NAME,),
-    help="A schedulerName of Pods that are checked; the first is that of vcjobs that name none. Repeatable.",
+    help="schedulerName of Pods to validate; the first is the default of vcjobs. Repeatable.",
 )
-@click.option("--admission-conf", metavar="FILE", default="", help="Resource groups of Pods; read again on change.")
+@click.option("--admission-conf", metavar="FILE", default="", help="Resource groups of Pods; reloaded on change.")
 @click.option("--listen-address", "host", default="", show_default="all", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8443, help="Port to listen on; 0 for a free one.")
-@click.option("--webhook-namespace", "namespace", default=SYSTEM_NAMESPACE, help="Namespace of the program.")
-@click.option("--webhook-service-name", "service", default="", help="Service through which API servers reach it.")
+@click.option("--webhook-namespace", "namespace", default=SYSTEM_NAMESPACE, help="Namespace of the webhooks.")
 @click.option(
-    "--webhook-url", "url", default="", help="URL under which they reach it; missing webhook configurations are made."
+    "--webhook-service-name", "service", default="", help="Service through which API servers reach the webhooks."
 )
-@click.option("--tls-cert-file", metavar="FILE", default="", show_default="made", help="Certificate chain to serve.")
-@click.option("--tls-private-key-file", metavar="FILE", default="", show_default="made", help="Its key.")
-@click.option("--ca-cert-file", metavar="FILE", default="", help="What API servers are to trust; with --tls-cert-file.")
-@click.option("--certificate-secret", default=SECRET, help="Secret of the certificate that is made without files.")
-@boolean("--enable-root-queue-protection", default=True, help="Refuse to change the amounts of the root queue.")
+@click.option(
+    "--webhook-url",
+    "url",
+    default="",
+    help="URL of the webhooks in place of a Service; missing webhook configurations are created.",
+)
+@click.option("--tls-cert-file", metavar="FILE", default="", show_default="created", help="Certificate chain to serve.")
+@click.option(
+    "--tls-private-key-file", metavar="FILE", default="", show_default="created", help="Private key of the certificate."
+)
+@click.option("--ca-cert-file", metavar="FILE", default="", help="CA that API servers trust; with --tls-cert-file.")
+@click.option("--certificate-secret", default=SECRET, help="Secret of the created certificate.")
+@boolean("--enable-root-queue-protection", default=True, help="Refuse changes to the amounts of the root queue.")
 @boolean("--enable-queue-allocated-pods-check", default=False, help="Refuse to delete queues with allocated Pods.")
 @click.option("--max-queue-depth", type=click.IntRange(1), default=5, help="Levels of queues below the root.")
 @click.option(
-    "--graceful-shutdown-time", "graceful", type=DURATION, default="30s", help="For requests in flight when stopping."
+    "--graceful-shutdown-time",
+    "graceful",
+    type=DURATION,
+    default="30s",
+    help="Time to finish requests in flight when stopping.",
 )
 @click.option(
     "--kubeconfig",
@@ -72,10 +83,12 @@ class Paths(click.ParamType[tuple[Route, ...]]):
 )
 @click.option("--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server.")
 @click.option("--kube-api-qps", "qps", type=float, default=50, help="Requests per second; 0 for no limit.")
-@click.option("--kube-api-burst", "burst", type=click.IntRange(1), default=100, help="Requests that may come at once.")
+@click.option("--kube-api-burst", "burst", type=click.IntRange(1), default=100, help="Burst of requests.")
 @boolean("--enable-healthz", default=True, help="Serve /healthz, /readyz and /metrics.")
-@click.option("--healthz-address", type=ADDRESS, default=":11251", help="Where they are served.")
-@click.option("-v", "--v", "verbosity", type=VERBOSITY, default="2", help="0: warnings; 1 to 3: what happens; 4: all.")
+@click.option("--healthz-address", type=ADDRESS, default=":11251", help="Address of /healthz, /readyz and /metrics.")
+@click.option(
+    "-v", "--v", "verbosity", type=VERBOSITY, default="2", help="0: warnings; 1 to 3: normal operation; 4: everything."
+)
 @click.option(
     "--log-format",
     type=click.Choice(["auto", "json", "console"]),
@@ -111,11 +124,12 @@ def webhooks_command(
     log_format: str,
     features: frozenset[str],
 ) -> None:
-    """Answer admission reviews: fill in defaults, refuse what cannot be.
+    """Serve admission webhooks: set defaults and refuse invalid objects.
 
-    Without --tls-cert-file a certificate is made, kept in a Secret, renewed, and API servers are told to trust it.
+    Without --tls-cert-file a certificate is created, kept in a Secret, renewed, and its CA is written to the webhook
+    configurations.
 
-    Exit codes: 0 stopped, 1 no way to the API server or no address to listen on, 2 bad flags or configuration.
+    Exit codes: 0 stopped, 1 API server not reachable or address not available, 2 bad flags or configuration.
     """
     from scheduler.cluster.kube.admission.role import Admission, CertificateFiles, CertificateSecret, RoleSettings
     from scheduler.cluster.kube.process.reload import ReloadedFile
@@ -174,7 +188,7 @@ def webhooks_command(
 
 
 def _host(url: str) -> str:
-    """Raises click.UsageError."""
+    """The host of a URL. Raises click.UsageError."""
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.scheme == "https" else None

@@ -1,4 +1,4 @@
-"""What a change comes to, for people: jobs that start or stop, Pods that go or move, and the numbers of queues."""
+"""The differences that a what-if change makes: jobs that start or stop, Pods that move, and the numbers of queues."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from scheduler.explain.difference import Difference, JobPicture, QueuePicture
 
 
 class _Row(NamedTuple):
-    """One thing that differs."""
+    """One difference."""
 
     what: str
     name: str
@@ -19,7 +19,7 @@ class _Row(NamedTuple):
 
 
 def difference_lines(difference: Difference) -> Iterator[str]:
-    """What is printed."""
+    """The lines to print."""
     if not difference:
         yield "It makes no difference."
         return
@@ -86,19 +86,19 @@ def _queues(difference: Difference) -> list[_Row]:
 
 
 def _numbers(old: QueuePicture | None, new: QueuePicture | None) -> Iterator[tuple[str, str, str]]:
-    """What differs between two pictures of a queue."""
+    """The differences between two pictures of a queue."""
     if old is None or new is None:
         yield "queue", "" if old is None else "there", "" if new is None else "there"
-    before, after = _flat(old), _flat(new)
+    before, after = _numbers_by_title(old), _numbers_by_title(new)
     for what in dict.fromkeys([*before, *after]):
         pair = before.get(what, ""), after.get(what, "")
         if pair[0] != pair[1]:
             yield what, *pair
 
 
-def _flat(queue: QueuePicture | None) -> dict[str, str]:
+def _numbers_by_title(queue: QueuePicture | None) -> dict[str, str]:
     if queue is None:
         return {}
-    amounts = {f"{kind} {name}": text for kind, those in queue.amounts.items() for name, text in those.items()}
+    resources = {f"{kind} {name}": text for kind, amounts in queue.amounts.items() for name, text in amounts.items()}
     numbers = {"jobs running": queue.running, "jobs waiting": queue.waiting, "weight": queue.weight}
-    return {"state": queue.state, **{what: str(number) for what, number in numbers.items()}, **amounts}
+    return {"state": queue.state, **{what: str(number) for what, number in numbers.items()}, **resources}

@@ -171,7 +171,7 @@ def test_a_right_that_is_missing_is_named_with_the_server(terminal: Terminal, co
 
     assert result.exit_code == 1
     assert 'jobs.batch.volcano.sh is forbidden: User "eve" cannot list resource "jobs"' in result.stderr
-    assert f"whoever administers the API server at {control_plane.url} can grant it" in result.stderr
+    assert f"an administrator of the API server at {control_plane.url} can grant it" in result.stderr
 
 
 def test_changes_are_printed_as_they_come(terminal: Terminal) -> None:

@@ -1,4 +1,4 @@
-"""``volcano-py jobflow`` and ``volcano-py jobtemplate``: the same verbs over two kinds."""
+"""``volcano-py jobflow`` and ``volcano-py jobtemplate``: the same verbs for two kinds."""
 
 import click
 

@@ -1,29 +1,29 @@
-"""``create`` and ``delete`` of JobFlows and JobTemplates: by name, or what manifests name."""
+"""``create`` and ``delete`` of JobFlows and JobTemplates, by manifests; ``delete`` by name too."""
 
 import click
 
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.flow.kinds import FlowKind
-from scheduler.cli.manifests import each, file_option
+from scheduler.cli.manifests import file_option, for_each
 from scheduler.cli.output import key_in
-from scheduler.cli.target import connected, named
+from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import echo
 
 
 def create_command(flow: FlowKind) -> click.Command:
     @click.command("create", help=f"Create the {flow.plural} of manifests.")
     @file_option
-    @connected(namespaced=True)
+    @connection_options(namespaced=True)
     def command(connection: Connection, files: tuple[str, ...]) -> None:
         if not files:
-            raise Failed("a file must be specified with -f")
+            raise CommandError("a file must be specified with -f")
 
         async def work(cluster: Cluster) -> None:
             async def create(namespace: str, item: dict[str, object]) -> str:
                 return key_in(await cluster.create(flow.kind, namespace, item))[1]
 
-            await each(files, flow.kind, cluster, connection, create, "Created")
+            await for_each(files, flow.kind, cluster, connection, create, "Created")
 
         connection.run(work)
 
@@ -32,12 +32,12 @@ def create_command(flow: FlowKind) -> click.Command:
 
 def delete_command(flow: FlowKind) -> click.Command:
     @click.command("delete", help=f"Delete {flow.plural}.")
-    @named(flow.constant, "-N", "--name", missing=None, many=True)
+    @name_argument(flow.constant, "-N", "--name", missing=None, multiple=True)
     @file_option
-    @connected(namespaced=True)
+    @connection_options(namespaced=True)
     def command(connection: Connection, names: tuple[str, ...], files: tuple[str, ...]) -> None:
         if not names and not files:
-            raise Failed(f"{flow.spoken} name must be specified")
+            raise CommandError(f"{flow.display_name} name must be specified")
 
         async def work(cluster: Cluster) -> None:
             async def delete(namespace: str, item: dict[str, object]) -> str:
@@ -49,7 +49,7 @@ def delete_command(flow: FlowKind) -> click.Command:
                 await cluster.delete(flow.kind, cluster.namespace, name)
                 echo(f"Deleted {flow.kind.name}: {cluster.namespace}/{name}")
             if files:
-                await each(files, flow.kind, cluster, connection, delete, "Deleted")
+                await for_each(files, flow.kind, cluster, connection, delete, "Deleted")
 
         connection.run(work)
 

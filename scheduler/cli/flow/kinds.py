@@ -1,4 +1,4 @@
-"""What the verbs have to know of the kinds they work on."""
+"""The properties of JobFlows and JobTemplates that their commands use."""
 
 import time
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ _GAP = 4
 @dataclass(frozen=True)
 class FlowKind:
     constant: str
-    """Its name in ``scheduler.api.kinds``."""
+    """The name of its constant in ``scheduler.api.kinds``."""
     command: str
     plural: str
-    spoken: str
-    """What vcctl calls it in its messages."""
+    display_name: str
+    """Its name in vcctl's messages."""
     columns: tuple[Column[Any], ...]
 
     @property
@@ -37,7 +37,7 @@ def _phase(flow: Any) -> str:
 
 
 def _jobs(field: str) -> Column[Any]:
-    """How many jobs a list of a JobFlow's status has; vcctl's API writes ``unKnowJobs``."""
+    """The number of jobs in the list ``<field>Jobs`` of a JobFlow's status."""
 
     def cell(flow: Any) -> int:
         jobs = flow.status.get(f"{field}Jobs")

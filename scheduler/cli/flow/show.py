@@ -1,4 +1,4 @@
-"""``list``, ``get`` and ``describe`` of JobFlows and JobTemplates: a table, one row of it, or whole objects."""
+"""``list``, ``get`` and ``describe`` of JobFlows and JobTemplates: a table, one row, or whole objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flow.kinds import FlowKind
 from scheduler.cli.listing import ListFlags, list_flags, show_list
 from scheduler.cli.output import JSON, TABLE, WIDE, YAML, nothing_found, output_option, print_list, print_object
-from scheduler.cli.target import connected, named
+from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.view import View, print_rows, read_one
 
 
@@ -22,7 +22,7 @@ def list_command(flow: FlowKind) -> click.Command:
 
 
 def flow_view(flow: FlowKind, namespace: str, labels: str = "") -> View[Any]:
-    """All objects of the kind."""
+    """The table of all objects of the kind."""
     from scheduler.cluster.kube.transport.sources import Source
 
     kind = flow.kind
@@ -30,10 +30,12 @@ def flow_view(flow: FlowKind, namespace: str, labels: str = "") -> View[Any]:
 
 
 def get_command(flow: FlowKind) -> click.Command:
-    @click.command("get", help=f"Show one of the {flow.plural}.")
-    @named(flow.constant, "-N", "--name", missing=f"name is mandatory to get the particular {flow.spoken} details")
+    @click.command("get", help=f"Show one row of the list of {flow.plural}.")
+    @name_argument(
+        flow.constant, "-N", "--name", missing=f"name is mandatory to get the particular {flow.display_name} details"
+    )
     @output_option()
-    @connected(namespaced=True)
+    @connection_options(namespaced=True)
     def command(connection: Connection, name: str, output: str) -> None:
         async def work(cluster: Cluster) -> None:
             raw = await cluster.get(flow.kind, cluster.namespace, name)
@@ -48,10 +50,10 @@ def get_command(flow: FlowKind) -> click.Command:
 
 
 def describe_command(flow: FlowKind) -> click.Command:
-    @click.command("describe", help=f"Show one of the {flow.plural}, or all, as a whole.")
-    @named(flow.constant, "-N", "--name", missing=None)
+    @click.command("describe", help=f"Print one or all {flow.plural} as YAML or JSON.")
+    @name_argument(flow.constant, "-N", "--name", missing=None)
     @output_option(YAML, JSON, default=YAML)
-    @connected(namespaced=True)
+    @connection_options(namespaced=True)
     def command(connection: Connection, name: str, output: str) -> None:
         from scheduler.cluster.kube.transport.sources import Source
 

@@ -1,4 +1,4 @@
-"""``volcano-py job``: vcctl's verbs for vcjobs, and views of what gangs wait for and what their Pods write."""
+"""``volcano-py job``: vcctl's verbs for vcjobs, progress of gangs, and logs of Pods."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""A vcjob together with its PodGroup: how far the gang is, and why it waits."""
+"""A vcjob with its PodGroup: the progress of the gang, and why it waits."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gang:
-    """Counts are of Pods."""
+    """A vcjob with its PodGroup. Numbers count Pods."""
 
     job: "Job"
     group: "PodGroup | None"
-    """None while the job controller has not made it, or after it took it away."""
+    """None before the job controller creates it, and after it deletes it."""
 
     @property
     def ready(self) -> int:
-        """Those that run or have done their work."""
+        """Pods that run or have succeeded."""
         return self.job.status.running + self.job.status.succeeded
 
     @property
     def needed(self) -> int:
-        """Those that must run at once."""
+        """Pods that must run at once."""
         return self.job.status.min_available or self.job.spec.min_available
 
     @property
@@ -41,17 +41,17 @@ class Gang:
 
     @property
     def reason(self) -> str:
-        """Why it waits or has ended badly, or ""."""
+        """Why it waits or has failed, or ""."""
         state = self.job.status.state
         if state.phase == JobPhase.PENDING or not state.phase:
-            waiting = self.waiting_for
+            waiting = self.unschedulable_message
             if waiting:
                 return waiting
         return "" if state.phase == JobPhase.COMPLETED else state.message or state.reason
 
     @property
-    def waiting_for(self) -> str:
-        """What the scheduler says of the PodGroup, or ""."""
+    def unschedulable_message(self) -> str:
+        """The message of the PodGroup's condition Unschedulable, or ""."""
         if self.job.status.state.phase in FINISHED_PHASES or self.group is None:
             return ""
         for condition in self.group.status.conditions or ():
@@ -61,7 +61,7 @@ class Gang:
 
 
 def gangs(jobs: "Iterable[Job]", groups: "Iterable[PodGroup]") -> list[Gang]:
-    """The jobs, each with the PodGroup that it owns."""
+    """Pairs each job with the PodGroup that it owns."""
     owned = {
         owner.uid: group
         for group in groups

@@ -18,7 +18,7 @@ _BATCH = "Batch"
 
 
 def replicas(job: "Job") -> int:
-    """The Pods that a vcjob asks for."""
+    """The number of Pods that a vcjob requests."""
     return sum(task.replicas for task in job.spec.tasks)
 
 
@@ -43,9 +43,9 @@ _NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespa
 
 
 @click.command("list")
-@click.option("-q", "--queue", default="", help="Only those of this queue.", shell_complete=names_of("QUEUE"))
-@click.option("-S", "--scheduler", default="", help="Only those of this scheduler.")
-@click.option("--selector", default="", help="Only those whose name contains this.")
+@click.option("-q", "--queue", default="", help="Only vcjobs of this queue.", shell_complete=names_of("QUEUE"))
+@click.option("-S", "--scheduler", default="", help="Only vcjobs of this scheduler.")
+@click.option("--selector", default="", help="Only vcjobs whose name contains this text.")
 @list_flags()
 def list_command(connection: Connection, flags: ListFlags, queue: str, scheduler: str, selector: str) -> None:
     """List vcjobs."""

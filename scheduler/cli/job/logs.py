@@ -1,4 +1,4 @@
-"""``job logs``: what the Pods of a vcjob write, one after the other, or all at once while it is followed."""
+"""``job logs``: the logs of the Pods of a vcjob, one after the other, or all at once with ``--follow``."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -9,8 +9,8 @@ import click
 
 from scheduler.api.names import DEFAULT_CONTAINER, JOB_NAME, TASK_INDEX, TASK_SPEC
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.failure import NOT_FOUND, Failed
-from scheduler.cli.target import connected, named
+from scheduler.cli.errors import NOT_FOUND, CommandError
+from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import echo_log, styled
 from scheduler.cli.view import read_object
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _COLOURS = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
 _NOT_STARTED = ("waiting to start", "does not have a host assigned")
-"""What the API server says of a Pod that has not come so far as to write anything."""
-_BETWEEN_ATTEMPTS = 1.0
-"""Seconds until a Pod that has not started is asked again."""
+"""Parts of the API server's message about a Pod that has not started."""
+_RETRY_SECONDS = 1.0
+"""Time until the log of a Pod that has not started is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The log of one Pod, and how its lines are told from others'."""
+    """The log of one Pod, and the prefix of its lines."""
 
     pod: str
     container: str
@@ -34,19 +34,21 @@ class Stream:
 
 
 @click.command("logs")
-@named("VCJOB", "-N", "--name", missing="job name is mandatory to show the logs of a particular job")
+@name_argument("VCJOB", "-N", "--name", missing="job name is mandatory to show the logs of a particular job")
 @click.option("--task", default="", help="Only Pods of this task.")
 @click.option("--index", type=click.IntRange(0), help="Only Pods of this index within their task.")
-@click.option("--container", "-c", default="", show_default="the Pod's default one, else its first", help="Container.")
-@click.option("--tail", type=click.IntRange(0), help="Only so many of the last lines of each Pod.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as more is written, until all Pods have ended.")
-@connected(namespaced=True)
+@click.option(
+    "--container", "-c", default="", show_default="the Pod's default one, else its first", help="Name of the container."
+)
+@click.option("--tail", type=click.IntRange(0), help="Number of last lines of each Pod.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until all Pods have ended.")
+@connection_options(namespaced=True)
 def logs_command(
     connection: Connection, name: str, task: str, index: int | None, container: str, tail: int | None, follow: bool
 ) -> None:
     """Print the logs of a vcjob's Pods.
 
-    If there are several, each line begins with the name of its Pod.
+    If the vcjob has several Pods, each line begins with the name of its Pod.
     """
 
     import asyncio
@@ -56,18 +58,18 @@ def logs_command(
         params = {**({"follow": "true"} if follow else {}), **({"tailLines": str(tail)} if tail is not None else {})}
         streams = _streams(pods, container)
         if follow:
-            failures = await asyncio.gather(*(_copy(cluster, stream, params, patient=True) for stream in streams))
+            failures = await asyncio.gather(*(_copy(cluster, stream, params, wait=True) for stream in streams))
         else:
-            failures = [await _copy(cluster, stream, params, patient=False) for stream in streams]
-        told = [failure.message for failure in failures if failure is not None]
-        if told:
-            raise Failed("\n".join(told))
+            failures = [await _copy(cluster, stream, params, wait=False) for stream in streams]
+        messages = [failure.message for failure in failures if failure is not None]
+        if messages:
+            raise CommandError("\n".join(messages))
 
     connection.run(work)
 
 
 async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "list[Pod]":
-    """By task and index. Raises Failed if there are none."""
+    """Returns the Pods, sorted by task and index. Raises CommandError if there are none."""
     from scheduler.api.kinds import POD, VCJOB
     from scheduler.cluster.kube.transport.sources import Source
 
@@ -76,12 +78,12 @@ async def _pods(cluster: Cluster, name: str, task: str, index: int | None) -> "l
     found = await cluster.fetch(Source(POD, cluster.namespace, labels=selector))
     pods = [pod for raw in found if (pod := read_object(POD, raw)) is not None]
     if not pods:
-        await cluster.get(VCJOB, cluster.namespace, name)  # a job that does not exist is the better explanation
-        raise Failed(f"job {name} in namespace {cluster.namespace} has no Pods with the labels {selector}")
-    return sorted(pods, key=_place)
+        await cluster.get(VCJOB, cluster.namespace, name)  # a missing job is the better explanation
+        raise CommandError(f"job {name} in namespace {cluster.namespace} has no Pods with the labels {selector}")
+    return sorted(pods, key=_task_and_index)
 
 
-def _place(pod: "Pod") -> tuple[str, int, str]:
+def _task_and_index(pod: "Pod") -> tuple[str, int, str]:
     labels = pod.metadata.labels or {}
     index = labels.get(TASK_INDEX, "")
     return labels.get(TASK_SPEC, ""), int(index) if index.isdecimal() else -1, pod.metadata.name
@@ -97,14 +99,14 @@ def _streams(pods: "Sequence[Pod]", container: str) -> list[Stream]:
 
 
 def _default_container(pod: "Pod") -> str:
-    """The server insists on a name where there are several."""
+    """The API server requires a name if the Pod has several containers."""
     names = [container.name for container in pod.spec.containers]
     wanted = (pod.metadata.annotations or {}).get(DEFAULT_CONTAINER, "")
     return wanted if wanted in names else names[0] if names else ""
 
 
-async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, patient: bool) -> Failed | None:
-    """Copy a log to standard output; why that failed, if it did. ``patient``: wait for the Pod to start."""
+async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, wait: bool) -> CommandError | None:
+    """Copies a log to standard output and returns the error, if any. ``wait``: wait until the Pod has started."""
     import asyncio
 
     if stream.container:
@@ -116,9 +118,9 @@ async def _copy(cluster: Cluster, stream: Stream, params: dict[str, str], *, pat
                 async for lines in log:
                     echo_log(stream.prefix, lines)
             return None
-        except Failed as failed:
-            if patient and failed.status == NOT_FOUND:
-                return None  # gone, and with it the log
-            if not patient or not any(words in failed.message for words in _NOT_STARTED):
+        except CommandError as failed:
+            if wait and failed.status == NOT_FOUND:
+                return None  # the Pod was deleted, and its log with it
+            if not wait or not any(words in failed.message for words in _NOT_STARTED):
                 return failed
-        await asyncio.sleep(_BETWEEN_ATTEMPTS)
+        await asyncio.sleep(_RETRY_SECONDS)

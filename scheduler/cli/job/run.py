@@ -1,4 +1,4 @@
-"""``job run``: a vcjob from a manifest, or from flags as vcctl has them."""
+"""``job run``: creates a vcjob from a manifest or from vcctl's flags."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +8,14 @@ import click
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, RUN_LABEL
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection, Raw
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.flags import RESOURCE_LIST
-from scheduler.cli.manifests import file_option, read
+from scheduler.cli.manifests import file_option, read_files
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option, print_object
-from scheduler.cli.target import connected
+from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo, pairs
 
-_ENOUGH_TO_TRY = {"cpu": "1000m", "memory": "100Mi"}
+_DEFAULT_RESOURCES = {"cpu": "1000m", "memory": "100Mi"}
 
 
 @click.command("run")
@@ -23,40 +23,40 @@ _ENOUGH_TO_TRY = {"cpu": "1000m", "memory": "100Mi"}
 @click.option("-N", "--name", default="", help="Name of the job.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Image of the container.")
 @click.option(
-    "-m", "--min", "min_available", type=int, default=1, show_default=True, help="Pods that must run at once."
+    "-m", "--min", "min_available", type=int, default=1, show_default=True, help="Number of Pods that must run at once."
 )
-@click.option("-r", "--replicas", type=int, default=1, show_default=True, help="Pods.")
+@click.option("-r", "--replicas", type=int, default=1, show_default=True, help="Number of Pods.")
 @click.option(
     "-R",
     "--requests",
     type=RESOURCE_LIST,
-    show_default=f"the limits, else {pairs(_ENOUGH_TO_TRY.items())}",
-    help="What each Pod asks for.",
+    show_default=f"the limits, else {pairs(_DEFAULT_RESOURCES.items())}",
+    help="Requests of each Pod.",
 )
-@click.option("-L", "--limits", type=RESOURCE_LIST, show_default="the requests", help="What each Pod may use.")
+@click.option("-L", "--limits", type=RESOURCE_LIST, show_default="the requests", help="Limits of each Pod.")
 @click.option(
     "-S", "--scheduler", default=DEFAULT_SCHEDULER_NAME, show_default=True,
     envvar="VOLCANO_SCHEDULER_NAME", show_envvar=True, help="schedulerName of the job.",
 )  # fmt: skip
 @click.option("-q", "--queue", default="", help="Queue of the job.", shell_complete=names_of("QUEUE"))
 @output_option(TABLE, JSON, YAML, NAME)
-@connected(namespaced=True)
+@connection_options(namespaced=True)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND [ARGUMENT]...]")
 def run_command(connection: Connection, files: Sequence[str], output: str, **flags: Any) -> None:
     """Create a vcjob from a manifest or from flags."""
     from scheduler.api.kinds import VCJOB
 
     if not files and not flags["name"]:
-        raise Failed("job name cannot be left blank")
+        raise CommandError("job name cannot be left blank")
 
     async def work(cluster: Cluster) -> None:
-        jobs = read(files, VCJOB, cluster, connection) if files else [(cluster.namespace, _job(**flags))]
+        jobs = read_files(files, VCJOB, cluster, connection) if files else [(cluster.namespace, _job(**flags))]
         for namespace, job in jobs:
-            made = await cluster.create(VCJOB, namespace, job)
+            created = await cluster.create(VCJOB, namespace, job)
             if output == TABLE:
-                echo(f"run job {key_in(made)[1]} successfully")
+                echo(f"run job {key_in(created)[1]} successfully")
             else:
-                print_object(made, output, VCJOB)
+                print_object(created, output, VCJOB)
 
     connection.run(work)
 
@@ -65,14 +65,17 @@ def _job(
     *, name: str, image: str, min_available: int, replicas: int, requests: dict[str, str] | None,
     limits: dict[str, str] | None, scheduler: str, queue: str, command: Sequence[str],
 ) -> Raw:  # fmt: skip
-    """One task of one container, never restarted in place: restarting is the job controller's business."""
+    """A vcjob of one task with one container. The kubelet never restarts it: the job controller does."""
     from scheduler.api.kinds import VCJOB
 
     container: Raw = {
         "name": name,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": requests or limits or _ENOUGH_TO_TRY, "limits": limits or requests or _ENOUGH_TO_TRY},
+        "resources": {
+            "requests": requests or limits or _DEFAULT_RESOURCES,
+            "limits": limits or requests or _DEFAULT_RESOURCES,
+        },
     }
     if command:
         container["command"] = list(command)

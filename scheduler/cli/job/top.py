@@ -1,4 +1,4 @@
-"""``job top``: how far each gang is and why it waits; live on a terminal."""
+"""``job top``: the progress of each gang and why it waits; live on a terminal."""
 
 import time
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import show_once
 from scheduler.cli.output import TABLE, Column
-from scheduler.cli.target import connected
+from scheduler.cli.target import connection_options
 from scheduler.cli.text import age, cell, colour_of, console, on_terminal
 from scheduler.cli.view import View
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from scheduler.cli.job.gang import Gang
 
 _CELLS = 20
-_BETWEEN_FRAMES = 0.25
-"""Seconds: changes that come faster are drawn together."""
-_UNCHANGED = 1.0
-"""Seconds after which ages are drawn anew."""
+_FRAME_SECONDS = 0.25
+"""Time between two frames, which show all changes until then."""
+_REFRESH_SECONDS = 1.0
+"""Time after which ages are updated although nothing else has changed."""
 
 
 @click.command("top")
 @click.option("-q", "--queue", default="", help="Only jobs of this queue.", shell_complete=names_of("QUEUE"))
 @click.option("-l", "--label-selector", "labels", default="", help="Label selector, in kubectl's notation.")
 @click.option(
-    "-w/-W", "--watch/--no-watch", default=None, show_default="on a terminal", help="Draw changes as they come."
+    "-w/-W", "--watch/--no-watch", default=None, show_default="on a terminal", help="Show changes as they occur."
 )
-@connected(namespaced=True, across=True)
+@connection_options(namespaced=True, all_namespaces=True)
 def top_command(connection: Connection, queue: str, labels: str, watch: bool | None) -> None:
-    """Show how far gangs are and why they wait.
+    """Show the progress of gangs and why they wait.
 
-    A bar is full of the Pods that run or have succeeded; its mark is the number that must run at once.
+    The full part of a bar is the Pods that run or have succeeded; its mark is the number that must run at once.
     """
     terminal = on_terminal()
 
@@ -54,7 +54,7 @@ def top_command(connection: Connection, queue: str, labels: str, watch: bool | N
 
 
 def bar(ready: int, needed: int, total: int, cells: int = _CELLS) -> str:
-    """Full cells for Pods that are ready; a mark where the gang is complete, unless it is complete only with all."""
+    """A bar: full cells for ready Pods, and a mark at the number needed, unless all Pods are needed."""
     total = max(total, 1)
     full = min(cells, ready * cells // total)
     mark = min(cells, -(-needed * cells // total))
@@ -63,7 +63,7 @@ def bar(ready: int, needed: int, total: int, cells: int = _CELLS) -> str:
 
 
 def top_view(namespace: str, queue: str = "", labels: str = "") -> "View[Gang]":
-    """The gangs of a namespace, or of all ("")."""
+    """The table of the gangs of a namespace, or of all namespaces ("")."""
     from scheduler.api.kinds import POD_GROUP, VCJOB
     from scheduler.cli.job.gang import gangs
     from scheduler.cluster.kube.transport.sources import Source
@@ -96,21 +96,21 @@ async def _live(cluster: Cluster, view: "View[Gang]") -> None:
 
     from rich.live import Live
 
-    from scheduler.cli.watching import mirrored
+    from scheduler.cli.watching import watch_objects
 
-    async with mirrored(cluster, view.sources) as mirror:
+    async with watch_objects(cluster, view.sources) as watched:
         with Live(console=console(), auto_refresh=False, transient=False) as live:
             while True:
-                mirror.changed.clear()
-                live.update(drawn(view, view.rows(mirror.objects(view.sources))), refresh=True)
-                await asyncio.sleep(_BETWEEN_FRAMES)
+                watched.changed.clear()
+                live.update(live_table(view, view.rows(watched.objects(view.sources))), refresh=True)
+                await asyncio.sleep(_FRAME_SECONDS)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_UNCHANGED):
-                        await mirror.changed.wait()
+                    async with asyncio.timeout(_REFRESH_SECONDS):
+                        await watched.changed.wait()
 
 
-def drawn(view: "View[Gang]", rows: "list[Gang]") -> "Table":
-    """A frame of the live view."""
+def live_table(view: "View[Gang]", rows: "list[Gang]") -> "Table":
+    """The table that the live view draws."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -1,4 +1,4 @@
-"""``job view``: one vcjob in sections, what its gang waits for, and what happened to it."""
+"""``job view``: one vcjob in sections, what its gang waits for, and its Events."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,8 +8,8 @@ import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, output_option, print_object
-from scheduler.cli.target import connected, named
-from scheduler.cli.text import age, echo, in_colour_of, pairs
+from scheduler.cli.target import connection_options, name_argument
+from scheduler.cli.text import age, coloured_by_phase, echo, pairs
 from scheduler.cli.view import read_object, read_one
 
 if TYPE_CHECKING:
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _NONE = "<none>"
 Field = tuple[int, str, object]
-"""Depth, key, and value; None for a heading."""
+"""Depth, key and value. A heading has the value None."""
 
 
 @click.command("view")
-@named("VCJOB", "-N", "--name", missing="job name (specified by --name or -N) is mandatory to view a particular job")
+@name_argument(
+    "VCJOB", "-N", "--name", missing="job name (specified by --name or -N) is mandatory to view a particular job"
+)
 @output_option(TABLE, JSON, YAML, NAME)
-@connected(namespaced=True)
+@connection_options(namespaced=True)
 def view_command(connection: Connection, name: str, output: str) -> None:
     """Show a vcjob in detail, with its Events."""
     from scheduler.api.kinds import POD_GROUP, VCJOB
@@ -50,13 +52,13 @@ def view_command(connection: Connection, name: str, output: str) -> None:
 
 # --- the job ----------------------------------------------------------------------------------------------------------
 def sections(gang: "Gang", raw: Raw) -> Iterator[str]:
-    """The lines about the job and its gang."""
+    """The lines of the job and its gang."""
     fields = [*_about(gang, raw), *_spec(gang), *_status(gang), *_group(gang)]
     for depth, key, value in fields:
         if value is None:
             yield f"{'  ' * depth}{key}:"
             continue
-        text = in_colour_of(str(value), str(value)) if key == "Phase" else value
+        text = coloured_by_phase(str(value), str(value)) if key == "Phase" else value
         yield f"{'  ' * depth}{key + ':':<{22 - 2 * depth}}{text}"
 
 
@@ -88,8 +90,8 @@ def _spec(gang: "Gang") -> Iterator[Field]:
         for plugin, arguments in sorted(spec.plugins.items()):
             yield 2, plugin, " ".join(arguments or ()) or _NONE
     for policy in spec.policies or ():
-        happening = policy.event or ",".join(policy.events or ()) or f"exit code {policy.exit_code}"
-        yield 1, "Policy", f"{happening} -> {policy.action}" + (f" after {policy.timeout}" if policy.timeout else "")
+        trigger = policy.event or ",".join(policy.events or ()) or f"exit code {policy.exit_code}"
+        yield 1, "Policy", f"{trigger} -> {policy.action}" + (f" after {policy.timeout}" if policy.timeout else "")
     yield 1, "Tasks", None
     for task in spec.tasks:
         yield from _task(task)
@@ -140,13 +142,13 @@ def _group(gang: "Gang") -> Iterator[Field]:
     yield 1, "Name", gang.group.metadata.name
     yield 1, "Phase", gang.group.status.phase
     yield 1, "Min Member", gang.group.spec.min_member
-    if gang.waiting_for:
-        yield 1, "Waits", gang.waiting_for
+    if gang.unschedulable_message:
+        yield 1, "Waits", gang.unschedulable_message
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
 async def _events_of(cluster: Cluster, namespace: str, name: str, uid: str) -> list[Raw]:
-    """Of this job, not of one that had its name before."""
+    """Fetches the Events of this job, without those of an earlier job of the same name."""
     from scheduler.api.kinds import EVENT, VCJOB
     from scheduler.cluster.kube.transport.sources import Source
 

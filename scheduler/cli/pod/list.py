@@ -20,7 +20,7 @@ _GAP = 8
 
 
 def _queue(pod: "ListedPod") -> str:
-    """A vcjob's Pods carry it as a label, others that are queued as an annotation."""
+    """The queue of a Pod: a label on Pods of vcjobs, an annotation on others."""
     metadata = pod.metadata
     return (metadata.labels or {}).get(QUEUE_NAME) or (metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) or ""
 
@@ -50,13 +50,13 @@ _COLUMNS: "tuple[Column[ListedPod], ...]" = (
 
 
 @click.command("list")
-@click.option("-j", "--job", default="", help="Only those of this vcjob.", shell_complete=names_of("VCJOB"))
-@click.option("-q", "--queue", default="", help="All of this queue.", shell_complete=names_of("QUEUE"))
+@click.option("-j", "--job", default="", help="Only Pods of this vcjob.", shell_complete=names_of("VCJOB"))
+@click.option("-q", "--queue", default="", help="All Pods of this queue.", shell_complete=names_of("QUEUE"))
 @list_flags()
 def list_command(connection: Connection, flags: ListFlags, job: str, queue: str) -> None:
     """List the Pods of vcjobs, or of a queue.
 
-    With -q, Pods that no vcjob made are listed as well.
+    With -q, Pods without a vcjob are listed as well.
     """
     from dataclasses import replace
 

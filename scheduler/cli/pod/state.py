@@ -1,6 +1,6 @@
-"""What a Pod is doing, in the words of ``kubectl get pods``: readiness, status and restarts.
+"""The readiness, status and restarts of a Pod, as ``kubectl get pods`` shows them.
 
-Containers say more than the phase does: a Pod whose container crashes again and again is ``Running`` by its phase.
+The states of containers say more than the phase: a Pod whose container crashes repeatedly has the phase ``Running``.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class _Status(Wire):
 
 
 class ListedPod(KubeObject):
-    """A Pod with what its line tells; schedulers read less of the status."""
+    """A Pod with the fields of its row. The scheduler reads fewer fields of the status."""
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: _Status = msgspec.field(default_factory=_Status)
@@ -63,9 +63,9 @@ class PodState:
 
 
 def pod_state(pod: ListedPod) -> PodState:
-    """As kubectl's printer sums it up."""
+    """Summarizes a Pod as kubectl does."""
     sidecars = {c.name for c in pod.spec.init_containers or () if is_sidecar(c)}
-    starting = _starting(pod, sidecars)
+    starting = _init_status(pod, sidecars)
     statuses = pod.status.container_statuses or []
     init = pod.status.init_container_statuses or []
     ready = [s for s in statuses if s.ready and s.state and s.state.running is not None]
@@ -74,12 +74,12 @@ def pod_state(pod: ListedPod) -> PodState:
     return PodState(
         ready=len(ready_sidecars) + (0 if starting else len(ready)),
         containers=len(pod.spec.containers) + len(sidecars),
-        status=_leaving(pod) or starting or _running(pod, statuses, bool(ready)),
+        status=_deletion_status(pod) or starting or _container_status(pod, statuses, bool(ready)),
         restarts=sum(s.restart_count for s in counted),
     )
 
 
-def _leaving(pod: ListedPod) -> str:
+def _deletion_status(pod: ListedPod) -> str:
     if pod.metadata.deletion_timestamp is None:
         return ""
     if pod.status.reason == _UNREACHABLE:
@@ -87,8 +87,8 @@ def _leaving(pod: ListedPod) -> str:
     return "" if pod.status.phase in ENDED_PHASES else "Terminating"
 
 
-def _starting(pod: ListedPod, sidecars: set[str]) -> str:
-    """What the first init container that has not done its part is about; "" if all have."""
+def _init_status(pod: ListedPod, sidecars: set[str]) -> str:
+    """The status of the first init container that is not complete; "" if all are."""
     if any(c.type == "Initialized" and c.status == "True" for c in pod.status.conditions or ()):
         return ""
     for i, status in enumerate(pod.status.init_container_statuses or ()):
@@ -98,30 +98,30 @@ def _starting(pod: ListedPod, sidecars: set[str]) -> str:
         if status.name in sidecars and status.started:
             continue
         if state.terminated is not None:
-            return f"Init:{_end(state.terminated)}"
+            return f"Init:{_termination_reason(state.terminated)}"
         if state.waiting is not None and state.waiting.reason not in ("", "PodInitializing"):
             return f"Init:{state.waiting.reason}"
         return f"Init:{i}/{len(pod.spec.init_containers or ())}"
     return ""
 
 
-def _running(pod: ListedPod, statuses: list[_ContainerStatus], some_ready: bool) -> str:
-    """The first container that has something to say; otherwise the Pod's own reason or phase."""
-    said = next((words for status in statuses if (words := _words(status))), "")
-    if said == "Completed" and some_ready:
+def _container_status(pod: ListedPod, statuses: list[_ContainerStatus], some_ready: bool) -> str:
+    """The reason of the first container that has one, else the Pod's own reason or phase."""
+    found = next((reason for status in statuses if (reason := _reason(status))), "")
+    if found == "Completed" and some_ready:
         return "Running" if _is_ready(pod) else "NotReady"
     gated = any(c.type == "PodScheduled" and c.reason == GATED for c in pod.status.conditions or ())
-    return said or (GATED if gated else pod.status.reason or pod.status.phase)
+    return found or (GATED if gated else pod.status.reason or pod.status.phase)
 
 
-def _words(status: _ContainerStatus) -> str:
+def _reason(status: _ContainerStatus) -> str:
     state = status.state or _State()
     if state.waiting is not None and state.waiting.reason:
         return state.waiting.reason
-    return _end(state.terminated) if state.terminated is not None else ""
+    return _termination_reason(state.terminated) if state.terminated is not None else ""
 
 
-def _end(terminated: _Terminated) -> str:
+def _termination_reason(terminated: _Terminated) -> str:
     if terminated.reason:
         return terminated.reason
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"

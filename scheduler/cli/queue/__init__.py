@@ -1,4 +1,4 @@
-"""``volcano-py queue``: vcctl's verbs for queues. ``-n`` names the queue, as there."""
+"""``volcano-py queue``: vcctl's verbs for queues. As in vcctl, ``-n`` is the name of the queue."""
 
 import click
 

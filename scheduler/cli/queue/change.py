@@ -10,11 +10,10 @@ import click
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.deletion import delete_each
-from scheduler.cli.failure import Failed
+from scheduler.cli.errors import CommandError
 from scheduler.cli.flags import RESOURCE_LIST
-from scheduler.cli.orders import order
-from scheduler.cli.target import connected, named
+from scheduler.cli.operations import delete_each, send_command
+from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import echo
 
 _OPEN, _CLOSED = "Open", "Closed"
@@ -22,21 +21,21 @@ _ACTIONS = ("open", "close", "update")
 
 
 @click.command("create")
-@named("QUEUE", "-n", "--name", missing=None, default="test")
-@click.option("-w", "--weight", type=int, default=1, show_default=True, help="Share, against its siblings.")
+@name_argument("QUEUE", "-n", "--name", missing=None, default="test")
+@click.option("-w", "--weight", type=int, default=1, show_default=True, help="Weight among its siblings.")
 @click.option("-S", "--state", type=click.Choice([_OPEN, _CLOSED]), default=_OPEN, show_default=True)
-@click.option("--parent", default="", help="The queue it is part of.", shell_complete=names_of("QUEUE"))
-@click.option("--capability", type=RESOURCE_LIST, help="The most it may use.")
-@click.option("--deserved", type=RESOURCE_LIST, help="What it may take back from others.")
-@click.option("--guarantee", type=RESOURCE_LIST, help="What is kept free for it.")
-@connected()
+@click.option("--parent", default="", help="Parent queue.", shell_complete=names_of("QUEUE"))
+@click.option("--capability", type=RESOURCE_LIST, help="The most that the queue may use.")
+@click.option("--deserved", type=RESOURCE_LIST, help="The amount that the queue may reclaim from others.")
+@click.option("--guarantee", type=RESOURCE_LIST, help="The amount that is reserved for the queue.")
+@connection_options()
 def create_command(
     connection: Connection, name: str, weight: int, state: str, parent: str, capability: dict[str, str] | None,
     deserved: dict[str, str] | None, guarantee: dict[str, str] | None,
 ) -> None:  # fmt: skip
     """Create a queue.
 
-    Without a name, one called test.
+    The default name is test.
     """
     from scheduler.api.kinds import QUEUE
 
@@ -52,7 +51,7 @@ def create_command(
 
     async def work(cluster: Cluster) -> None:
         await cluster.create(QUEUE, "", body)
-        if state != _OPEN:  # the server drops the status of what is created
+        if state != _OPEN:  # the API server drops the status on creation
             await cluster.patch(QUEUE, "", name, status, "status")
         echo(f"create queue {name} successfully")
 
@@ -60,8 +59,8 @@ def create_command(
 
 
 @click.command("delete")
-@named("QUEUE", "-n", "--name", missing="queue name must be specified", many=True)
-@connected()
+@name_argument("QUEUE", "-n", "--name", missing="queue name must be specified", multiple=True)
+@connection_options()
 def delete_command(connection: Connection, names: tuple[str, ...]) -> None:
     """Delete queues."""
     from scheduler.api.kinds import QUEUE
@@ -70,21 +69,21 @@ def delete_command(connection: Connection, names: tuple[str, ...]) -> None:
 
 
 @click.command("operate")
-@named("QUEUE", "-n", "--name", missing="queue name must be specified")
-@click.option("-a", "--action", default="", metavar=f"[{'|'.join(_ACTIONS)}]", help="What to do.")
+@name_argument("QUEUE", "-n", "--name", missing="queue name must be specified")
+@click.option("-a", "--action", default="", metavar=f"[{'|'.join(_ACTIONS)}]", help="The action.")
 @click.option("-w", "--weight", type=int, default=0, help="The new weight, for update.")
-@connected()
+@connection_options()
 def operate_command(connection: Connection, name: str, action: str, weight: int) -> None:
     """Open or close a queue, or change its weight."""
     from scheduler.api.batch import Action
     from scheduler.api.kinds import QUEUE
 
     if not action:
-        raise Failed("action can not be null")
+        raise CommandError("action can not be null")
     if action not in _ACTIONS:
-        raise Failed(f"action {action} invalid, valid actions are open, close and update")
+        raise CommandError(f"action {action} invalid, valid actions are open, close and update")
     if action == "update" and not weight:
-        raise Failed(f"when update queue {name}, weight must be specified, the value must be greater than 0")
+        raise CommandError(f"when update queue {name}, weight must be specified, the value must be greater than 0")
 
     async def work(cluster: Cluster) -> None:
         if action == "update":
@@ -92,7 +91,7 @@ def operate_command(connection: Connection, name: str, action: str, weight: int)
             echo(f"update queue {name} successfully")
             return
         wanted = Action.OPEN_QUEUE if action == "open" else Action.CLOSE_QUEUE
-        command = await order(cluster, QUEUE, name, wanted, DEFAULT_NAMESPACE)
+        command = await send_command(cluster, QUEUE, name, wanted, DEFAULT_NAMESPACE)
         echo(f"{action} queue {name}: Command {command} created in namespace {DEFAULT_NAMESPACE}")
 
     connection.run(work)

@@ -1,7 +1,4 @@
-"""``queue list`` and ``queue get``: queues, and their PodGroups counted by phase.
-
-The status of a Queue has no such counts.
-"""
+"""``queue list`` and ``queue get``: queues with their numbers of PodGroups by phase, which the status does not have."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +11,7 @@ from scheduler.api.names import DEFAULT_QUEUE
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
 from scheduler.cli.output import TABLE, WIDE, Column, output_option, print_object
-from scheduler.cli.target import connected, named
+from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import pairs
 from scheduler.cli.view import View
 
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 class QueueRow:
     queue: "Queue"
     groups: Counter[str]
-    """PodGroups by phase."""
+    """The number of PodGroups by phase."""
 
 
 def _count(phase: str) -> "Column[QueueRow]":
@@ -46,7 +43,7 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
 
 
 def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[QueueRow]:
-    """The queues that are wanted."""
+    """The table of the queues for which ``wanted`` is true."""
     from scheduler.api.kinds import POD_GROUP, QUEUE
     from scheduler.cluster.kube.transport.sources import Source
 
@@ -75,9 +72,9 @@ def list_command(connection: Connection, flags: ListFlags) -> None:
 
 
 @click.command("get")
-@named("QUEUE", "-n", "--name", missing="name is mandatory to get the particular queue details")
+@name_argument("QUEUE", "-n", "--name", missing="name is mandatory to get the particular queue details")
 @output_option()
-@connected()
+@connection_options()
 def get_command(connection: Connection, name: str, output: str) -> None:
     """Show a queue."""
     from scheduler.api.kinds import QUEUE

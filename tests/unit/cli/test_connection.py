@@ -79,7 +79,7 @@ def test_a_right_that_is_missing(cluster: Cluster) -> None:
     answers(cluster, said, status=403, reason="Forbidden")
 
     assert cluster.refuses("job", "list") == (
-        f"{ASKED}{said}; whoever administers the API server at {cluster.api.url} can grant it\n"
+        f"{ASKED}{said}; an administrator of the API server at {cluster.api.url} can grant it\n"
     )
 
 

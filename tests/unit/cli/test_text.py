@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.printable import printable
 from scheduler.cli.output import Column, Table
-from scheduler.cli.text import age, echo, in_colour_of
+from scheduler.cli.text import age, coloured_by_phase, echo
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -90,12 +90,12 @@ def test_colours_are_for_terminals_and_for_those_who_did_not_ask_for_none(
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert in_colour_of("Running", "Running") == "Running"
+    assert coloured_by_phase("Running", "Running") == "Running"
 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    echo(in_colour_of("Running", "Run\x1b[2Jning"))
+    echo(coloured_by_phase("Running", "Run\x1b[2Jning"))
     assert capsys.readouterr().out == "\x1b[32mRun\\x1b[2Jning\x1b[0m\n"
-    assert in_colour_of("SomethingElse", "x") == "x"
+    assert coloured_by_phase("SomethingElse", "x") == "x"
 
     monkeypatch.setenv("NO_COLOR", "1")
-    assert in_colour_of("Running", "Running") == "Running"
+    assert coloured_by_phase("Running", "Running") == "Running"

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from scheduler.api.batch import Job
 from scheduler.cli.job.gang import gangs
-from scheduler.cli.job.top import drawn, top_view
+from scheduler.cli.job.top import live_table, top_view
 from tests.unit.cli.cluster import ALL_GROUPS, GROUPS, JOBS, QUEUES, Cluster, Raw, job, pod_group
 from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 
@@ -143,7 +143,7 @@ def frame(width: int, **console: Any) -> str:
     jobs = [msgspec.convert(job("train-with-a-long-name", status=PENDING), Job)]
     text = StringIO()
     rows = gangs(jobs, [])
-    Console(file=text, width=width, **console).print(drawn(top_view("default"), rows))
+    Console(file=text, width=width, **console).print(live_table(top_view("default"), rows))
     return text.getvalue()
 
 

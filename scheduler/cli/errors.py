@@ -1,4 +1,4 @@
-"""How a command says that it could not do what was asked: on stderr, in vcctl's form, with exit code 1."""
+"""Errors that end a command: what it prints on stderr, in vcctl's form, and its exit code."""
 
 from typing import IO, Any, Final
 
@@ -9,13 +9,13 @@ from scheduler.cli.text import echo
 NOT_FOUND: Final = 404
 
 
-class Failed(click.ClickException):
-    """Shown as ``Failed to job run: ...``, the command's path and the message."""
+class CommandError(click.ClickException):
+    """Ends the command with exit code 1. It is printed as ``Failed to job run: ...``: the command and the message."""
 
     exit_code = 1
 
     def __init__(self, message: str, status: int = 0) -> None:
-        """``status``: what the API server answered, or 0 if it is not its refusal."""
+        """``status``: the HTTP status with which the API server refused the request; 0 if no refusal is the cause."""
         super().__init__(message)
         self.status = status
         context = click.get_current_context(silent=True)
@@ -31,7 +31,7 @@ class Failed(click.ClickException):
 
 
 class Interrupted(click.exceptions.Exit):
-    """Ctrl-C: the end of whatever runs until then; the exit code is the shells' one for it."""
+    """Ctrl-C. Ends the command with exit code 130, as shells do."""
 
     def __init__(self) -> None:
         super().__init__(130)
