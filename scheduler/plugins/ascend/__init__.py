@@ -1,4 +1,4 @@
-"""Chip affinity for Ascend nodes: ``plugin`` registers it, ``families`` holds the rules as data."""
+"""Chip affinity for Ascend nodes: ``plugin`` registers the plugin, ``families`` contains the rules as data."""
 
 from scheduler.plugins.ascend import plugin, remedies
 

@@ -16,7 +16,7 @@ WEIGHT: Final = 1e6
 """The score of one step in the design's order. It exceeds the sum of other plugins' scores at usual weights (1 to 100):
 nodeorder gives at most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage and
 task-topology at most 100 x weight each. So other plugins only choose among nodes whose rings rank equally. float64
-represents the sums exactly enough to keep the other scores' digits."""
+keeps the digits of the other scores in these sums."""
 _STEPS: Final = (CHIPS + 1) * RANKS
 
 

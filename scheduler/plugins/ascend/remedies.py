@@ -55,10 +55,15 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
             row, mask = place
             chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
             free[row] = -1  # taken: the next Pod needs another node
-        besides = amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
-    if chips and besides is not None:
+        other_adjustments = (
+            amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
+        )
+    if chips and other_adjustments is not None:
         whole = int(asking[0].cls.request[position]) // _MILLI
-        yield (Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)), *besides)
+        yield (
+            Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)),
+            *other_adjustments,
+        )
 
 
 def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[int, int] | None:
@@ -80,10 +85,10 @@ def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[
     return None if best is None else best[2:]
 
 
-def _freed(evidence: Evidence, chips: list[Chip], asked: int, degree: int) -> Step:
+def _freed(evidence: Evidence, chips: list[Chip], asked: int, amount: int) -> Step:
     names = evidence.session.nodes.names
     by_node: dict[str, list[int]] = {}
-    for row, chip in chips[:degree]:
+    for row, chip in chips[:amount]:
         by_node.setdefault(names[row], []).append(chip)
     edits: list[Edit] = []
     texts = []

@@ -1,4 +1,4 @@
-"""Shared devices: ``plugin`` registers it; each family of devices has a file of its own."""
+"""Shared devices: ``plugin`` registers the plugin; each family of devices has its own module."""
 
 from scheduler.plugins.deviceshare import details, plugin
 

@@ -1,4 +1,4 @@
-"""Nodes, device information and chip lists in a few words, for the tests of the Ascend plugin."""
+"""Builders of nodes, device information and chip lists for the tests of the Ascend plugin."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,8 @@ def names(ids: Iterable[int]) -> str:
 
 
 def state(left: int, right: int) -> list[int]:
-    """Ids that leave so many chips free in each ring (the high ones, so that the lowest free id tells something)."""
+    """Returns free chip ids with these numbers in each ring: the highest ids, so that tests detect the lowest free
+    id."""
     return [*range(4 - left, 4), *range(8 - right, 8)]
 
 
@@ -63,12 +64,12 @@ def npu_pod(name: str, chips: int | str, group: str = "", **rest: Any) -> Raw:
 
 
 def job(name: str, chips: int | str, number: int = 1, **rest: Any) -> list[Raw]:
-    """A gang of ``number`` Pods that ask for so many chips each."""
+    """A gang of ``number`` Pods with ``chips`` chips each."""
     return [group(name, minimum=number), *(npu_pod(f"{name}-{i}", chips, name, **rest) for i in range(number))]
 
 
 def chips_of(world: World) -> dict[str, tuple[str, list[int]]]:
-    """Pod -> (node, chip ids) of the last cycle's bindings."""
+    """Pod -> (node, chip ids) of the bindings of the last session."""
     result = {}
     for bind in world.decisions.binds:
         listed = bind.annotations.get(ASCEND_910, "")

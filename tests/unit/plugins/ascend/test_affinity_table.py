@@ -29,13 +29,13 @@ TABLE = {
 }
 STATES = list(product(range(5), repeat=2))
 LEFT_FULLER = [(left, right) for left, right in STATES if left >= right]
-"""Of two states that differ in which ring is which, one."""
+"""One of each two states that differ only in the order of the rings."""
 CAPACITIES = (8, 7, 6, 5, 4, 3, 2, 1)
 Choice = tuple[int, list[int]] | None
 
 
 def naive(request: int, nodes: Sequence[tuple[int, int, int]]) -> Choice:
-    """(node, chip ids) for (capacity, left, right) of each node; None where nothing fits."""
+    """Returns (node, chip ids) for (capacity, left, right) of each node; None if nothing fits."""
     if request == 8:
         return next(((i, list(range(8))) for i, found in enumerate(nodes) if found == (8, 4, 4)), None)
     for capacity in CAPACITIES:
@@ -206,7 +206,7 @@ def test_worked_examples_of_nodes(
 
 
 def test_the_order_holds_against_other_scores() -> None:
-    """binpack pulls towards the fuller node b, the table towards a, whose ring has exactly what is asked."""
+    """binpack prefers the fuller node b, the table prefers a, whose ring has exactly the requested chips."""
     world = World(
         npu_node("a"),
         npu_node("b"),

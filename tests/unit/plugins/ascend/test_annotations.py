@@ -1,4 +1,4 @@
-"""What a Pod carries when it is bound: its chips, a growing time, and for acjobs and whole nodes the addresses."""
+"""The annotations of bound Pods: chips, an increasing time, and device addresses for acjobs and whole nodes."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Chip lists and device information are read strictly, and what is wrong with them is said in a sentence."""
+"""Chip lists and device information are parsed strictly, and errors have a message."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which jobs are let in: 1, 2, 4 or 8 chips in one Pod, or Pods of eight; one virtual device per Pod."""
+"""Valid requests: 1, 2, 4 or 8 chips in one Pod, or Pods of eight; one virtual device per Pod."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Annotations that a tenant wrote take no chip from anybody and give none away."""
+"""Forged annotations neither reserve chips of other Pods nor release chips."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def annotated(chips: list[int], key: str = ASCEND_910) -> dict[str, str]:
 
 
 class Node:
-    """One node with these Pods, as a scheduler with a key sees it at the start of a session."""
+    """One node with these Pods at the start of a session of a scheduler with a signing key."""
 
     def __init__(
         self, *objects: Raw, key: SigningKey | None = KEY, annotations: Mapping[str, str] | None = None
@@ -58,7 +58,7 @@ class Node:
 
     @property
     def warned(self) -> dict[str, str]:
-        """Pod -> the sentences of its Warnings."""
+        """Pod -> the messages of its Warnings."""
         told: dict[str, str] = {}
         for problem in self._opened().malformed:
             if problem.reason == EVENT_DEVICES_DISAGREE:
@@ -67,7 +67,7 @@ class Node:
 
 
 def published(free: list[int], at: int) -> Raw:
-    """The device plugin's ConfigMap, written so many seconds after the epoch."""
+    """The device plugin's ConfigMap, published at a Unix time."""
     text = json.dumps({"DeviceInfo": {"DeviceList": {ASCEND_910: names(free)}, "UpdateTime": at}})
     return config_map("n", text)
 
@@ -188,15 +188,15 @@ def test_virtual_devices_of_one_chip_do_not_conflict() -> None:
 
 
 # --- whole stories, without a restart ---
-def story(annotations: Mapping[str, str] | None = None) -> World:
-    """A gang of one with four chips, bound by this process."""
+def bound_world(annotations: Mapping[str, str] | None = None) -> World:
+    """A gang of one Pod with four chips, bound by this process."""
     world = World(npu_node("n"), group("a"), npu_pod("a-0", 4, "a", annotations=annotations))
     world.cluster.cache.set_signing_key(KEY)
     return world.run(CONFIGURATION)
 
 
-def next_tenant(world: World, chips: int = 4) -> list[int]:
-    """The chips that a second tenant is given."""
+def next_pod(world: World, chips: int = 4) -> list[int]:
+    """Returns the chips that the next Pod gets."""
     feed(world.cluster.cache, group("b"), npu_pod("b-0", chips, "b"))
     world.cluster.cache.configure(CONFIGURATION)
     world.run(CONFIGURATION)
@@ -212,24 +212,26 @@ def rewritten(world: World, **annotations: str | None) -> World:
 
 
 def test_a_preset_annotation_does_not_hide_the_assigned_chips() -> None:
-    world = story({ASCEND_REAL: names([4, 5, 6, 7])})
+    world = bound_world({ASCEND_REAL: names([4, 5, 6, 7])})
     assert chips_of(world)["a-0"] == ("n", [0, 1, 2, 3])
-    assert next_tenant(world) == []
+    assert next_pod(world) == []
 
 
 def test_after_a_rewritten_annotation_the_next_pod_gets_neither_set() -> None:
-    world = rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])})
-    assert next_tenant(world) == []
+    world = rewritten(bound_world(), **{ASCEND_910: names([4, 5, 6, 7])})
+    assert next_pod(world) == []
 
 
 def test_after_a_removed_annotation_the_next_pod_gets_other_chips() -> None:
-    world = rewritten(story(), **{ASCEND_910: None})
-    assert next_tenant(world) == [4, 5, 6, 7]
+    world = rewritten(bound_world(), **{ASCEND_910: None})
+    assert next_pod(world) == [4, 5, 6, 7]
 
 
 def test_a_list_rewritten_and_restored_leaves_both_sets_reserved() -> None:
-    world = rewritten(rewritten(story(), **{ASCEND_910: names([4, 5, 6, 7])}), **{ASCEND_910: names([0, 1, 2, 3])})
-    assert next_tenant(world) == []
+    world = rewritten(
+        rewritten(bound_world(), **{ASCEND_910: names([4, 5, 6, 7])}), **{ASCEND_910: names([0, 1, 2, 3])}
+    )
+    assert next_pod(world) == []
     assert "was annotated with Ascend910-4,Ascend910-5,Ascend910-6,Ascend910-7 there before" in "".join(world.malformed)
 
 

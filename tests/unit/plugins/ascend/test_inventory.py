@@ -1,4 +1,4 @@
-"""What is free on a node: which source counts, what is taken off it, what happens when a source is malformed."""
+"""The free chips of a node: precedence of sources, chips held by Pods, and malformed sources."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 
 
 def read(world: World) -> Reading:
-    """What the plugin makes of the (only) node when a session opens."""
+    """Returns what the plugin reads of the only node when a session opens."""
     session = world.session(CONFIGURATION)
     ledger = next(p for p in session.plugins if isinstance(p, Ascend))._ledger
     told = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]

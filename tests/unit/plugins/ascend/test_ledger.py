@@ -1,4 +1,4 @@
-"""No chip is ever given twice, and undoing gives back exactly what was taken."""
+"""No chip is allocated twice, and undoing a placement restores the ledger exactly."""
 
 from dataclasses import dataclass, field
 
@@ -139,7 +139,7 @@ def test_undoing_an_eviction_is_exact_even_if_two_pods_list_one_chip() -> None:
 
 
 def test_a_pipelined_chip_is_not_allocated_even_if_it_is_free() -> None:
-    """Four chips are promised, two of them free; those two are all that is free in a ring of a pair."""
+    """Four chips are pipelined. Two of them are free, and no other pair of free chips is in one ring."""
     given = setting(job("a", 4), job("b", 2), running("x", [2, 3], deleting=True), running("y", [4, 5, 6]))
     statement = given.session.statement()
     statement.pipeline(given.job("a"), given.task("a"), 0)
@@ -154,7 +154,7 @@ SIZES = (1, 1, 1, 2, 2, 2, 4, 4, 8)
 
 
 class ChipsAreConserved(statements.Statements):
-    """On three nodes."""
+    """Random statements on three nodes."""
 
     @initialize(chips=st.lists(st.integers(0, 7), unique=True), lost=st.sets(st.integers(0, 7)))
     def open(self, chips: list[int], lost: set[int]) -> None:

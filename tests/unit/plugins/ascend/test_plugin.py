@@ -1,4 +1,4 @@
-"""The plugin in whole cycles: gangs, terminating Pods, network faults, messages, and its name in configurations."""
+"""The plugin in complete sessions: gangs, terminating Pods, network faults, messages, and configured names."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""capacity: how many devices, and how much of their capacity, a queue may claim."""
+"""capacity: limits of devices, and of their capacity, that a queue may claim."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Volcano's own cases of the capacity plugin without a hierarchy, and what else such queues can expect."""
+"""Volcano's test cases of the capacity plugin without a hierarchy, and further ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Volcano's own cases of the capacity plugin with queues in a hierarchy, and what we do otherwise."""
+"""Volcano's test cases of the capacity plugin with a hierarchy of queues, and deliberate differences."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Q3 = [
 
 
 def hierarchy(level: int = 0, *more: str) -> Configuration:
-    """Plugins and flags of Volcano's tests, with as many levels of ancestors having a say in reclaiming."""
+    """The plugins and flags of Volcano's tests; ``level``: ancestorReclaimLevel."""
     flags = ("enabledAllocatable", "enablePreemptive", "enableReclaimable", "enableQueueOrder", "enableHierarchy")
     plugins = {
         "capacity": only(*flags, "enableJobEnqueued"),

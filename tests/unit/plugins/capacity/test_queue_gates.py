@@ -1,4 +1,4 @@
-"""The scheduling gate of queue admission: Pods that ask for it are let past as their queue has room."""
+"""The queue admission gate: it is removed from Pods when their queue has room."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,12 @@ CAPACITY = scheduling("capacity")
 
 
 def gated(prefix: str, number: int, in_group: str, asks: str = "1c", **rest: Any) -> list[Raw]:
-    """Pods as the webhook leaves them."""
+    """Pods with the gate that the webhook adds."""
     return pods(prefix, number, asks, in_group, annotations=ASKS, **{**GATE, **rest})
 
 
 def ungated(world: World) -> set[str]:
-    """Pods whose gate the last cycle took off."""
+    """The Pods whose gate the last session removed."""
     return {ungate.task.name for ungate in world.decisions.ungates}
 
 

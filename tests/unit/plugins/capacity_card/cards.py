@@ -1,4 +1,4 @@
-"""Clusters with cards in a few words: labelled nodes, queues with quotas, Pods that name cards."""
+"""Builders of clusters with cards: labelled nodes, queues with quotas, Pods that name cards."""
 
 import json
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def card_pod(name: str, group: str, card: str | None = H200, asks: str = f"1c+1G
 
 
 def gang(name: str, queue: str, number: int, card: str | None = H200, asks: str = f"1c+1Gi+{GPU}=1") -> list[Raw]:
-    """A PodGroup that is in its queue, and as many Pods as it needs."""
+    """An admitted PodGroup with ``number`` Pods."""
     return [
         card_group(name, queue, number, phase="Inqueue"),
         *(card_pod(f"{name}-{i}", name, card, asks) for i in range(number)),

@@ -52,7 +52,7 @@ class History(World):
             self.cluster.server.create(manifest.kind, manifest.raw)
 
     def terminate(self, pod: str) -> None:
-        """A Pod is deleted; it stays until it is ``gone``, or at once where it has no node."""
+        """Deletes a Pod. It terminates until ``gone`` is called; a Pod without a node is removed at once."""
         self.cluster.server.delete(POD, "default", pod)
 
     def gone(self, pod: str) -> None:
@@ -62,7 +62,7 @@ class History(World):
         self._patch(POD, pod, {"status": {"phase": phase}})
 
     def restart(self) -> None:
-        """Another process schedules; it knows what is on the API server."""
+        """Restarts the scheduler with the state of the API server."""
         cache = ClusterCache([NAME])
         cache.set_signing_key(KEY)
         for kind, raw in self.cluster.server:
@@ -72,7 +72,7 @@ class History(World):
 
     # --- what a tenant may do ---
     def annotate(self, pod: str, key: str, value: str | None) -> None:
-        """Set an annotation of a Pod; None: remove it."""
+        """Sets an annotation of a Pod; None removes it."""
         self._patch(POD, pod, _annotation(key, value))
 
     def move(self, group: str, queue: str) -> None:
@@ -90,14 +90,14 @@ class History(World):
 
     # --- what is so ---
     def on_nodes(self) -> list[Raw]:
-        """The Pods that hold a node."""
+        """The Pods on nodes."""
         pods = [raw for raw in self.cluster.objects() if raw["kind"] == "Pod"]
         return [
             p for p in pods if p["spec"].get("nodeName") and p["status"].get("phase") not in ("Succeeded", "Failed")
         ]
 
     def held(self) -> Counter[tuple[str, str]]:
-        """(queue that admitted, card or ``cpu``) -> how many Pods hold that many of it, terminating ones as well."""
+        """(admitting queue, card or ``cpu``) -> amount that Pods hold, including terminating ones."""
         result: Counter[tuple[str, str]] = Counter()
         for raw in self.on_nodes():
             queue, card = self.admitted[raw["metadata"]["uid"]]

@@ -1,4 +1,4 @@
-"""The books: what covers a minimum, where promises go, what is left."""
+"""The books: coverage of the minimum, reservations, and remaining room."""
 
 import pytest
 from hypothesis import given, settings

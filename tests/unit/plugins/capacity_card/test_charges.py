@@ -1,4 +1,4 @@
-"""A Pod is charged until it holds nothing any more, and to the queue that admitted it."""
+"""A Pod is charged to the queue that admitted it, until it ends."""
 
 from collections.abc import Callable
 
@@ -43,8 +43,8 @@ def one_card_in_use(*more: Raw | list[Raw]) -> History:
     return history
 
 
-def wants_another(history: History) -> dict[str, str]:
-    """What is bound of a second Pod for the queue, in two cycles."""
+def bind_another(history: History) -> dict[str, str]:
+    """Creates a second Pod for the queue; returns what two sessions bind."""
     history.create(gang("new", "q", 1))
     return history.cycle() | history.cycle()
 
@@ -53,7 +53,7 @@ def wants_another(history: History) -> dict[str, str]:
 def test_a_terminating_pod_is_charged_until_it_is_deleted() -> None:
     history = one_card_in_use()
     history.terminate("old-0")
-    assert wants_another(history) == {}
+    assert bind_another(history) == {}
     history.gone("old-0")
     assert set(history.cycle()) == {"new-0"}
 
@@ -63,13 +63,13 @@ def test_a_terminating_pod_whose_containers_have_ended_is_not_charged(phase: str
     history = one_card_in_use()
     history.terminate("old-0")
     history.finish("old-0", phase)
-    assert set(wants_another(history)) == {"new-0"}
+    assert set(bind_another(history)) == {"new-0"}
 
 
 def test_a_pod_of_unknown_phase_is_charged() -> None:
     history = one_card_in_use()
     history.finish("old-0", "Unknown")
-    assert wants_another(history) == {}
+    assert bind_another(history) == {}
 
 
 def test_cards_of_a_terminating_pod_are_pipelined_on_its_node_only() -> None:
@@ -167,48 +167,48 @@ def test_the_cards_of_terminating_pods_are_shown_as_used() -> None:
 
 
 # --- to the queue that admitted it ---
-def moves_the_pod_group(history: History) -> None:
+def move_pod_group(history: History) -> None:
     history.move("old", "other")
 
 
-def moves_the_pod(history: History) -> None:
+def move_pod(history: History) -> None:
     history.create(card_group("elsewhere", "other", phase="Inqueue"))
     history.annotate("old-0", GROUP_NAME, "elsewhere")
 
 
-def takes_the_pod_out_of_its_group(history: History) -> None:
+def remove_pod_from_group(history: History) -> None:
     history.annotate("old-0", GROUP_NAME, None)
 
 
-def deletes_the_pod_group(history: History) -> None:
+def delete_pod_group(history: History) -> None:
     history.delete_group("old")
 
 
-def makes_the_pod_group_again_elsewhere(history: History) -> None:
+def recreate_pod_group_in_another_queue(history: History) -> None:
     history.delete_group("old")
     history.cycle()
     history.create(card_group("old", "other", phase="Inqueue"))
 
 
-def names_another_card(history: History) -> None:
+def name_another_card(history: History) -> None:
     history.annotate("old-0", CARD_NAME, H800)
     for key in ("product", "count", "memory"):
         history.label("a", f"{GPU}.{key}", None)
 
 
-def terminates_slowly_elsewhere(history: History) -> None:
+def move_and_terminate_slowly(history: History) -> None:
     history.move("old", "other")
     history.terminate("old-0")
 
 
 REWRITES = [
-    moves_the_pod_group,
-    moves_the_pod,
-    takes_the_pod_out_of_its_group,
-    deletes_the_pod_group,
-    makes_the_pod_group_again_elsewhere,
-    names_another_card,
-    terminates_slowly_elsewhere,
+    move_pod_group,
+    move_pod,
+    remove_pod_from_group,
+    delete_pod_group,
+    recreate_pod_group_in_another_queue,
+    name_another_card,
+    move_and_terminate_slowly,
 ]
 
 
@@ -219,12 +219,12 @@ def test_rewriting_objects_of_a_running_pod_frees_no_quota(rewrite: Rewrite, res
     rewrite(history)
     if restarted:
         history.restart()
-    assert wants_another(history) == {}
+    assert bind_another(history) == {}
     history.gone("old-0")
     assert set(history.cycle()) == {"new-0"}
 
 
-@pytest.mark.parametrize("rewrite", [r for r in REWRITES if r is not names_another_card])
+@pytest.mark.parametrize("rewrite", [r for r in REWRITES if r is not name_another_card])
 def test_a_pod_does_not_count_in_the_queue_it_was_moved_to(rewrite: Rewrite) -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1, H800: 1}))
     rewrite(history)
@@ -249,7 +249,7 @@ def test_the_charge_survives_the_deletion_of_the_queue() -> None:
     history.move("old", "other")
     history.cycle()
     history.create(quota_queue("q", {H200: 1}))
-    assert wants_another(history) == {}
+    assert bind_another(history) == {}
 
 
 def test_what_a_moved_job_holds_in_another_queue_is_not_elastic_in_its_new_queue() -> None:
@@ -264,7 +264,7 @@ def test_what_a_moved_job_holds_in_another_queue_is_not_elastic_in_its_new_queue
 
 def test_an_event_names_the_charged_queue_and_amounts_once() -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1}))
-    moves_the_pod_group(history)
+    move_pod_group(history)
     history.cycle()
     assert history.malformed == [
         "PodGroup old spec.queue: queue <other> did not admit all running Pods of the PodGroup"
@@ -277,7 +277,7 @@ def test_an_event_names_the_charged_queue_and_amounts_once() -> None:
 def test_fewer_charged_pods_cause_no_new_event() -> None:
     history = History([gpu_node("a")], quota_queue("q", {H200: 2}), quota_queue("other", {}), gang("old", "q", 2))
     history.cycle()
-    moves_the_pod_group(history)
+    move_pod_group(history)
     history.cycle()
     assert history.outcome is not None
     (before,) = history.outcome.malformed
@@ -290,14 +290,14 @@ def test_fewer_charged_pods_cause_no_new_event() -> None:
 
 def test_an_event_on_a_pod_without_a_pod_group_names_the_charged_queue() -> None:
     history = one_card_in_use()
-    deletes_the_pod_group(history)
+    delete_pod_group(history)
     history.cycle()
     assert history.malformed == [f"Pod old-0 metadata.annotations[{GROUP_NAME}]: PodGroup default/old does not exist"]
 
 
 def test_pods_that_terminate_with_their_pod_group_cause_no_event() -> None:
     history = one_card_in_use()
-    deletes_the_pod_group(history)
+    delete_pod_group(history)
     history.terminate("old-0")
     history.cycle()
     assert history.malformed == []
@@ -308,19 +308,19 @@ def test_a_pod_of_an_earlier_version_is_charged_to_the_queue_of_its_group() -> N
     running = card_pod("old-0", "old", on="a")
     history = History(NODES, quota_queue("q", {H200: 1}), card_group("old", "q", phase="Running"), running)
     history.cluster.cache.set_signing_key(SigningKey(b"k" * 32, history.cluster.now + 60))
-    assert wants_another(history) == {}
+    assert bind_another(history) == {}
     assert history.malformed == []
 
 
 @pytest.mark.parametrize("record", [None, "{}"], ids=["removed", "forged"])
-@pytest.mark.parametrize("rewrite", [moves_the_pod_group, moves_the_pod, deletes_the_pod_group])
+@pytest.mark.parametrize("rewrite", [move_pod_group, move_pod, delete_pod_group])
 def test_a_pod_whose_record_was_removed_is_charged_to_all_queues_of_its_namespace(
     rewrite: Rewrite, record: str | None
 ) -> None:
     history = one_card_in_use(quota_queue("other", {H200: 1}))
     rewrite(history)
     history.annotate("old-0", BINDING_RECORD, record)
-    assert wants_another(history) == {}  # it is remembered
+    assert bind_another(history) == {}  # it is remembered
     history.restart()
     assert history.cycle() == {}
     assert any(BINDING_RECORD in text and "is not known" in text for text in history.malformed)

@@ -1,4 +1,4 @@
-"""Cards of nodes from labels and resources: the design's examples, and labels that cannot be used."""
+"""Cards of nodes from labels and resources: the design's examples, and invalid labels."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The plugin in whole cycles: what is let in, what is placed where, and what is said."""
+"""The plugin in complete sessions: admission, placement and messages."""
 
 import pytest
 
@@ -31,7 +31,7 @@ SMALL = f"100m+100Mi+{GPU}=1".replace("100m", "0.1c")
 
 
 def refused(world: World) -> list[str]:
-    """Warnings on PodGroups of the last cycle."""
+    """The Warnings on PodGroups in the last session."""
     return [e.message for e in world.decisions.events if e.about.kind == "PodGroup" and e.type == "Warning"]
 
 

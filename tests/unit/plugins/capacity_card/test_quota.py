@@ -1,4 +1,4 @@
-"""Quotas, requests and names as people write them, and everything else they may write instead."""
+"""Valid and invalid quotas, requests and names."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Nodes with shared devices, and Pods that ask for some, in a few words."""
+"""Builders of nodes with shared devices, and of Pods that request them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ MODEL = "NVIDIA-Tesla V100"
 def sharing(
     *, actions: str = "enqueue, allocate, backfill", others: Sequence[str] = (), **settings: Any
 ) -> Configuration:
-    """A configuration with the plugin; ``VGPUEnable=True`` and the like are its arguments."""
+    """A configuration with the plugin; ``settings`` are its arguments (``VGPUEnable=True``)."""
     arguments = {f"deviceshare.{key}": value for key, value in settings.items()}
     return configuration(
         ["priority", "gang"], ["deviceshare", *others], actions=actions, arguments={"deviceshare": arguments}
@@ -47,7 +47,7 @@ def annotated(raw: Raw, annotations: Mapping[str, str]) -> Raw:
 
 
 def gpu_node(name: str, number: int, memory: int, **annotations: str) -> Raw:
-    """A node of GPUs with so much memory each, as Volcano's device plugin reports it."""
+    """A node with ``number`` GPUs of ``memory`` each, as Volcano's device plugin reports it."""
     raw = node(name, f"64c+256Gi+{GPU_MEMORY}={number * memory}+{GPU_NUMBER}={number}")
     raw["status"]["capacity"] = dict(raw["status"]["allocatable"])
     return annotated(raw, annotations)
@@ -95,13 +95,13 @@ def npu_node(
 
 
 def chip_node(name: str, number: int = 2, cores: int = 8) -> Raw:
-    """A node of Ascend 310P chips of which MindCluster's device plugin cuts virtual NPUs."""
+    """A node with Ascend 310P chips on which MindCluster's device plugin creates virtual NPUs."""
     labels = {"accelerator": "huawei-Ascend310P", "servertype": f"Ascend310P-{cores}"}
     return node(name, f"64c+256Gi+{NPU_CORE}={number * cores}", labels)
 
 
 def chip_list(node_name: str, chips: Any, unhealthy: Sequence[int] = ()) -> Raw:
-    """What MindCluster's device plugin tells of a node; a list of numbers, or any text."""
+    """The ConfigMap of MindCluster's device plugin for a node; ``chips``: a list of numbers, or any text."""
     lists = {
         ASCEND: ",".join(f"Ascend310P-{i}" for i in chips) if isinstance(chips, list | range) else chips,
         f"{ASCEND}-Unhealthy": ",".join(f"Ascend310P-{i}" for i in unhealthy),
@@ -137,7 +137,7 @@ def _container(name: str, limits: Mapping[str, int | str]) -> Raw:
 
 
 def slice_of(number: int = 1, memory: int | None = None, cores: int | None = None) -> dict[str, int | str]:
-    """Limits of a container that asks for vGPUs."""
+    """Limits of a container that requests vGPUs."""
     asked: dict[str, int | str] = {VGPU_NUMBER: number}
     if memory is not None:
         asked[VGPU_MEMORY] = memory
@@ -147,7 +147,7 @@ def slice_of(number: int = 1, memory: int | None = None, cores: int | None = Non
 
 
 def slices(ids: str) -> list[dict[str, int | str]]:
-    """Limits of the containers of a Pod that has these vGPUs."""
+    """Limits of the containers of a Pod that holds these vGPUs."""
     uses = [[entry.split(",") for entry in listed.split(":") if entry] for listed in ids.split(";")]
     return [slice_of(len(cards), int(cards[0][2]), int(cards[0][3])) for cards in uses]
 
@@ -160,13 +160,13 @@ def jobs(*pods: Raw, minimum: int = 1, name: str = "job", **rest: Any) -> list[R
 
 
 def vgpu_pods(number: int, *asked: int | None, name: str = "p", **rest: Any) -> list[Raw]:
-    """So many Pods with one container that asks for (number, memory, cores) of vGPUs."""
+    """``number`` Pods with one container that requests (number, memory, cores) of vGPUs."""
     return [limited(f"{name}-{i}", slice_of(*asked), **rest) for i in range(number)]  # type: ignore[arg-type]
 
 
 # --- outcomes ---
 def given(world: World, key: str) -> dict[str, str]:
-    """Pod -> an annotation of the last cycle's bindings."""
+    """Pod -> an annotation of the bindings of the last session."""
     return {bind.task.name: bind.annotations[key] for bind in world.decisions.binds if key in bind.annotations}
 
 

@@ -1,4 +1,4 @@
-"""Pods that share no GPU with each other: exclusive rules, and gangs that spread."""
+"""Pods that must not share a GPU: exclusive rules, and spreading gangs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""GPUs shared by memory, or given whole, in whole cycles."""
+"""GPUs shared by memory, or allocated whole, in complete sessions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""NPUs shared through HAMi's device plugin, in whole cycles."""
+"""NPUs shared through HAMi's device plugin in complete sessions."""
 
 import json
 
@@ -39,7 +39,7 @@ def pods(number: int, *asked: int, name: str = "p", **rest: object) -> list[Raw]
 
 
 def holder(held: str, *memory: int, on: str = "n") -> Raw:
-    """A Pod that runs and has these NPUs; ``memory``: what its containers asked for."""
+    """A running Pod that holds these NPUs; ``memory``: the requests of its containers."""
     return limited("old", *(asks(1, amount) for amount in memory), on=on, annotations={HELD_NPUS: held})
 
 

@@ -1,4 +1,4 @@
-"""Annotations that a tenant wrote take no part of a card from anybody and give none away."""
+"""Forged annotations neither reserve parts of cards nor release any."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def warned(world: World, plan: Configuration = VGPU) -> list[str]:
 
 
 def used(world: World, plan: Configuration = VGPU) -> list[tuple[int, int]]:
-    """Memory and cores in use of each card."""
+    """(memory, cores) in use on each card."""
     return [(card.used_memory, card.used_cores) for card in cards(world, plan)]
 
 
@@ -85,7 +85,7 @@ def test_in_all_families_a_pod_counts_with_no_more_than_its_request(
 
 
 def bound_pod() -> World:
-    """A vGPU Pod that this process has bound; on n-1."""
+    """A vGPU Pod on card n-1 that this process bound."""
     return World(vgpu_node("n"), jobs(*vgpu_pods(1, 1, 4000, 40))).run(VGPU)
 
 

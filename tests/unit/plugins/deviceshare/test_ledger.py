@@ -1,4 +1,4 @@
-"""No part of a card is ever given twice, undoing gives back exactly what was taken, and runs are as one by one."""
+"""No part of a card is allocated twice, undo is exact, and runs equal placing tasks one by one."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +98,7 @@ def test_cards_of_an_evicted_task_can_be_pipelined_once() -> None:
 
 
 def test_evicting_a_pod_without_known_cards_can_be_undone() -> None:
-    """It runs on a node without devices, or its annotation was lost: nothing is chosen for it anew."""
+    """The Pod runs on a node without devices, or its annotation was removed: undo allocates no cards to it."""
     lost = jobs(limited("x-0", slice_of(1, 9000, 10), on="n"), name="x", phase="Running")
     given = setting(lost, asking("a", 2, 9000, 10))
     before = given.books()
@@ -111,7 +111,7 @@ def test_evicting_a_pod_without_known_cards_can_be_undone() -> None:
 
 
 def test_pipelined_cards_are_not_allocated_even_if_they_are_free() -> None:
-    """7000 of the second card are promised, 6000 of them free; of what is left there are 3000."""
+    """7000 of the second card are pipelined, 6000 of them are free; 3000 remain."""
     given = setting(
         asking("a", 1, 7000, 10),
         asking("b", 1, 4000, 10),
@@ -139,7 +139,7 @@ ASKED = ((1, 3000, 30), (1, 3000, 0), (2, 2000, 20), (1, 6000, 100), (2, 5000, 5
 
 
 class CardsAreConserved(statements.Statements):
-    """On two nodes."""
+    """Random statements on two nodes."""
 
     @initialize(held=st.lists(st.tuples(st.integers(0, 1), st.sampled_from([1000, 2000])), max_size=4))
     def open(self, held: list[tuple[int, int]]) -> None:

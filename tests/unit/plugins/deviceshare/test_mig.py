@@ -1,4 +1,4 @@
-"""GPUs that are cut into MIG instances by the groups of the device plugin's ConfigMap."""
+"""GPUs with MIG instances by the geometries in the device plugin's ConfigMap."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Virtual NPUs cut by MindCluster's device plugin, in whole cycles."""
+"""Virtual NPUs of MindCluster's device plugin in complete sessions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The lock of a node: taken before a binding, waited for, taken over when old, taken back when it was for nothing."""
+"""The node lock: acquired before a binding, waited for, replaced after expiry, and released if the binding fails."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``status.allocated`` of queues says of vGPUs, as Volcano counts it."""
+"""vGPUs in ``status.allocated`` of queues, counted as in Volcano."""
 
 from scheduler.api.names import VGPU_CORES, VGPU_IDS, VGPU_MEMORY, VGPU_NUMBER
 from tests.builders import Raw, World, configuration, queue

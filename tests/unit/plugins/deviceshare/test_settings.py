@@ -1,4 +1,4 @@
-"""The plugin's arguments, and the ConfigMap it shares with device plugins."""
+"""The arguments of the plugin, and the ConfigMap that it shares with device plugins."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Resources about which the plugin alone decides are no amounts, from the session on in which it is switched on."""
+"""Resources that only the plugin accounts for are not counted as amounts of nodes while it is enabled."""
 
 from tests.builders import World, configuration, group, queue
 from tests.unit.plugins.deviceshare.devices import ASCEND, HAMI, config_map, jobs, limited, npu_node, npus

@@ -1,4 +1,4 @@
-"""What a session leaves behind for metrics."""
+"""The GPU usage of a session for metrics."""
 
 from scheduler.api.names import VGPU_IDS
 from scheduler.observability.metrics import Metrics

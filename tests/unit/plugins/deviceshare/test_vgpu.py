@@ -1,4 +1,4 @@
-"""vGPUs under HAMi-core, in whole cycles."""
+"""vGPUs with HAMi-core in complete sessions."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from tests.unit.plugins.deviceshare.devices import (
 
 
 def holder(ids: str, on: str = "n", name: str = "old", **rest: object) -> Raw:
-    """A Pod that runs, has these slices, and asked for them."""
+    """A running Pod that requested and holds these slices."""
     return limited(name, *slices(ids), on=on, annotations={VGPU_IDS: ids}, **rest)  # type: ignore[arg-type]
 
 

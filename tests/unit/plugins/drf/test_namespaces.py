@@ -74,7 +74,7 @@ def test_an_invalid_weight_is_reported_and_ignored(weight: str | int) -> None:
 
 
 def test_preemption_evicts_from_the_namespace_with_the_larger_weighted_share() -> None:
-    """Both jobs hold as much as the other would; weights decide whose Pods may go."""
+    """Both jobs would hold the same share; the weights decide whose Pods may be evicted."""
     poor = job("b", 8, "two")
     rich = [group("a"), *pods("a", 8, "1c", "a", on="n1")]
     for raw in rich:

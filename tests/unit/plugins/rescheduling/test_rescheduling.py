@@ -1,4 +1,4 @@
-"""rescheduling: every so often Pods leave busy nodes while there are idle ones, no more than those can take."""
+"""rescheduling: periodic evictions from busy nodes, at most what idle nodes can take."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def conf(parameters: dict[str, Any] | None = None, **arguments: Any) -> Configur
 
 
 def world(loads: dict[str, tuple[float, float]], *pods: Any, age: float = 0.0, **cordoned: Any) -> World:
-    """Nodes of 10 cpus and 10 GiB, so many per cent of cpu and memory busy."""
+    """Nodes with 10 cpus and 10 GiB, and these loads of cpu and memory in per cent."""
     nodes = [node(name, "10c+10Gi", **cordoned.get(name, {})) for name in loads]
     made = World(nodes, group("g", phase="Running"), *pods)
     made.cluster.cache.take_usage({n: NodeUsage(*load, made.cluster.now - age) for n, load in loads.items()})
@@ -27,7 +27,7 @@ def world(loads: dict[str, tuple[float, float]], *pods: Any, age: float = 0.0, *
 
 
 def second_round(made: World, settings: Configuration) -> set[str]:
-    """Who is evicted by the second session: the first begins the interval."""
+    """Returns the Pods that the second session evicts; the first session begins the interval."""
     assert made.run(settings).evicted == set()
     return made.run(settings).evicted
 

@@ -18,7 +18,7 @@ def opened(*objects: Any, **arguments: Any) -> Session:
 
 
 def scores(session: Session, name: str = "a", ahead: int = 0) -> list[float]:
-    """Of each node, for the one Pod of the job."""
+    """The score of each node for the only Pod of the job."""
     job = session.jobs[f"default/{name}"]
     (task,) = job.tasks()
     rows = np.arange(len(session.nodes))

@@ -1,4 +1,4 @@
-"""task-topology: roles of a job that share nodes or keep apart."""
+"""task-topology: affinity and anti-affinity between the roles of a job."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def topology_annotations(**keys: str) -> dict[str, str]:
 
 
 def job(roles: dict[str, int], asks: str = "1c", **keys: str) -> list[Raw]:
-    """A gang with so many Pods of each role."""
+    """A gang with these numbers of Pods per role."""
     members = [pod(f"a-{role}-{i}", asks, "a", role=role) for role, number in roles.items() for i in range(number)]
     return [group("a", minimum=len(members), phase="Inqueue", annotations=topology_annotations(**keys)), *members]
 

@@ -1,4 +1,4 @@
-"""Hours of revocable zones as seen from the clock of a World, wherever the tests run."""
+"""Hours of revocable zones relative to the clock of a World, independent of the local time zone."""
 
 from datetime import datetime
 
@@ -6,6 +6,6 @@ from tests.builders import World
 
 _HOUR = datetime.fromtimestamp(World().cluster.now).hour
 ALWAYS = "00:00-00:00"
-"""A zone that begins and ends at once never ends."""
+"""A zone whose start equals its end is always open."""
 NEVER = f"{(_HOUR + 6) % 24:02}:00-{(_HOUR + 7) % 24:02}:00"
-"""It is not that late in any test."""
+"""No test runs at this time of day."""

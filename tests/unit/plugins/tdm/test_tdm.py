@@ -1,4 +1,4 @@
-"""tdm: nodes on loan by the hour."""
+"""tdm: revocable nodes."""
 
 from datetime import datetime
 from typing import Any
@@ -109,7 +109,7 @@ def test_preemptable_jobs_come_last_and_do_not_starve() -> None:
 
 # --- victims ---
 def job_on(where: str, name: str, preemptable: int, **annotations: str) -> list[Raw]:
-    """Five running Pods, so many of which may be preempted."""
+    """Five running Pods, of which ``preemptable`` may be preempted."""
     keys = {f"volcano.sh/jdb-{key.replace('_', '-')}": value for key, value in annotations.items()}
     flags = [{"volcano.sh/preemptable": "true" if i < preemptable else "false"} for i in range(5)]
     return [
@@ -118,7 +118,7 @@ def job_on(where: str, name: str, preemptable: int, **annotations: str) -> list[
     ]
 
 
-def overdue(*objects: Any, hours: str = NEVER) -> list[str]:
+def victims_outside_hours(*objects: Any, hours: str = NEVER) -> list[str]:
     session = World(node("n1", "99c+99Gi", LOAN), *objects).session(settings(hours))
     return [task.name for task in session.victim_tasks(all_tasks(session))]
 
@@ -144,20 +144,20 @@ def all_tasks(session: Session) -> list[Any]:
 def test_evictions_outside_the_hours_respect_the_budget_of_the_job(
     preemptable: int, budget: dict[str, str], victims: int
 ) -> None:
-    assert len(overdue(job_on("n1", "a", preemptable, **budget))) == victims
+    assert len(victims_outside_hours(job_on("n1", "a", preemptable, **budget))) == victims
 
 
 def test_every_job_has_a_separate_budget() -> None:
     jobs = job_on("n1", "a", 3, max_unavailable="50%"), job_on("n1", "b", 3, max_unavailable="90%")
-    assert len(overdue(*jobs)) == 6
+    assert len(victims_outside_hours(*jobs)) == 6
 
 
 def test_no_pod_is_evicted_within_the_hours() -> None:
-    assert overdue(job_on("n1", "a", 5, max_unavailable="99%"), hours=ALWAYS) == []
+    assert victims_outside_hours(job_on("n1", "a", 5, max_unavailable="99%"), hours=ALWAYS) == []
 
 
 def test_missing_pods_count_as_unavailable() -> None:
-    assert len(overdue(job_on("n1", "a", 5, max_unavailable="2"), pod("a-5", "1c", "a"))) == 1
+    assert len(victims_outside_hours(job_on("n1", "a", 5, max_unavailable="2"), pod("a-5", "1c", "a"))) == 1
 
 
 def test_an_invalid_budget_is_reported_and_ignored() -> None:
@@ -192,7 +192,7 @@ def test_victims_are_named_once_per_round() -> None:
 
 
 def test_best_effort_pods_count_as_pipelined_for_their_job() -> None:
-    """A gang of two takes the place of one Pod: the other Pod needs no place."""
+    """A gang of two preempts one Pod; its other Pod is best-effort."""
     session = World(
         node("n1"), group("a", minimum=2, phase="Inqueue"), pod("a-0", "4c", "a"), pod("a-1", "", "a")
     ).session(settings())

@@ -1,4 +1,4 @@
-"""usage: busy nodes take nothing new, idle ones come first, and what was just placed counts before it is measured."""
+"""usage: busy nodes take no new Pods, idle nodes are preferred, and recently placed Pods count with estimates."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def conf(flags: dict[str, bool] | None = None, **arguments: Any) -> Configuratio
 
 
 def world(loads: dict[str, tuple[float, float]], *objects: Any, age: float = 0.0) -> World:
-    """Nodes with 8 cpus and 16 GiB, so many per cent of cpu and memory busy; measured ``age`` seconds ago."""
+    """Nodes with 8 cpus and 16 GiB, and these loads of cpu and memory in per cent, measured ``age`` seconds ago."""
     made = World([node(name, "8c+16Gi") for name in loads], *objects)
     now = made.cluster.now
     made.cluster.cache.take_usage({name: NodeUsage(*load, now - age) for name, load in loads.items()})
