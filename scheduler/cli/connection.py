@@ -162,10 +162,9 @@ class Cluster:
     ) -> T:  # fmt: skip
         import msgspec
 
-        from scheduler.cluster.faults import UNREADABLE
+        from scheduler.cluster.decoding import DECODE_ERRORS, decode
         from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiError, TransportError
         from scheduler.cluster.kube.transport.ratelimit import Priority
-        from scheduler.cluster.nesting import decode
 
         try:
             received = await self.client.request(
@@ -179,7 +178,7 @@ class Cluster:
             return decode(msgspec.json.Decoder(answer), received)
         except (ApiError, TransportError) as error:
             raise self._error(request, kind, error) from None
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise CommandError(
                 f"{request}: the API server at {self.client.host} sent an answer that is malformed: {error}"
             ) from None

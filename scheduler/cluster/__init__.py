@@ -1,4 +1,4 @@
-"""Where the scheduler meets a cluster: ``kube`` is a real API server, ``memory`` a simulated one.
+"""The connection of the scheduler to a cluster: ``kube`` to a real API server, ``memory`` to a simulated one.
 
-Both feed the same cache and carry out the same decisions; the session cannot tell them apart.
+Both update the same cache and carry out the same decisions; sessions are independent of which one is used.
 """

@@ -1,5 +1,6 @@
-"""The programs that plugins ask, over HTTP: a thread of its own keeps the connections, so that whoever waits for an
-answer holds up nobody else.
+"""HTTP calls of plugins to external programs, sent by an event loop on a separate thread.
+
+A caller that waits for a response blocks only its own thread.
 """
 
 import asyncio
@@ -14,16 +15,15 @@ from scheduler.framework.external_calls import Reply, Request
 if TYPE_CHECKING:
     import aiohttp
 
-LARGEST: Final = 10 * 2**20
-"""Bytes of an answer."""
-_AT_ONCE: Final = 32
-"""Connections."""
+MAX_RESPONSE_BYTES: Final = 10 * 2**20
+"""Bytes of a response body."""
+_MAX_CONNECTIONS: Final = 32
 _GRACE: Final = 5.0
-"""Seconds beyond the time-outs of all requests, after which the thread itself is taken to hang."""
+"""Seconds beyond the longest time-out after which the thread is assumed to hang."""
 
 
 class HttpCalls:
-    """``post`` from any thread but the one it keeps; ``close`` last."""
+    """Sends HTTP requests. Call ``post`` from any thread except its own, and ``close`` at the end."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -31,40 +31,41 @@ class HttpCalls:
         self._lock = threading.Lock()
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """All side by side. Raises nothing."""
+        """Sends the requests concurrently; returns the replies in order. Errors are returned as replies."""
         if not requests:
             return []
-        waiting = asyncio.run_coroutine_threadsafe(self._all(requests), self._running())
-        # Requests wait for a connection within their own time-outs, so all are done when the longest of them is.
+        future = asyncio.run_coroutine_threadsafe(self._post_all(requests), self._running_loop())
+        # The time-out of a request includes the wait for a connection, so all finish within the longest time-out.
         try:
-            return waiting.result(max(request.timeout for request in requests) + _GRACE)
-        except Exception as error:  # nothing that happens out there ends a session
-            waiting.cancel()
+            return future.result(max(request.timeout for request in requests) + _GRACE)
+        except Exception as error:  # errors of external programs do not end a session
+            future.cancel()
             return [Reply(problem=f"{type(error).__name__}: {error}", silent=True)] * len(requests)
 
     def close(self) -> None:
+        """Closes the connections and stops the thread."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
             if self._session is not None:
-                with suppress(TimeoutError):  # it hangs: it ends with the program
+                with suppress(TimeoutError):  # the thread hangs and ends with the program
                     asyncio.run_coroutine_threadsafe(self._session.close(), loop).result(_GRACE)
             loop.call_soon_threadsafe(loop.stop)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        """The loop, started when it is first needed."""
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Returns the event loop; starts it on first use."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="external-calls", daemon=True).start()
             return self._loop
 
-    async def _all(self, requests: Sequence[Request]) -> list[Reply]:
-        import aiohttp  # most sessions ask nobody, and a command is to start quickly
+    async def _post_all(self, requests: Sequence[Request]) -> list[Reply]:
+        import aiohttp  # imported on first use, since most sessions make no calls and commands must start quickly
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_AT_ONCE, keepalive_timeout=60),
+                connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=60),
                 headers={"Content-Type": "application/json", "User-Agent": f"volcano-py/{__version__}"},
                 trust_env=True,
             )
@@ -80,8 +81,8 @@ async def _post(session: "aiohttp.ClientSession", request: Request) -> Reply:
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > LARGEST:
-                    return Reply(problem=f"an answer of more than {LARGEST} bytes")
+                if len(body) > MAX_RESPONSE_BYTES:
+                    return Reply(problem=f"an answer of more than {MAX_RESPONSE_BYTES} bytes")
             if response.status != 200:
                 return Reply(problem=f"status {response.status}")
             return Reply(bytes(body))

@@ -1,6 +1,6 @@
-"""Manifests in: files, directories or standard input, YAML (several documents) or JSON, ``kind: List`` unpacked.
+"""Reads manifests from files, directories or standard input: YAML with several documents, or JSON. Unpacks Lists.
 
-Anything wrong is a ManifestError that names the file, the document and the field.
+Errors are raised as ManifestError, which names the file, the document and the field.
 """
 
 import json
@@ -15,46 +15,47 @@ import msgspec
 
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.faults import fault_of
-from scheduler.cluster.nesting import shallow
+from scheduler.cluster.decoding import field_and_problem, shallow
 from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class ManifestError(Exception):
-    """A manifest cannot be used; the message says which file, document and field, and why."""
+    """A manifest is invalid; the message names the file, the document, the field and the problem."""
 
 
 @dataclass(slots=True)
 class Manifest:
-    """One object as it was read."""
+    """An object as it was read."""
 
     where: str
     """File and document, for messages."""
     kind: Kind | None
-    """None: a kind the program does not know, carried through."""
+    """None for a kind that the program does not know."""
     raw: dict[str, Any]
 
 
 def decode(kind: Kind, raw: dict[str, Any], where: str) -> KubeObject:
-    """Raises ManifestError naming the field that is of a wrong type."""
+    """Decodes an object. Raises ManifestError that names a field of a wrong type."""
     if kind.struct is None:
         raise TypeError(f"{kind.name} is not decoded")
     try:
         return msgspec.convert(raw, kind.struct)
     except msgspec.ValidationError as error:
-        field, problem = fault_of(error)
+        field, problem = field_and_problem(error)
         raise ManifestError(f"{where}: {kind.name}: {field or 'the document'}: {problem}") from None
 
 
 def read_manifests(paths: Sequence[str], *, generated_names: bool = False) -> list[Manifest]:
-    """All objects of the paths, in order. ``generated_names``: whether ``generateName`` will do for a name. Raises
-    ManifestError."""
+    """Returns all objects of the paths, in order. Raises ManifestError.
+
+    ``generated_names``: whether objects may have a ``generateName`` instead of a name.
+    """
     manifests = [manifest for path in paths for manifest in _read(path)]
     for manifest in manifests:
         if not manifest.raw["metadata"].get("name") and not generated_names:
-            raise _unnamed(manifest.raw, manifest.where)
+            raise _missing_name(manifest.raw, manifest.where)
     return manifests
 
 
@@ -81,21 +82,23 @@ def _read(path: str) -> Iterator[Manifest]:
 
 
 def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
-    """The objects of one text. What is nested too deeply is left out of objects in a list in JSON, as ``kubectl get -o
-    json`` prints it: one tenant's object makes no cluster unreadable. Elsewhere it is an error. Raises ManifestError.
+    """Returns the objects of a text. Raises ManifestError.
+
+    In a JSON list, as ``kubectl get -o json`` prints it, values that are nested too deeply are left out, so that one
+    object of a tenant does not make the dump of a cluster unreadable. Elsewhere they are an error.
     """
     document = _parse_json(text) if text.lstrip().startswith("{") else None
     if document is not None:
-        yield from _objects(document, f"{source}, document 1")
+        yield from _unpack(document, f"{source}, document 1")
         return
     for number, document in enumerate(_documents(text, source), start=1):
         if document is not None:
             where = f"{source}, document {number}"
-            yield from _objects(_plain(document, where, "", 0), where)
+            yield from _unpack(_checked(document, where, "", 0), where)
 
 
 def _parse_json(text: str) -> object:
-    """One JSON document without fields that are null; None if there is anything about it that ``_plain`` looks at."""
+    """Returns a JSON document without null fields; None if it needs the checks of ``_checked``."""
     try:
         return _decode_json(text)
     except msgspec.MsgspecError:
@@ -110,15 +113,14 @@ def _parse_json(text: str) -> object:
 
 
 def _decode_json(text: str | bytes) -> object:
-    """Raises msgspec.MsgspecError; RecursionError if it is nested too deeply."""
+    """Decodes JSON and removes null fields. Raises msgspec.MsgspecError, and RecursionError for deep nesting."""
     document = msgspec.json.decode(text)
     _drop_nulls(document)
     return document
 
 
 def _drop_nulls(document: object) -> None:
-    """Take fields that are null out of what msgspec has read, in place, level by level. Raises RecursionError if there
-    are more than ``DEEPEST``."""
+    """Removes null fields in place, level by level. Raises RecursionError if there are more than ``DEEPEST`` levels."""
     level: list[Any] = [document] if isinstance(document, dict | list) else []
     for _ in range(DEEPEST):
         for value in level:
@@ -136,18 +138,22 @@ def _drop_nulls(document: object) -> None:
     raise RecursionError
 
 
-def _plain(value: Any, where: str, path: str, depth: int) -> Any:
-    """A copy in JSON's types, without fields that are null, which Kubernetes takes for absent ones. Raises
-    ManifestError naming the field that JSON cannot hold."""
+def _checked(value: Any, where: str, path: str, depth: int) -> Any:
+    """Returns a copy without null fields, which Kubernetes treats as absent.
+
+    Raises ManifestError that names a field with a value that JSON cannot represent.
+    """
     if depth > DEEPEST:
         raise ManifestError(f"{where}: {path[:80]}...: nested more than {DEEPEST} deep")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ManifestError(f"{where}: {path or 'the document'}: expected strings as keys, got {key!r:.64}")
-        return {k: _plain(v, where, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items() if v is not None}
+        return {
+            k: _checked(v, where, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items() if v is not None
+        }
     if isinstance(value, list):
-        return [_plain(item, where, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+        return [_checked(item, where, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         raise ManifestError(f"{where}: {path}: {value} is not a number that JSON knows")
     if value is not None and not isinstance(value, str | int | float):
@@ -160,7 +166,7 @@ def _documents(text: str, source: str) -> Iterator[object]:
         try:
             yield json.loads(text)
         except (ValueError, RecursionError):
-            pass  # several JSON documents, or YAML in flow style: the YAML reader knows both
+            pass  # several JSON documents, or YAML in flow style; the YAML reader accepts both
         else:
             return
     number = 0
@@ -173,7 +179,7 @@ def _documents(text: str, source: str) -> Iterator[object]:
         raise ManifestError(f"{source}, document {number + 1}{line}: {error}") from None
 
 
-def _objects(document: object, where: str) -> Iterator[Manifest]:
+def _unpack(document: object, where: str) -> Iterator[Manifest]:
     if not isinstance(document, dict):
         raise ManifestError(f"{where}: expected an object, got {type(document).__name__}")
     for field in ("apiVersion", "kind"):
@@ -181,11 +187,11 @@ def _objects(document: object, where: str) -> Iterator[Manifest]:
             raise ManifestError(f"{where}: {field}: expected a string, got {document.get(field)!r}")
     if _is_list(document):
         for i, item in enumerate(document["items"]):
-            yield from _objects(item, f"{where}, items[{i}]")
+            yield from _unpack(item, f"{where}, items[{i}]")
         return
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
-        raise _unnamed(document, where)
+        raise _missing_name(document, where)
     for field in ("name", "generateName", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
         if not isinstance(metadata.get(field, ""), str):
             raise ManifestError(f"{where}: {document['kind']}: metadata.{field}: expected a string")
@@ -197,5 +203,5 @@ def _is_list(document: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)
 
 
-def _unnamed(document: dict[str, Any], where: str) -> ManifestError:
+def _missing_name(document: dict[str, Any], where: str) -> ManifestError:
     return ManifestError(f"{where}: {document['kind']}: metadata.name: expected a string")

@@ -31,7 +31,7 @@ from scheduler.cluster.memory.kubelet import SimulatedKubelet
 from scheduler.cluster.memory.preparer import MemoryPreparer
 from scheduler.cluster.memory.server import EPOCH, Json, Key, MemoryServer, format_time, key_name, set_condition
 from scheduler.cluster.memory.storage import provision, sync_volumes
-from scheduler.cluster.words import assigned, conditions_of, evicted
+from scheduler.cluster.messages import binding_message, eviction_message, pod_group_conditions
 
 _CACHED = frozenset(SCHEDULER_KINDS)
 
@@ -236,7 +236,7 @@ class MemoryCluster:
             raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), **bind.annotations}
         set_condition(raw["status"], POD_SCHEDULED, "True", "", "", format_time(self.server.clock))
         self._update(POD, raw)
-        self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, assigned(bind)))
+        self.post(EventPost(_ref(raw), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(bind)))
         return True
 
     def _evict(self, namespace: str, name: str, reason: str) -> bool:
@@ -244,7 +244,7 @@ class MemoryCluster:
         if raw is None:
             return False
         self.server.delete(POD, namespace, name)
-        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, evicted(reason)))
+        self.post(EventPost(_ref(raw), EVENT_WARNING, EVENT_EVICT, eviction_message(reason)))
         return True
 
     def _ungate(self, ungate: Ungate) -> bool:
@@ -264,7 +264,7 @@ class MemoryCluster:
         if raw is None:
             return False, False
         new: Json = {"phase": update.phase} if update.phase else {}
-        new["conditions"] = conditions_of(update)
+        new["conditions"] = pod_group_conditions(update)
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
         old, raw["status"] = raw["status"], new
         self._update(POD_GROUP, raw)

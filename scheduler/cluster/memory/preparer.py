@@ -11,7 +11,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import POD
 from scheduler.api.preparation import Fail, Patch, Preparation, Wait
 from scheduler.cluster.memory.server import Json, MemoryServer
-from scheduler.cluster.words import why_not_prepared
+from scheduler.cluster.messages import preparation_message
 
 Prepared = Callable[[Bind], object]
 PreparationFailed = Callable[[Bind, str, bool], None]
@@ -144,7 +144,7 @@ class MemoryPreparer:
                 if patch is not None:
                     self._write(preparation, patch)
         for bind in gang.binds:
-            self._on_failed(bind, why_not_prepared(bind, failure.bind, str(failure)), bind is failure.bind)
+            self._on_failed(bind, preparation_message(bind, failure.bind, str(failure)), bind is failure.bind)
 
 
 def _new_runs(binds: Iterable[Bind], *, at_binding: bool) -> list[_PreparationRun]:

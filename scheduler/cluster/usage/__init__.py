@@ -1,4 +1,4 @@
-"""How busy nodes are, asked of a monitoring system: a file for each kind of it, and the poller that goes on asking."""
+"""The usage of nodes from a monitoring system: a module for each kind of system, and the poller."""
 
 from scheduler.cluster.usage.poller import UsagePoller
 from scheduler.cluster.usage.source import SourceError, measure_once

@@ -1,4 +1,4 @@
-"""The API server's custom metrics of nodes, as the Prometheus adapter serves them by rules of these names."""
+"""Node usage from the custom metrics API, as the Prometheus adapter serves it with rules of these names."""
 
 import math
 import time
@@ -11,21 +11,22 @@ from scheduler.api.objects import Quantity
 from scheduler.api.quantity import QuantityError, split_quantity
 from scheduler.api.times import parse_timestamp
 from scheduler.api.usage import NodeUsage
-from scheduler.cluster.usage.web import NotSupportedError, SourceError, decode
+from scheduler.cluster.usage.http_client import NotSupportedError, SourceError, decode
 
 Get = Callable[[str], Awaitable[bytes]]
-"""The API server's answer to a GET of a path. Raises SourceError, and NotSupportedError where there is no such path."""
+"""Returns the API server's response to a GET of a path. Raises SourceError, or NotSupportedError if the path does not
+exist."""
 CPU: Final = "node_cpu_usage_avg"
 MEMORY: Final = "node_memory_usage_avg"
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 
 
-class _Described(msgspec.Struct):
+class _DescribedObject(msgspec.Struct):
     name: str = ""
 
 
 class _Item(msgspec.Struct, rename="camel"):
-    described_object: _Described
+    described_object: _DescribedObject
     value: Quantity
     timestamp: str | None = None
 
@@ -35,13 +36,13 @@ class _Values(msgspec.Struct):
 
 
 class CustomMetrics:
-    """Fractions of 1, by node."""
+    """Reads two custom metrics of all nodes, each a fraction of 1."""
 
     def __init__(self, get: Get) -> None:
         self._get = get
 
     async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
-        """The usage of those nodes that something is known of. Raises SourceError."""
+        """Returns the usage of the nodes for which the system has data. Raises SourceError."""
         cpu, memory = await self._values(CPU), await self._values(MEMORY)
         wanted = set(nodes)
         result: dict[str, NodeUsage] = {}
@@ -51,7 +52,7 @@ class CustomMetrics:
         return result
 
     async def _values(self, metric: str) -> dict[str, tuple[float, float]]:
-        """Per cent and time by node. Raises SourceError."""
+        """Percentage and time by node. Raises SourceError."""
         for version in _VERSIONS:
             path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{metric}"
             try:
@@ -69,7 +70,7 @@ class CustomMetrics:
 
 
 def _percent(value: Quantity) -> float | None:
-    """None: it is no amount."""
+    """The value as a percentage; None if it is not a valid quantity."""
     try:
         number, factor, _ = split_quantity(value)
     except QuantityError:

@@ -1,4 +1,4 @@
-"""Elasticsearch, with the documents of Metricbeat."""
+"""Node usage from Elasticsearch with the documents of Metricbeat."""
 
 import math
 import time
@@ -9,9 +9,9 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.api.usage import PERIOD, NodeUsage
-from scheduler.cluster.usage.web import Web
+from scheduler.cluster.usage.http_client import HttpClient
 
-_AT_A_TIME: Final = 100
+_BATCH_SIZE: Final = 100
 """Nodes per search."""
 _CPU: Final = "host.cpu.usage"
 _MEMORY: Final = "system.memory.actual.used.pct"
@@ -19,7 +19,7 @@ _MEMORY: Final = "system.memory.actual.used.pct"
 
 class _Average(msgspec.Struct):
     value: float | None = None
-    """Of 1; None where no document has the field."""
+    """A fraction of 1; None if no document has the field."""
 
 
 class _Bucket(msgspec.Struct):
@@ -40,20 +40,20 @@ class _Answer(msgspec.Struct):
 
 
 class Elasticsearch:
-    """The averages are Volcano's, of many nodes at once."""
+    """Queries the averages that Volcano queries, for many nodes at once."""
 
-    def __init__(self, web: Web, index: str, host_field: str) -> None:
-        """``host_field``: the field that holds the node's name."""
-        self._web = web
+    def __init__(self, client: HttpClient, index: str, host_field: str) -> None:
+        """``host_field``: the field with the node's name."""
+        self._client = client
         self._path = f"/{quote(index, safe='*,-')}/_search"
         self._host_field = host_field
 
     async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
-        """The usage of those nodes that something is known of. Raises SourceError."""
+        """Returns the usage of the nodes for which the system has data. Raises SourceError."""
         result: dict[str, NodeUsage] = {}
-        for start in range(0, len(nodes), _AT_A_TIME):
-            body = self._search(nodes[start : start + _AT_A_TIME])
-            answer = await self._web.ask("POST", self._path, _Answer, body=body)
+        for start in range(0, len(nodes), _BATCH_SIZE):
+            body = self._search(nodes[start : start + _BATCH_SIZE])
+            answer = await self._client.request("POST", self._path, _Answer, body=body)
             now = time.time()
             for name, bucket in answer.aggregations.nodes.buckets.items():
                 if bucket.cpu.value is not None or bucket.mem.value is not None:

@@ -1,4 +1,4 @@
-"""Asking how busy nodes are, again and again beside everything else: no answer, or a wrong one, holds up nobody."""
+"""Polls the usage of nodes in a background task; errors and missing responses do not affect the scheduler."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +12,16 @@ from scheduler.cluster.usage.source import Get, Source, SourceError, open_source
 from scheduler.framework.usage_source import UsageSource
 from scheduler.observability.metrics import Metrics
 
-ROUND_SECONDS: Final = 60.0
-"""For all questions of one round."""
-_LONGEST_PAUSE: Final = 300.0
-_NAMED: Final = 5
-"""Nodes named in a log line."""
+POLL_TIMEOUT: Final = 60.0
+"""Seconds for all requests of one poll."""
+_MAX_BACKOFF: Final = 300.0
+_MAX_LOGGED_NODES: Final = 5
+"""Node names in a log line."""
 log = structlog.get_logger(__name__)
 
 
 class UsagePoller:
-    """Belongs to one event loop."""
+    """Polls one source. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -30,63 +30,65 @@ class UsagePoller:
         metrics: Metrics,
         get: Get,
     ) -> None:
-        """``nodes``: names of those of interest. ``get``: how to ask the API server."""
+        """``nodes``: returns the names of the nodes to query. ``deliver``: called with the usage by node. ``get``:
+        sends a GET to the API server."""
         self._nodes = nodes
         self._deliver = deliver
         self._metrics = metrics
         self._get = get
         self._settings: UsageSource | None = None
         self._task: asyncio.Task[None] | None = None
-        self._answered = asyncio.Event()
+        self._delivered = asyncio.Event()
         self._problem = ""
-        self._lacking: frozenset[str] = frozenset()
+        self._missing: frozenset[str] = frozenset()
 
-    def follow(self, settings: UsageSource | None) -> None:
-        """Ask this source from now on (None: nobody)."""
+    def set_source(self, settings: UsageSource | None) -> None:
+        """Polls this source from now on; None stops polling."""
         if settings == self._settings:
             return
         self._settings = settings
-        self._problem, self._lacking = "", frozenset()
+        self._problem, self._missing = "", frozenset()
         if self._task is not None:
             self._task.cancel()
         self._task = None if settings is None else asyncio.create_task(self._run(settings))
 
-    async def first_answer(self) -> None:
-        """Wait for the first round, if there is a source; it may be for ever."""
+    async def first_usage(self) -> None:
+        """Waits until the first usage is delivered, without a time-out. Returns at once if there is no source."""
         if self._settings is not None:
-            await self._answered.wait()
+            await self._delivered.wait()
 
     async def close(self) -> None:
+        """Stops polling."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self, settings: UsageSource) -> None:
-        backoff = Backoff(settings.interval, max(settings.interval, _LONGEST_PAUSE))
-        log.info("the load of nodes is asked for", type=settings.type.value, address=settings.address)
+        backoff = Backoff(settings.interval, max(settings.interval, _MAX_BACKOFF))
+        log.info("polling node usage", type=settings.type.value, address=settings.address)
         if not settings.verify_tls:
-            log.warning("the certificate of the source of node loads is not verified", address=settings.address)
+            log.warning("the TLS certificate of the node usage source is not verified", address=settings.address)
         async with open_source(settings, self._get) as source:
             while True:
-                if await self._round(source):
+                if await self._poll(source):
                     backoff.reset()
                     await asyncio.sleep(settings.interval)
                 else:
                     await asyncio.sleep(backoff.next())
 
-    async def _round(self, source: Source) -> bool:
-        """Ask once; whether there was an answer."""
+    async def _poll(self, source: Source) -> bool:
+        """Polls once. Returns whether that succeeded."""
         nodes = self._nodes()
         try:
-            async with asyncio.timeout(ROUND_SECONDS):
+            async with asyncio.timeout(POLL_TIMEOUT):
                 usages = await source.measure(nodes)
         except SourceError as error:
             self._failed(str(error))
         except TimeoutError:
-            self._failed(f"no answer within {ROUND_SECONDS:.0f} s")
-        except Exception as error:  # whatever an answer holds, the next may be sound
-            log.exception("an answer about the load of nodes could not be understood")
+            self._failed(f"no answer within {POLL_TIMEOUT:.0f} s")
+        except Exception as error:  # the next response may be valid
+            log.exception("polling node usage failed unexpectedly")
             self._failed(f"{type(error).__name__}: {error}")
         else:
             self._succeeded(nodes, usages)
@@ -96,18 +98,20 @@ class UsagePoller:
     def _failed(self, problem: str) -> None:
         self._metrics.usage_polls.labels("error").inc()
         if problem != self._problem:
-            log.warning("the load of nodes is not known", error=problem)
+            log.warning("node usage unavailable", error=problem)
         self._problem = problem
 
     def _succeeded(self, nodes: Sequence[str], usages: Mapping[str, NodeUsage]) -> None:
         self._metrics.usage_polls.labels("success").inc()
         self._metrics.nodes_with_usage.set(len(usages))
         if self._problem:
-            log.info("the load of nodes is known again")
+            log.info("node usage available again")
         self._problem = ""
-        lacking = frozenset(nodes) - usages.keys()
-        if lacking != self._lacking and lacking:
-            log.warning("no figures of some nodes", number=len(lacking), of=len(nodes), nodes=sorted(lacking)[:_NAMED])
-        self._lacking = lacking
+        missing = frozenset(nodes) - usages.keys()
+        if missing != self._missing and missing:
+            log.warning(
+                "no usage for some nodes", number=len(missing), of=len(nodes), nodes=sorted(missing)[:_MAX_LOGGED_NODES]
+            )
+        self._missing = missing
         self._deliver(usages)
-        self._answered.set()
+        self._delivered.set()

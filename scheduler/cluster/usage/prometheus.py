@@ -1,4 +1,4 @@
-"""Prometheus, with the metrics of node exporters whose label ``instance`` is the name of the node."""
+"""Node usage from Prometheus with node exporter metrics whose label ``instance`` is the node's name."""
 
 import math
 import time
@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from scheduler.api.usage import PERIOD, NodeUsage
-from scheduler.cluster.usage.web import NotSupportedError, SourceError, Web
+from scheduler.cluster.usage.http_client import HttpClient, NotSupportedError, SourceError
 
 _QUERY: Final = "/api/v1/query"
-_AT_A_TIME: Final = 100
+_BATCH_SIZE: Final = 100
 """Nodes per query."""
 _CPU: Final = (
     "avg_over_time(clamp_min(100 - (avg by (instance) "
@@ -40,16 +40,16 @@ class _Answer(msgspec.Struct):
 
 
 class Prometheus:
-    """The queries are Volcano's, asked of many nodes at once."""
+    """Uses Volcano's queries, for many nodes at once."""
 
-    def __init__(self, web: Web) -> None:
-        self._web = web
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
 
     async def measure(self, nodes: Sequence[str]) -> dict[str, NodeUsage]:
-        """The usage of those nodes that something is known of. Raises SourceError."""
+        """Returns the usage of the nodes for which the system has data. Raises SourceError."""
         result: dict[str, NodeUsage] = {}
-        for start in range(0, len(nodes), _AT_A_TIME):
-            names = "|".join(name.replace(".", r"\\.") for name in nodes[start : start + _AT_A_TIME])
+        for start in range(0, len(nodes), _BATCH_SIZE):
+            names = "|".join(name.replace(".", r"\\.") for name in nodes[start : start + _BATCH_SIZE])
             cpu = await self._query(_CPU.format(nodes=names, period=PERIOD))
             memory = await self._query(_MEMORY.format(nodes=names, period=PERIOD))
             now = time.time()
@@ -58,11 +58,11 @@ class Prometheus:
         return result
 
     async def _query(self, query: str) -> Mapping[str, float]:
-        """Per cent by node. Raises SourceError."""
+        """Runs a query. Returns percentages by node. Raises SourceError."""
         try:
-            answer = await self._web.ask("POST", _QUERY, _Answer, form={"query": query})
+            answer = await self._client.request("POST", _QUERY, _Answer, form={"query": query})
         except NotSupportedError:
-            answer = await self._web.ask("GET", _QUERY, _Answer, form={"query": query})
+            answer = await self._client.request("GET", _QUERY, _Answer, form={"query": query})
         if answer.status != "success":
             raise SourceError(f"{_QUERY}: {answer.error or 'no success'}")
         if answer.data.result_type != "vector":
@@ -78,7 +78,7 @@ class Prometheus:
 
 
 def _values(samples: Sequence[_Sample]) -> Iterator[tuple[str, float]]:
-    """Of a node that has several series, the first by its labels comes first."""
+    """Node and value of each valid sample, sorted by labels; the caller uses the first of a node."""
     for sample in sorted(samples, key=lambda sample: sorted(sample.metric.items())):
         try:
             value = float(sample.value[1])

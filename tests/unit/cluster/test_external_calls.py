@@ -53,7 +53,7 @@ def test_an_unreachable_server_is_silent_and_an_error_status_is_a_problem() -> N
 
 
 def test_a_response_that_is_too_large_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_calls, "LARGEST", 1000)
+    monkeypatch.setattr(external_calls, "MAX_RESPONSE_BYTES", 1000)
     with serving_aside(echo) as address, closing(HttpCalls()) as out:
         (reply,) = out.post([Request(f"{address}/large", b"", 5.0)])
     assert reply.problem == "an answer of more than 1000 bytes"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
@@ -52,7 +52,7 @@ class BundleInjector:
         for route in self._routes:
             try:
                 problem = await self._ensure_one(route, encoded)
-            except (ApiError, TransportError, *UNREADABLE) as error:
+            except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 problem = str(error)
             self._report(route, problem)
         return not any(self._problems.values())

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.api.kinds import SECRET, object_path
 from scheduler.api.objects import ObjectMeta, Wire
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.admission.certificates import (
     AUTHORITY_CERTIFICATES,
     SERVING_CERTIFICATE,
@@ -114,7 +114,7 @@ class SecretSource:
             raise
         try:
             return msgspec.json.decode(body, type=_Secret)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise CertificateError(f"Secret {self._namespace}/{self._name}: {error}") from None
 
     async def _write(self, stored: _Secret | None, data: dict[str, bytes]) -> bool:

@@ -8,7 +8,7 @@ import structlog
 
 from scheduler.api.kinds import QUEUE, object_path
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.observability.admission_metrics import AdmissionMetrics
@@ -36,7 +36,7 @@ class QueueReader:
             async with asyncio.timeout(seconds):
                 body = await self._client.request("GET", object_path(QUEUE, "", name), priority=Priority.READ)
             queue = msgspec.json.decode(body, type=Queue)
-        except (ApiError, TransportError, TimeoutError, *UNREADABLE) as error:
+        except (ApiError, TransportError, TimeoutError, *DECODE_ERRORS) as error:
             absent = isinstance(error, ApiError) and error.status == 404
             self._metrics.queue_reads.labels("absent" if absent else "failed").inc()
             if not absent:

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.api.decisions import EventPost
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject, ObjectMeta
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
@@ -170,6 +170,6 @@ class Executor:
             decoder = self._decoders[kind] = msgspec.json.Decoder(kind.struct)
         try:
             obj: KubeObject = decoder.decode(body)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return
         apply(kind, obj)

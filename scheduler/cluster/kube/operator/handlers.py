@@ -22,14 +22,13 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.faults import UNREADABLE, fault_of
+from scheduler.cluster.decoding import DECODE_ERRORS, decode, field_and_problem
 from scheduler.cluster.kube.operator.intake import Intake
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS, Report
-from scheduler.cluster.nesting import decode
 
 FIRST_RESYNC = 15.0
 RESYNC = 600.0
@@ -148,7 +147,7 @@ class Handlers:
             try:
                 body = await self._client.request("GET", kind.path, priority=Priority.READ)
                 items = decode(_items, body).items or []
-            except (ApiError, TransportError, *UNREADABLE) as error:
+            except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 log.warning("cannot list", kind=str(kind), error=str(error))
                 if isinstance(error, ApiError) and error.status == 404:
                     return  # its CRD is not installed: none of them can exist
@@ -166,8 +165,8 @@ class Handlers:
         self._keys[kind].add(key)
         try:
             obj: KubeObject = msgspec.convert(raw, kind.struct)
-        except UNREADABLE as error:
-            field, problem = fault_of(error)
+        except DECODE_ERRORS as error:
+            field, problem = field_and_problem(error)
             self._report_once(kind, key, raw, field or "object", problem)
             return
         try:

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from scheduler.api.objects import ObjectMeta, Wire
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, clock
 from scheduler.cluster.kube.transport.ratelimit import Priority
@@ -111,7 +111,7 @@ class LeaderElector:
                 timeout = self._first_timeout
                 check_pause = self._settings.check_period * random.uniform(1.0, 1.2)
                 pause = min(check_pause, max(0.0, self._free_at - clock())) or check_pause
-            except (ApiError, TransportError, *UNREADABLE) as error:
+            except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 text = str(error)
                 timeout = min(self._settings.renew_deadline, 2 * timeout)
             waited = True
@@ -136,7 +136,7 @@ class LeaderElector:
                     why = f"taken over by {self._lease.spec.holder_identity if self._lease else 'another'}"
                     break
                 deadline = started + self._settings.renew_deadline
-            except (ApiError, TransportError, *UNREADABLE) as error:
+            except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 why = str(error)
                 log.warning("the lease could not be renewed", error=why, seconds_left=round(deadline - clock(), 1))
         self._fence.close()
@@ -153,7 +153,7 @@ class LeaderElector:
         try:
             await self._clear(self._lease)
             log.info("lease released", lease=self._settings.name)
-        except (ApiError, TransportError, *UNREADABLE) as error:
+        except (ApiError, TransportError, *DECODE_ERRORS) as error:
             log.warning("the lease could not be released", error=str(error))
 
     async def _clear(self, lease: _Lease) -> None:

@@ -9,7 +9,7 @@ import structlog
 from scheduler.api.kinds import QUEUE
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.scheduling import Queue
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
@@ -43,7 +43,7 @@ async def _ensure(
             return
         except Fenced:
             return
-        except (ApiError, TransportError, *UNREADABLE) as error:
+        except (ApiError, TransportError, *DECODE_ERRORS) as error:
             if isinstance(error, ApiError) and error.status == 409:
                 return
             log.warning("queue could not be created", queue=name, error=str(error))

@@ -3,7 +3,7 @@
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.usage.custom_metrics import Get
-from scheduler.cluster.usage.web import NotSupportedError, SourceError
+from scheduler.cluster.usage.http_client import NotSupportedError, SourceError
 
 
 def getter(client: ApiClient) -> Get:

@@ -213,10 +213,10 @@ class Daemon:
     async def _work(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         """Schedules as the leader. ``waited``: another process led before, and its last writes may not have arrived."""
         made = functools.partial(self._cache.upsert, "Queue")
-        self._usage.follow(self._configuration.current.metrics)
+        self._usage.set_source(self._configuration.current.metrics)
         preparations = (
             asyncio.create_task(ensure_queues(self._client, self._settings.default_queue, self._fence, made)),
-            asyncio.create_task(self._usage.first_answer()),
+            asyncio.create_task(self._usage.first_usage()),
             asyncio.create_task(self._sign()),
         )
         try:
@@ -305,7 +305,7 @@ class Daemon:
 
     def _apply_configuration(self, configuration: Configuration) -> None:
         """Applies a new configuration."""
-        self._usage.follow(configuration.metrics)
+        self._usage.set_source(configuration.metrics)
         kept = self._cache.wants_original(POD.name)
         self._cache.configure(configuration)
         if self._cache.wants_original(POD.name) and not kept:

@@ -17,7 +17,7 @@ import structlog
 from yarl import URL
 
 from scheduler import __version__
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.credentials import Access, CredentialsError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority, RateLimiter
@@ -309,7 +309,7 @@ def _parsed(text: str) -> URL:
 def _error(status: int, retry_after: str | None, body: bytes) -> ApiError:
     try:
         answer = msgspec.json.decode(body, type=_Status)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         answer = _Status("", body[:300].decode("utf-8", "replace").strip())
     causes = (answer.details.causes if answer.details else None) or ()
     return ApiError(status, answer.reason, answer.message, _seconds(retry_after), causes)

@@ -26,12 +26,11 @@ from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import OPTIONAL
 from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
-from scheduler.cluster.faults import UNREADABLE, fault_of
+from scheduler.cluster.decoding import DECODE_ERRORS, decode, field_and_problem
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
 from scheduler.cluster.kube.watch.pages import GoneError, pages_of_heads, pages_of_objects
-from scheduler.cluster.nesting import decode
 from scheduler.observability.role_metrics import RoleMetrics
 
 PAGE = 2000
@@ -135,7 +134,7 @@ class Informer:
                 self._metrics.watch_restarts.labels(self.source.kind.name, "gone").inc()
                 self._version = ""
                 await asyncio.sleep(self._backoff.next())
-            except (ApiError, TransportError, *UNREADABLE) as error:
+            except (ApiError, TransportError, *DECODE_ERRORS) as error:
                 await self._failed(error)
             except Exception as error:  # without its watch, the role would decide on stale data for ever
                 log.exception("watch failed", source=str(self.source))
@@ -203,7 +202,7 @@ class Informer:
                 for meta in (item.metadata for item in page.items or ()):
                     if meta.name.startswith(self.source.name_prefix):
                         there[meta.namespace, meta.name] = meta.resource_version
-        except (GoneError, ApiError, TransportError, *UNREADABLE) as error:
+        except (GoneError, ApiError, TransportError, *DECODE_ERRORS) as error:
             log.info("not known whether a watch is up to date", source=str(self.source), why=str(error))
             return False
         clock = asyncio.get_running_loop().time
@@ -222,7 +221,7 @@ class Informer:
         """An object and its key; None in place of one that cannot be decoded."""
         try:
             obj: KubeObject = decode(self._decoder, raw)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             return self._set_aside(raw, error), None
         return (obj.metadata.namespace, obj.metadata.name), obj
 
@@ -259,7 +258,7 @@ class Informer:
     def _event(self, line: bytes) -> None:
         try:
             event = decode(self._events, line)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             self._exceptional_event(line)
             return
         obj: KubeObject = event.object
@@ -275,7 +274,8 @@ class Informer:
             self._exceptional_event(line)
 
     def _exceptional_event(self, line: bytes) -> None:
-        """Handles an ERROR, or an object that cannot be decoded. Raises GoneError, ApiError, UNREADABLE (not JSON)."""
+        """Handles an ERROR, or an object that cannot be decoded. Raises GoneError, ApiError, DECODE_ERRORS (not
+        JSON)."""
         event = decode(self._raw_events, line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=_Status)
@@ -291,7 +291,7 @@ class Informer:
         elif event.type in ("ADDED", "MODIFIED"):
             try:
                 decode(self._decoder, event.object)
-            except UNREADABLE as error:
+            except DECODE_ERRORS as error:
                 self._set_aside(event.object, error)
 
     # --- into the cache -----------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class Informer:
         key = (_text(metadata, "namespace"), _text(metadata, "name"))
         if key[1].startswith(self.source.name_prefix):
             self._seen[key] = _text(metadata, "resourceVersion")
-            field, problem = fault_of(error)
+            field, problem = field_and_problem(error)
             self._report_once(key, _text(metadata, "uid"), field or "object", problem)
         return key
 
@@ -352,7 +352,7 @@ class Informer:
 def _metadata(raw: msgspec.Raw) -> dict[str, Any]:
     try:
         return decode(_named, raw).metadata
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return {}
 
 

@@ -6,10 +6,10 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from scheduler.api.objects import Wire
+from scheduler.cluster.decoding import decode
 from scheduler.cluster.kube.transport.client import JSON, ApiClient, ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
 from scheduler.cluster.kube.transport.sources import Source
-from scheduler.cluster.nesting import decode
 
 _METADATA_ONLY: Final = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 T = TypeVar("T")
@@ -47,7 +47,7 @@ _heads = msgspec.json.Decoder(Page[Headed])
 
 def pages_of_objects(client: ApiClient, source: Source, size: int) -> AsyncGenerator[Page[msgspec.Raw], None]:
     """``size`` objects at a time; 0: all at once. Raises GoneError (between two pages), ApiError, TransportError,
-    UNREADABLE."""
+    DECODE_ERRORS."""
     return _pages(client, source, size, _objects, JSON)
 
 

@@ -13,7 +13,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Patch
 from scheduler.api.signed_records import SigningKey
 from scheduler.api.times import format_timestamp
-from scheduler.cluster.words import conditions_of, evicted
+from scheduler.cluster.messages import eviction_message, pod_group_conditions
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,7 +45,7 @@ def eviction_conditions(eviction: Evict, scheduler_name: str, now: float) -> byt
             "type": "Ready",
             "status": "False",
             "reason": "Evict",
-            "message": evicted(eviction.reason),
+            "message": eviction_message(eviction.reason),
             "lastTransitionTime": moment,
         },
         {
@@ -94,7 +94,7 @@ def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None
     Counts of zero are taken out, as Volcano leaves them out. ``key``: for the record of its admission; None: none is
     written."""
     status: dict[str, Any] = {
-        "conditions": conditions_of(update),
+        "conditions": pod_group_conditions(update),
         "running": update.running or None,
         "succeeded": update.succeeded or None,
         "failed": update.failed or None,

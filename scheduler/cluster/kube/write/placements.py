@@ -35,7 +35,7 @@ from scheduler.cluster.kube.write.preparation_run import Objects, PreparationErr
 from scheduler.cluster.kube.write.preparer import Preparer
 from scheduler.cluster.kube.write.signing_key import SharedKey
 from scheduler.cluster.kube.write.status_writer import StatusWriter
-from scheduler.cluster.words import assigned, evicted, why_not_prepared
+from scheduler.cluster.messages import binding_message, eviction_message, preparation_message
 from scheduler.observability.metrics import Metrics
 
 ATTEMPTS = 8
@@ -162,7 +162,7 @@ class Binding(_Placement):
     def _succeeded(self) -> None:
         context, task = self.context, self.task
         context.metrics.bound(time.time() - task.creation)
-        context.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, assigned(self.bind)))
+        context.recorder.post(EventPost(pod_ref(task), EVENT_NORMAL, EVENT_SCHEDULED, binding_message(self.bind)))
 
     def _failed(self, error: ApiError | TransportError) -> None:
         context, task = self.context, self.task
@@ -206,7 +206,9 @@ class Eviction(_Placement):
             context.cache.evict_failed(eviction)
             return None
         log.info("evicted", pod=self.task.key, reason=eviction.reason)
-        context.recorder.post(EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, evicted(eviction.reason)))
+        context.recorder.post(
+            EventPost(pod_ref(self.task), EVENT_WARNING, EVENT_EVICT, eviction_message(eviction.reason))
+        )
         if self.task.job:
             namespace, _, name = self.task.job.partition("/")
             group = ObjectRef(SCHEDULING_API_VERSION, "PodGroup", namespace, name)
@@ -240,7 +242,7 @@ def not_prepared(context: WriteContext, binds: Sequence[Bind], error: Preparatio
     log.warning("preparation failed: not bound", pod=error.bind.task.key, pods=len(binds), error=str(error))
     for bind in binds:
         context.metrics.schedule_attempts.labels("error").inc()
-        text = why_not_prepared(bind, error.bind, str(error))
+        text = preparation_message(bind, error.bind, str(error))
         context.statuses.pod(PodUnschedulable(bind.task, POD_REASON_SCHEDULER_ERROR, text))
         if bind is error.bind:
             context.recorder.post(EventPost(pod_ref(bind.task), EVENT_WARNING, EVENT_FAILED_SCHEDULING, text))

@@ -15,7 +15,7 @@ from scheduler.api.decisions import Bind
 from scheduler.api.kinds import Kind, object_path
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import Fail, Patch, Preparation, Step, Wait
-from scheduler.cluster.faults import UNREADABLE
+from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
@@ -109,7 +109,7 @@ class PreparationRun:
                     self._pause.reset()
         except (ApiError, TransportError) as error:
             return self._again(error)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise PreparationError(self.bind, f"{self._preparation} cannot be read: {error}") from None
 
     async def undo(self) -> None:
@@ -135,7 +135,7 @@ class PreparationRun:
                 return self._again(error)
             except PreparationError:
                 log.warning("write could not be undone", object=str(preparation), error=str(error))
-        except (Fenced, *UNREADABLE) as error:
+        except (Fenced, *DECODE_ERRORS) as error:
             log.warning("write was not undone", object=str(preparation), error=str(error))
         return None
 

@@ -16,15 +16,15 @@ from tests.unit.cluster.kube.fake_api import until
 from tests.unit.cluster.servers import serving
 
 
-async def nobody(path: str) -> bytes:
+async def no_api_server(path: str) -> bytes:
     raise AssertionError(path)
 
 
 class World:
     def __init__(self, *names: str) -> None:
-        self.heard: list[Mapping[str, NodeUsage]] = []
+        self.delivered: list[Mapping[str, NodeUsage]] = []
         self.metrics = Metrics()
-        self.poller = UsagePoller(lambda: names, self.heard.append, self.metrics, nobody)
+        self.poller = UsagePoller(lambda: names, self.delivered.append, self.metrics, no_api_server)
 
     def polls(self, result: str) -> float:
         return self.metrics.registry.get_sample_value("volcano_py_node_usage_polls_total", {"result": result}) or 0
@@ -56,10 +56,10 @@ def test_the_poller_delivers_the_usage_of_each_poll() -> None:
 
     async def scenario(world: World) -> None:
         async with serving(handler) as address:
-            world.poller.follow(source(address))
-            await world.poller.first_answer()
-            await until(lambda: len(world.heard) > 1)
-        assert world.heard[0]["n1"].cpu == 40.0 and world.heard[0].keys() == {"n1"}
+            world.poller.set_source(source(address))
+            await world.poller.first_usage()
+            await until(lambda: len(world.delivered) > 1)
+        assert world.delivered[0]["n1"].cpu == 40.0 and world.delivered[0].keys() == {"n1"}
         assert world.polls("success") >= 2
         assert world.metrics.registry.get_sample_value("volcano_py_nodes_with_usage") == 1
 
@@ -78,14 +78,14 @@ def test_a_failing_source_is_logged_once_counted_and_polled_again() -> None:
 
     async def scenario(world: World) -> None:
         async with serving(handler) as address:
-            world.poller.follow(source(address))
-            await until(lambda: world.heard)
+            world.poller.set_source(source(address))
+            await until(lambda: world.delivered)
         assert world.polls("error") == 3
 
     with capture_logs() as logs:
         run(scenario, "n1")
     assert sum("status 500" in log.get("error", "") for log in logs) == 1
-    assert [log["event"] for log in logs].count("the load of nodes is known again") == 1
+    assert [log["event"] for log in logs].count("node usage available again") == 1
 
 
 def test_an_unexpected_exception_does_not_stop_the_poller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,59 +108,59 @@ def test_an_unexpected_exception_does_not_stop_the_poller(monkeypatch: pytest.Mo
     monkeypatch.setattr(poller, "open_source", lambda settings, get: Opened())
 
     async def scenario(world: World) -> None:
-        world.poller.follow(source("http://p"))
-        await until(lambda: world.heard)
+        world.poller.set_source(source("http://p"))
+        await until(lambda: world.delivered)
         assert world.polls("error") == 1
 
     run(scenario, "n1")
 
 
 def test_the_poller_follows_a_change_of_the_source_and_its_removal() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path.split("/")[1])
+        requested.append(request.path.split("/")[1])
         return vector(n1="1")
 
     async def scenario(world: World) -> None:
         async with serving(handler) as address:
-            world.poller.follow(source(f"{address}/one"))
-            await until(lambda: "one" in asked)
-            world.poller.follow(source(f"{address}/two"))
-            await until(lambda: "two" in asked)
-            asked.clear()
-            await until(lambda: len(asked) > 3)
-            assert "one" not in asked[1:]
-            world.poller.follow(None)
+            world.poller.set_source(source(f"{address}/one"))
+            await until(lambda: "one" in requested)
+            world.poller.set_source(source(f"{address}/two"))
+            await until(lambda: "two" in requested)
+            requested.clear()
+            await until(lambda: len(requested) > 3)
+            assert "one" not in requested[1:]
+            world.poller.set_source(None)
             await asyncio.sleep(0.02)
-            asked.clear()
+            requested.clear()
             await asyncio.sleep(0.05)
-            assert not asked
+            assert not requested
 
     run(scenario, "n1")
 
 
 def test_configuring_the_same_source_again_does_not_restart_the_poller() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
+        requested.append(request.path)
         return vector(n1="1")
 
     async def scenario(world: World) -> None:
         async with serving(handler) as address:
-            world.poller.follow(source(address, 60))
-            await until(lambda: world.heard)
-            world.poller.follow(source(address, 60))
+            world.poller.set_source(source(address, 60))
+            await until(lambda: world.delivered)
+            world.poller.set_source(source(address, 60))
             await asyncio.sleep(0.05)
-            assert len(asked) == 2  # cpu and memory, once
+            assert len(requested) == 2  # cpu and memory, once
 
     run(scenario, "n1")
 
 
 def test_without_a_source_waiting_for_the_first_answer_returns_at_once() -> None:
     async def scenario(world: World) -> None:
-        await world.poller.first_answer()
-        assert not world.heard
+        await world.poller.first_usage()
+        assert not world.delivered
 
     run(scenario, "n1")

@@ -1,27 +1,27 @@
-"""What Pods, PodGroups and Events are told of decisions, word for word: on a real cluster as in memory."""
+"""Messages of Events and conditions about decisions, the same on a real cluster and in memory."""
 
 from typing import Any
 
 from scheduler.api.decisions import Bind, PodGroupStatusUpdate
 
 
-def assigned(bind: Bind) -> str:
-    """The Event of a binding."""
+def binding_message(bind: Bind) -> str:
+    """The message of the Event of a binding."""
     return f"Successfully assigned {bind.task.key} to {bind.node}"
 
 
-def evicted(reason: str) -> str:
-    """The condition and the Event of a Pod that is evicted."""
+def eviction_message(reason: str) -> str:
+    """The message of the condition and the Event of an evicted Pod."""
     return f"Pod is evicted, because of {reason}"
 
 
-def why_not_prepared(bind: Bind, at_fault: Bind, problem: str) -> str:
-    """Why a Pod is not bound: what its binding depends on cannot be had, or that of another Pod of its gang."""
+def preparation_message(bind: Bind, at_fault: Bind, problem: str) -> str:
+    """The message about a failed preparation of the Pod itself, or of another Pod of its gang."""
     why = problem if bind is at_fault else f"pod {at_fault.task.key} of its gang: {problem}"
     return f"execute preBind for pod {bind.task.key} failed: {why}, resync the task"
 
 
-def conditions_of(update: PodGroupStatusUpdate) -> list[dict[str, Any]]:
+def pod_group_conditions(update: PodGroupStatusUpdate) -> list[dict[str, Any]]:
     """The conditions of a PodGroup."""
     return [
         {

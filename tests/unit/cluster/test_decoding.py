@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from scheduler.cluster.nesting import decode, shallow
+from scheduler.cluster.decoding import decode, shallow
 
 _any = msgspec.json.Decoder()
 
