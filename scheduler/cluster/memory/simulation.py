@@ -63,9 +63,11 @@ class Simulation:
         lenient: bool = False,
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
-        """``start``: the time on the cluster's clock. ``lenient``: objects that cannot be used are told of in Events,
-        as those of a real cluster are. ``external_calls``: answers plugins that ask other programs. Raises
-        ManifestError."""
+        """``start``: the initial time of the cluster's clock. Raises ManifestError.
+
+        ``lenient``: malformed objects are ignored with an Event, as on a real cluster. ``external_calls``: sends the
+        requests of plugins to external programs.
+        """
         self.configuration = configuration
         self._external_calls = external_calls
         self.scheduler_names = tuple(scheduler_names)

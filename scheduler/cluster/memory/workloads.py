@@ -87,8 +87,8 @@ class Workloads:
         return self._server.patch(REPLICA_SET, meta["namespace"], meta["name"], {"spec": {"replicas": number}})
 
     def _sync_replica_set(self, replica_set: Json) -> bool:
-        wanted = _count(replica_set.get("spec") or {}, "replicas")
-        return self._sync_pods(REPLICA_SET, replica_set, wanted)
+        desired = _count(replica_set.get("spec") or {}, "replicas")
+        return self._sync_pods(REPLICA_SET, replica_set, desired)
 
     def _sync_job(self, job: Json) -> bool:
         spec, status = job.get("spec") or {}, job.get("status") or {}
@@ -99,13 +99,13 @@ class Workloads:
             return False
         pods = list(self._controlled(POD, job))
         done = max(_count(status, "succeeded", 0), sum(pod["status"].get("phase") == "Succeeded" for pod in pods))
-        wanted = _count(spec, "parallelism")
+        desired = _count(spec, "parallelism")
         if spec.get("completions") is not None:
-            wanted = min(wanted, max(_count(spec, "completions") - done, 0))
+            desired = min(desired, max(_count(spec, "completions") - done, 0))
         elif done:
             return False  # without completions, no Pod is created after the first that succeeded
         indices = self._free_indices(job, pods) if spec.get("completionMode") == "Indexed" else None
-        return self._sync_pods(BATCH_JOB, job, wanted, indices)
+        return self._sync_pods(BATCH_JOB, job, desired, indices)
 
     def _sync_stateful_set(self, stateful_set: Json) -> bool:
         meta, spec = stateful_set["metadata"], stateful_set.get("spec") or {}
@@ -138,16 +138,16 @@ class Workloads:
             if controller is not None and controller.get("uid") == uid:
                 yield raw
 
-    def _sync_pods(self, kind: Kind, workload: Json, wanted: int, indices: Iterator[int] | None = None) -> bool:
+    def _sync_pods(self, kind: Kind, workload: Json, desired: int, indices: Iterator[int] | None = None) -> bool:
         """Creates missing Pods, or deletes surplus ones. Returns whether anything changed."""
         active = [pod for pod in self._controlled(POD, workload) if _is_active(pod)]
         namespace, changed = workload["metadata"]["namespace"], False
-        for pod in _in_deletion_order(active)[: max(len(active) - wanted, 0)]:
+        for pod in _in_deletion_order(active)[: max(len(active) - desired, 0)]:
             changed |= self._server.delete(POD, namespace, pod["metadata"]["name"])
-        if len(active) >= wanted:
+        if len(active) >= desired:
             return changed
         names = self._free_names(workload, indices)
-        for _ in range(wanted - len(active)):
+        for _ in range(desired - len(active)):
             name, index = next(names, ("", None))
             if not name or not self._server.create(POD, _pod(kind, workload, name, _job_labels(kind, workload, index))):
                 break

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pods
-from tests.unit.cluster.servers import serving_aside
+from tests.unit.cluster.servers import serving_in_thread
 
 LOADS = {"n1": "70", "n2": "10"}
 
@@ -39,7 +39,7 @@ async def prometheus(request: web.Request) -> web.StreamResponse:
 
 
 def test_nodes_are_as_busy_as_prometheus_says(tmp_path: Path) -> None:
-    with serving_aside(prometheus) as address:
+    with serving_in_thread(prometheus) as address:
         settings = conf({"name": "usage"}, metrics={"type": "prometheus", "address": address})
         result = simulated(tmp_path, settings, node("n1"), node("n2"), group("g"), *pods("g", 1, "1c", "g"))
     assert placed(result) == {"g-0": "n2"} and result.stderr == ""
@@ -58,7 +58,7 @@ def test_an_extender_is_asked(tmp_path: Path) -> None:
         question = await request.json()
         return web.json_response({"status": "no"} if question["node"]["Name"] == "n1" else {})
 
-    with serving_aside(extender) as address:
+    with serving_in_thread(extender) as address:
         arguments = {"extender.urlPrefix": address, "extender.predicateVerb": "predicate"}
         settings = conf({"name": "extender", "arguments": arguments})
         result = simulated(tmp_path, settings, node("n1"), node("n2"), group("g"), *pods("g", 1, "1c", "g"))

@@ -29,7 +29,7 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 
 
 @contextmanager
-def serving_aside(handler: Handler) -> Iterator[str]:
+def serving_in_thread(handler: Handler) -> Iterator[str]:
     """The same on another thread, for a caller that blocks."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -9,7 +9,7 @@ from aiohttp import web
 from scheduler.cluster import external_calls
 from scheduler.cluster.external_calls import HttpCalls
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, Reply, Request
-from tests.unit.cluster.servers import serving_aside
+from tests.unit.cluster.servers import serving_in_thread
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
@@ -25,21 +25,21 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 
 def test_replies_are_in_the_order_of_the_requests() -> None:
-    with serving_aside(echo) as address, closing(HttpCalls()) as out:
+    with serving_in_thread(echo) as address, closing(HttpCalls()) as out:
         requests = [Request(f"{address}/{0.02 - i / 1000}", b"%d " % i, 5.0) for i in range(20)]
         assert [reply.body for reply in out.post(requests)] == [b"%d application/json" % i for i in range(20)]
         assert out.post([]) == []
 
 
 def test_a_request_that_times_out_is_silent_and_blocks_no_other() -> None:
-    with serving_aside(echo) as address, closing(HttpCalls()) as out:
+    with serving_in_thread(echo) as address, closing(HttpCalls()) as out:
         slow, quick = out.post([Request(f"{address}/9", b"", 0.05), Request(f"{address}/0", b"", 5.0)])
         assert slow == Reply(problem="no answer within 0.05 s", silent=True)
         assert quick.body == b"application/json"
 
 
 def test_an_unreachable_server_is_silent_and_an_error_status_is_a_problem() -> None:
-    with serving_aside(echo) as address, closing(HttpCalls()) as out:
+    with serving_in_thread(echo) as address, closing(HttpCalls()) as out:
         gone, refused, nonsense = out.post(
             [
                 Request("http://127.0.0.1:1/x", b"", 1.0),
@@ -54,7 +54,7 @@ def test_an_unreachable_server_is_silent_and_an_error_status_is_a_problem() -> N
 
 def test_a_response_that_is_too_large_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_calls, "MAX_RESPONSE_BYTES", 1000)
-    with serving_aside(echo) as address, closing(HttpCalls()) as out:
+    with serving_in_thread(echo) as address, closing(HttpCalls()) as out:
         (reply,) = out.post([Request(f"{address}/large", b"", 5.0)])
     assert reply.problem == "an answer of more than 1000 bytes"
 

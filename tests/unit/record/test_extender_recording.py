@@ -16,7 +16,7 @@ from scheduler.record.external_calls import RecordedExternalCalls, ReplayedExter
 from scheduler.record.frames import Answered, Original, read_frames
 from scheduler.record.replay import replay
 from tests.builders import Raw, configuration, group, manifests, node, pods, queue
-from tests.unit.cluster.servers import serving_aside
+from tests.unit.cluster.servers import serving_in_thread
 from tests.unit.record.test_recording import Recorded, some_cluster
 
 VERBS = ("onSessionOpen", "predicate", "prioritize", "jobEnqueueable", "allocateFunc")
@@ -53,7 +53,7 @@ def wanting(name: str, version: str) -> list[Raw]:
 @contextmanager
 def recorded(directory: Path) -> Iterator[Recorded]:
     nodes = [kernel("n1", "new", 1), kernel("n2", "old", 5), kernel("n3", "new", 9)]
-    with serving_aside(extend) as address, closing(HttpCalls()) as external_calls:
+    with serving_in_thread(extend) as address, closing(HttpCalls()) as external_calls:
         asked = {"extender.urlPrefix": address, **{f"extender.{verb}Verb": verb for verb in VERBS}}
         plan = configuration(["priority", "gang"], ["predicates", "extender"], arguments={"extender": asked})
         yield Recorded(

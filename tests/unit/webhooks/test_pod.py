@@ -52,41 +52,41 @@ def pod(annotations: dict[str, str] | None = None, scheduler: str = "volcano", *
     return {"metadata": metadata, "spec": {"schedulerName": scheduler, **spec}}
 
 
-def given(obj: Json, namespace: str = "default") -> Json:
+def changed_fields(obj: Json, namespace: str = "default") -> Json:
     """The fields of the Pod spec that admission adds or changes."""
     spec = created(POD, obj, settings=SETTINGS, namespace=namespace).object["spec"]
     return {key: value for key, value in spec.items() if obj["spec"].get(key) != value}
 
 
 def test_a_pod_gets_the_fields_of_the_group_of_its_namespace() -> None:
-    assert given(pod(), "mng-ns-1") == {
+    assert changed_fields(pod(), "mng-ns-1") == {
         "nodeSelector": {"volcano.sh/nodetype": "management"},
         "tolerations": [TOLERATION],
         "schedulerName": "default-scheduler",
     }
-    assert given(pod()) == {}
+    assert changed_fields(pod()) == {}
 
 
 def test_a_pod_gets_the_fields_of_the_group_that_it_names() -> None:
     labels = {"nodeSelector": {"volcano.sh/nodetype": "cpu"}}
-    assert given(pod({"volcano.sh/resource-group": "cpu"})) == labels
+    assert changed_fields(pod({"volcano.sh/resource-group": "cpu"})) == labels
     gpu = {"nodeSelector": {"volcano.sh/nodetype": "gpu"}, "affinity": AFFINITY}
-    assert given(pod({"volcano.sh/resource-group": "gpu"})) == gpu
-    assert given(pod({"volcano.sh/resource-group": "other"})) == {}
+    assert changed_fields(pod({"volcano.sh/resource-group": "gpu"})) == gpu
+    assert changed_fields(pod({"volcano.sh/resource-group": "other"})) == {}
 
 
 def test_the_first_matching_group_applies() -> None:
-    assert given(pod({"volcano.sh/resource-group": "cpu"}), "mng-ns-1")["schedulerName"] == "default-scheduler"
+    assert changed_fields(pod({"volcano.sh/resource-group": "cpu"}), "mng-ns-1")["schedulerName"] == "default-scheduler"
 
 
 def test_fields_of_a_group_are_added_to_those_of_the_pod_and_its_affinity_stays() -> None:
     own = pod(nodeSelector={"disk": "ssd"}, tolerations=[{"key": "other"}, TOLERATION])
-    assert given(own, "mng-ns-1") == {
+    assert changed_fields(own, "mng-ns-1") == {
         "nodeSelector": {"disk": "ssd", "volcano.sh/nodetype": "management"},
         "schedulerName": "default-scheduler",
     }
     own = pod({"volcano.sh/resource-group": "gpu"}, affinity={"podAffinity": {}})
-    assert "affinity" not in given(own)
+    assert "affinity" not in changed_fields(own)
 
 
 @pytest.mark.parametrize(

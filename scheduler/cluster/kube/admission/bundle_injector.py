@@ -79,10 +79,10 @@ class BundleInjector:
     def _changes(self, route: Route, webhooks: list[dict[str, Any]], bundle: str) -> Iterable[Json]:
         for index, webhook in enumerate(webhooks):
             client = webhook.get("clientConfig") or {}
-            wanted = {"caBundle": bundle}
+            desired = {"caBundle": bundle}
             if self._url and "url" in client:
-                wanted["url"] = f"{self._url}{route.path}"
-            for key, value in wanted.items():
+                desired["url"] = f"{self._url}{route.path}"
+            for key, value in desired.items():
                 if client.get(key) != value:
                     yield {"op": "add", "path": f"/webhooks/{index}/clientConfig/{key}", "value": value}
 

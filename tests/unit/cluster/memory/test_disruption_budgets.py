@@ -16,7 +16,7 @@ class Cluster:
         self.server = MemoryServer()
         self.budgets = DisruptionBudgets(self.server)
 
-    def has(self, kind: Kind, name: str, owner: Json | None = None, meta: Json | None = None, **rest: Any) -> Json:
+    def add(self, kind: Kind, name: str, owner: Json | None = None, meta: Json | None = None, **rest: Any) -> Json:
         metadata: Json = {"name": name, "namespace": "ns", **(meta or {})}
         if owner is not None:
             reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
@@ -30,12 +30,12 @@ class Cluster:
     def pods(self, number: int, owner: Json | None = None, phase: str = "Running", **status: Any) -> None:
         for _ in range(number):
             name = f"p{len(self.server.of(POD))}"
-            self.has(POD, name, owner, {"labels": WEB}, spec={}, status={"phase": phase, **status})
+            self.add(POD, name, owner, {"labels": WEB}, spec={}, status={"phase": phase, **status})
 
     def budget(self, status: Json | None = None, **spec: Any) -> Json:
         """A PodDisruptionBudget with the given status."""
         spec = {"selector": {"matchLabels": WEB}, **spec}
-        self.has(DISRUPTION_BUDGET, "b", spec=spec, **({"status": status} if status else {}))
+        self.add(DISRUPTION_BUDGET, "b", spec=spec, **({"status": status} if status else {}))
         return self.after()
 
     def after(self) -> Json:
@@ -45,10 +45,10 @@ class Cluster:
         return dict(found["status"])
 
 
-def of_three(**spec: Any) -> Json:
+def budget_over_three_pods(**spec: Any) -> Json:
     """The status of a budget over a ReplicaSet with all of its three Pods."""
     cluster = Cluster()
-    cluster.pods(3, cluster.has(REPLICA_SET, "w", spec={"replicas": 3}))
+    cluster.pods(3, cluster.add(REPLICA_SET, "w", spec={"replicas": 3}))
     return cluster.budget(**spec)
 
 
@@ -65,14 +65,14 @@ def of_three(**spec: Any) -> Json:
     ],
 )
 def test_the_disruptions_that_a_budget_allows_follow_from_its_pods(spec: Json, allowed: int, desired: int) -> None:
-    status = of_three(**spec)
+    status = budget_over_three_pods(**spec)
     expected = {"currentHealthy": 3, "desiredHealthy": desired, "disruptionsAllowed": allowed, "expectedPods": 3}
     assert status == expected
 
 
 def test_pods_that_are_not_ready_or_terminate_are_not_healthy() -> None:
     cluster = Cluster()
-    owner = cluster.has(REPLICA_SET, "w", spec={"replicas": 4})
+    owner = cluster.add(REPLICA_SET, "w", spec={"replicas": 4})
     cluster.pods(2, owner)
     cluster.pods(1, owner, conditions=[{"type": "Ready", "status": "False"}])
     cluster.pods(1, owner, "Pending")
@@ -83,16 +83,16 @@ def test_pods_that_are_not_ready_or_terminate_are_not_healthy() -> None:
 
 def test_pods_missing_from_a_replica_set_are_unavailable() -> None:
     cluster = Cluster()
-    cluster.pods(2, cluster.has(REPLICA_SET, "w", spec={"replicas": 3}))
+    cluster.pods(2, cluster.add(REPLICA_SET, "w", spec={"replicas": 3}))
 
     assert cluster.budget(maxUnavailable=1)["disruptionsAllowed"] == 0
 
 
 def test_the_replica_sets_of_a_rollout_count_as_their_deployment() -> None:
     cluster = Cluster()
-    deployment = cluster.has(DEPLOYMENT, "d", spec={"replicas": 3})
+    deployment = cluster.add(DEPLOYMENT, "d", spec={"replicas": 3})
     for name in ("old", "new"):
-        cluster.pods(2, cluster.has(REPLICA_SET, name, deployment, spec={"replicas": 2}))
+        cluster.pods(2, cluster.add(REPLICA_SET, name, deployment, spec={"replicas": 2}))
 
     assert cluster.budget(maxUnavailable=1)["expectedPods"] == 3
 
@@ -102,7 +102,7 @@ def test_a_deployment_without_a_manifest_is_known_from_its_replica_sets() -> Non
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "uid": "u"}}
     desired = {"annotations": {"deployment.kubernetes.io/desired-replicas": "3"}}
     for name in ("old", "new"):
-        cluster.pods(2, cluster.has(REPLICA_SET, name, deployment, desired, spec={"replicas": 2}))
+        cluster.pods(2, cluster.add(REPLICA_SET, name, deployment, desired, spec={"replicas": 2}))
 
     assert cluster.budget(maxUnavailable=1)["expectedPods"] == 3
 
@@ -115,7 +115,7 @@ def test_an_absolute_min_available_needs_no_controller() -> None:
 
 def test_without_a_known_number_of_replicas_no_disruption_is_allowed() -> None:
     cluster = Cluster()
-    cluster.pods(3, cluster.has(BATCH_JOB, "j", spec={}))
+    cluster.pods(3, cluster.add(BATCH_JOB, "j", spec={}))
     assert cluster.budget(maxUnavailable=1)["disruptionsAllowed"] == 0
 
 
@@ -127,12 +127,12 @@ def test_for_an_unknown_controller_the_expected_pods_of_the_stored_status_count(
 
 @pytest.mark.parametrize("odd", ["many", "-1%", "1", [], None])
 def test_a_malformed_budget_allows_no_disruption(odd: Any) -> None:
-    assert of_three(maxUnavailable=odd)["disruptionsAllowed"] == 0
+    assert budget_over_three_pods(maxUnavailable=odd)["disruptionsAllowed"] == 0
 
 
 def test_a_stale_status_is_updated_and_follows_the_pods() -> None:
     cluster = Cluster()
-    cluster.pods(3, cluster.has(REPLICA_SET, "w", spec={"replicas": 3}))
+    cluster.pods(3, cluster.add(REPLICA_SET, "w", spec={"replicas": 3}))
     assert cluster.budget({"disruptionsAllowed": 3, "expectedPods": 9}, minAvailable=2)["disruptionsAllowed"] == 1
 
     cluster.server.delete(POD, "ns", "p0")

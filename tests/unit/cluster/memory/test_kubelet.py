@@ -7,7 +7,7 @@ from scheduler.cluster.memory import Simulation
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
 
 
-def there(world: World) -> bool:
+def pod_exists(world: World) -> bool:
     return any(o["kind"] == "Pod" and o["metadata"]["name"] == "p" for o in world.cluster.objects())
 
 
@@ -20,10 +20,10 @@ def evict(world: World) -> None:
 def test_an_evicted_pod_exists_for_one_more_cycle_and_has_an_event() -> None:
     world = World(node("n"), group("a"), pod("p", "1c", "a", on="n"))
     evict(world)
-    assert world.cluster.run_kubelet() is False and there(world)
+    assert world.cluster.run_kubelet() is False and pod_exists(world)
     assert world.get("Pod", "p")["metadata"]["deletionTimestamp"]
     assert world.cluster.cache.snapshot(0).nodes.releasing[0].tolist() == [1000]
-    assert world.cluster.run_kubelet() is True and not there(world)
+    assert world.cluster.run_kubelet() is True and not pod_exists(world)
     assert world.cluster.cache.snapshot(0).nodes.used[0].tolist() == [0]
     assert world.events("Evict") == ["Pod is evicted, because of preempt"]
 

@@ -11,7 +11,7 @@ from tests.builders import Raw, World, group, node, pod
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filled(Preparation):
+class FillConfigMap(Preparation):
     """Requests data in a ConfigMap, and waits until another party sets it."""
 
     def step(self, found: KubeObject | None, now: float) -> Step:
@@ -27,7 +27,7 @@ class Filled(Preparation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Last(Filled):
+class FillAtBinding(FillConfigMap):
     at_binding: ClassVar[bool] = True
 
 
@@ -35,7 +35,7 @@ def config_map(name: str) -> Raw:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {}}
 
 
-def a_world(*names: str) -> World:
+def world_with_config_maps(*names: str) -> World:
     pods = [pod(f"p{i}", "1c", "g") for i in range(2)]
     return World(node("n1"), group("g"), pods, [config_map(name) for name in names])
 
@@ -66,13 +66,13 @@ def nodes(world: World) -> list[str | None]:
     return [world.get("Pod", f"p{i}")["spec"].get("nodeName") for i in range(2)]
 
 
-def filled(name: str, kind: type[Filled] = Filled, timeout: float = 10.0) -> Filled:
+def fill_preparation(name: str, kind: type[FillConfigMap] = FillConfigMap, timeout: float = 10.0) -> FillConfigMap:
     return kind(kind=CONFIG_MAP, namespace="default", name=name, timeout=timeout)
 
 
 def test_a_gang_is_bound_when_all_its_preparations_are_complete() -> None:
-    world = a_world("a", "b")
-    bind(world, (filled("a"),), (filled("b"),))
+    world = world_with_config_maps("a", "b")
+    bind(world, (fill_preparation("a"),), (fill_preparation("b"),))
     assert data(world, "a") == {"asked": "yes"}
     fill(world, "a")
     assert nodes(world) == [None, None]
@@ -81,8 +81,8 @@ def test_a_gang_is_bound_when_all_its_preparations_are_complete() -> None:
 
 
 def test_preparations_at_binding_start_when_the_others_are_complete() -> None:
-    world = a_world("a", "lock")
-    bind(world, (filled("lock", Last), filled("a")), ())
+    world = world_with_config_maps("a", "lock")
+    bind(world, (fill_preparation("lock", FillAtBinding), fill_preparation("a")), ())
     assert data(world, "lock") == {}
     fill(world, "a")
     assert nodes(world) == [None, "n1"]
@@ -91,8 +91,8 @@ def test_preparations_at_binding_start_when_the_others_are_complete() -> None:
 
 
 def test_a_gang_that_times_out_undoes_its_preparations() -> None:
-    world = a_world("a", "b")
-    bind(world, (filled("a"),), (filled("b", timeout=2.0),))
+    world = world_with_config_maps("a", "b")
+    bind(world, (fill_preparation("a"),), (fill_preparation("b", timeout=2.0),))
     for _ in range(2):
         world.cluster.tick()
     world.cluster.carry_out(Decisions(), [])
@@ -106,8 +106,8 @@ def test_a_gang_that_times_out_undoes_its_preparations() -> None:
 
 
 def test_a_deleted_pod_fails_the_preparation_of_its_gang() -> None:
-    world = a_world("a", "b")
-    bind(world, (filled("a"),), (filled("b"),))
+    world = world_with_config_maps("a", "b")
+    bind(world, (fill_preparation("a"),), (fill_preparation("b"),))
     world.cluster.server.remove(("/Pod", "default", "p0"))
     fill(world, "b")
 
@@ -116,8 +116,8 @@ def test_a_deleted_pod_fails_the_preparation_of_its_gang() -> None:
 
 
 def test_a_missing_object_fails_the_preparation() -> None:
-    world = a_world()
-    bind(world, (filled("missing"),), ())
+    world = world_with_config_maps()
+    bind(world, (fill_preparation("missing"),), ())
 
     assert nodes(world) == [None, None]
     assert "ConfigMap default/missing not found" in world.events("FailedScheduling")[0]

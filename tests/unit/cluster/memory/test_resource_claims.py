@@ -18,7 +18,7 @@ def claims(made: MemoryCluster) -> list[Any]:
     return made.server.of(RESOURCE_CLAIM)
 
 
-def used(*pods: str, finalizers: bool = True) -> Raw:
+def allocated_claim(*pods: str, finalizers: bool = True) -> Raw:
     status = {**allocated("n1", "gpu-0"), "reservedFor": [{"resource": "pods", "name": p, "uid": p} for p in pods]}
     raw = claim("c", request(), status=status)
     raw["metadata"]["finalizers"] = [CLAIM_FINALIZER] if finalizers else []
@@ -54,20 +54,20 @@ def test_a_missing_template_creates_no_claim() -> None:
 
 
 def test_a_claim_is_deallocated_when_its_last_pod_has_finished_or_been_deleted() -> None:
-    made = cluster(used("p", "gone"), with_uid(pod("p", on="n1", resourceClaims=named("c"))))
+    made = cluster(allocated_claim("p", "gone"), with_uid(pod("p", on="n1", resourceClaims=named("c"))))
 
     assert sync_claims(made.server)
     assert [r["uid"] for r in claims(made)[0]["status"]["reservedFor"]] == ["p"]
     assert claims(made)[0]["status"]["allocation"]
 
-    made = cluster(used("p"), with_uid(pod("p", on="n1", resourceClaims=named("c")), phase="Succeeded"))
+    made = cluster(allocated_claim("p"), with_uid(pod("p", on="n1", resourceClaims=named("c")), phase="Succeeded"))
     assert sync_claims(made.server)
     assert claims(made)[0]["status"] == {}
     assert claims(made)[0]["metadata"]["finalizers"] == []
 
 
 def test_a_claim_allocated_without_the_finalizer_stays_allocated() -> None:
-    assert not sync_claims(cluster(used(finalizers=False)).server)
+    assert not sync_claims(cluster(allocated_claim(finalizers=False)).server)
 
 
 def test_a_claim_is_deleted_with_the_pod_that_owns_it() -> None:

@@ -23,13 +23,13 @@ def manifest(kind: Kind, name: str, owner: dict[str, Any] | None = None, **rest:
 def server_with_log() -> tuple[MemoryServer, list[tuple[str, str, str]]]:
     server, log = MemoryServer(), []
 
-    def told(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+    def record(kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         what = "came" if old is None else "went" if new is None else "changed"
         obj = new or old
         assert obj is not None
         log.append((what, kind.name, obj.metadata.name))
 
-    server.watch(told)
+    server.watch(record)
     return server, log
 
 

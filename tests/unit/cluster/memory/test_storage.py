@@ -24,7 +24,7 @@ def volume(name: str, cls: str, size: str = "2Gi", **spec: Any) -> Raw:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": body}
 
 
-def of_claim(world: World, name: str) -> tuple[str, str]:
+def phase_and_volume(world: World, name: str) -> tuple[str, str]:
     """The phase and the volume of a claim."""
     found = world.get("PersistentVolumeClaim", name)
     return found["status"]["phase"], found["spec"].get("volumeName", "")
@@ -41,14 +41,14 @@ def test_a_claim_with_immediate_binding_gets_the_smallest_volume() -> None:
 
     world = World(storage_class("now", "Immediate"), stock, claim("c", "now"))
 
-    assert of_claim(world, "c") == ("Bound", "small")
+    assert phase_and_volume(world, "c") == ("Bound", "small")
     assert [phase(world, name) for name in ("large", "small", "tiny")] == ["Available", "Bound", "Available"]
 
 
 def test_two_claims_do_not_get_the_same_volume() -> None:
     world = World(storage_class("now", "Immediate"), volume("v", "now"), claim("a", "now"), claim("b", "now"))
 
-    assert [of_claim(world, name) for name in ("a", "b")] == [("Bound", "v"), ("Pending", "")]
+    assert [phase_and_volume(world, name) for name in ("a", "b")] == [("Bound", "v"), ("Pending", "")]
 
 
 def test_a_claim_that_waits_for_a_consumer_is_not_bound_unless_a_volume_references_it() -> None:
@@ -58,19 +58,19 @@ def test_a_claim_that_waits_for_a_consumer_is_not_bound_unless_a_volume_referenc
         storage_class("late", "WaitForFirstConsumer"), volume("v", "late"), kept, claim("a", "late"), claim("b", "late")
     )
 
-    assert [of_claim(world, name) for name in ("a", "b")] == [("Pending", ""), ("Bound", "kept")]
+    assert [phase_and_volume(world, name) for name in ("a", "b")] == [("Pending", ""), ("Bound", "kept")]
 
 
 def test_a_claim_that_names_its_volume_is_bound_to_it() -> None:
     world = World(volume("v", ""), claim("c", "", volumeName="v"))
 
-    assert of_claim(world, "c") == ("Bound", "v")
+    assert phase_and_volume(world, "c") == ("Bound", "v")
 
 
 def test_a_bound_claim_without_its_volume_is_lost() -> None:
     done = {"pv.kubernetes.io/bind-completed": "yes"}
 
-    assert of_claim(World(claim("c", "", done, volumeName="gone")), "c")[0] == "Lost"
+    assert phase_and_volume(World(claim("c", "", done, volumeName="gone")), "c")[0] == "Lost"
 
 
 def test_a_volume_whose_claim_was_deleted_is_released() -> None:
@@ -89,7 +89,7 @@ def test_volumes_are_provisioned_immediately_or_when_a_node_is_selected() -> Non
     assert provision(world.cluster.server) and sync_volumes(world.cluster.server)
     assert not provision(world.cluster.server)
 
-    assert [of_claim(world, name)[0] for name in ("a", "b", "c")] == ["Bound", "Pending", "Bound"]
+    assert [phase_and_volume(world, name)[0] for name in ("a", "b", "c")] == ["Bound", "Pending", "Bound"]
 
 
 def test_a_provisioned_volume_gets_the_topology_of_its_driver_on_the_node() -> None:

@@ -18,7 +18,7 @@ def settled(*objects: Any) -> Simulation:
     return simulation
 
 
-def marked(what: str, kind: str, name: str, api_version: str = "v1", **rest: Any) -> Raw:
+def change(what: str, kind: str, name: str, api_version: str = "v1", **rest: Any) -> Raw:
     namespace = {"namespace": "default"} if kind in ("Pod", "PodGroup") else {}
     meta = {"name": name, **namespace, "annotations": {WHAT_IF: what}}
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, **rest}
@@ -28,7 +28,7 @@ def get(simulation: Simulation, kind: str, name: str, api_version: str = "v1") -
     return simulation.cluster.get(api_version, kind, "default" if kind in ("Pod", "PodGroup") else "", name)
 
 
-def on(simulation: Simulation, name: str) -> str:
+def node_name(simulation: Simulation, name: str) -> str:
     found = get(simulation, "Pod", name)
     assert found is not None
     return str(found["spec"].get("nodeName", ""))
@@ -41,7 +41,7 @@ def test_a_new_object_is_added() -> None:
     simulation = settled(node("n1", "1c"), group("g"), pod("p", "2c", "g"))
     simulation.change(manifests(node("n2")))
     simulation.run()
-    assert on(simulation, "p") == "n2"
+    assert node_name(simulation, "p") == "n2"
 
 
 def test_an_existing_object_is_replaced_and_keeps_its_identity_and_status() -> None:
@@ -56,7 +56,7 @@ def test_an_existing_object_is_replaced_and_keeps_its_identity_and_status() -> N
 
 def test_merge_changes_only_the_given_fields() -> None:
     simulation = settled(node("n1", "4c+8Gi"), group("g"), pod("p", "6c", "g"))
-    simulation.change(manifests(marked("merge", "Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    simulation.change(manifests(change("merge", "Node", "n1", status={"allocatable": {"cpu": "8"}})))
     simulation.run()
     changed = get(simulation, "Node", "n1")
     assert changed is not None
@@ -64,21 +64,21 @@ def test_merge_changes_only_the_given_fields() -> None:
         "8Gi",
         False,
     )
-    assert on(simulation, "p") == "n1"
+    assert node_name(simulation, "p") == "n1"
 
 
 def test_pods_of_a_deleted_node_are_created_again_and_scheduled() -> None:
     simulation = settled(node("n1"), group("g"), pod("p", "2c", "g"))
-    simulation.change(manifests(node("n2"), marked("delete", "Node", "n1")))
+    simulation.change(manifests(node("n2"), change("delete", "Node", "n1")))
     simulation.run()
     assert get(simulation, "Node", "n1") is None
-    assert on(simulation, "p") == "n2"
+    assert node_name(simulation, "p") == "n2"
 
 
 def test_a_recreated_pod_does_not_keep_the_chips_of_the_deleted_node() -> None:
     held = pod("p", "1c+huawei.com/Ascend910=1", "g", on="n1", annotations={ASCEND_910: "Ascend910-5"})
     simulation = settled(node("n1", "4c+8Gi+huawei.com/Ascend910=8"), group("g"), held)
-    simulation.change(manifests(marked("delete", "Node", "n1")))
+    simulation.change(manifests(change("delete", "Node", "n1")))
     found = get(simulation, "Pod", "p")
     assert found is not None
     assert ASCEND_910 not in found["metadata"]["annotations"]
@@ -86,27 +86,27 @@ def test_a_recreated_pod_does_not_keep_the_chips_of_the_deleted_node() -> None:
 
 def test_deleting_a_pod_group_deletes_its_pods() -> None:
     simulation = settled(node("n1", "2c"), group("g"), pods("p", 2, "1c", "g"), group("h"), pod("h-0", "2c", "h"))
-    simulation.change(manifests(marked("delete", "PodGroup", "g", SCHEDULING)))
+    simulation.change(manifests(change("delete", "PodGroup", "g", SCHEDULING)))
     simulation.run()
     assert get(simulation, "Pod", "p-0") is None
-    assert on(simulation, "h-0") == "n1"
+    assert node_name(simulation, "h-0") == "n1"
 
 
 def test_a_replaced_pod_has_another_uid() -> None:
     simulation = settled(node("n1"), group("g"), pod("p", "8c", "g"))
     simulation.change(manifests(pod("p", "1c", "g")))
     simulation.run()
-    assert on(simulation, "p") == "n1"
+    assert node_name(simulation, "p") == "n1"
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (marked("forget", "Node", "n1"), "expected delete or merge, got 'forget'"),
-        (marked("delete", "Node", "n9"), "Node n9 is not there, so there is nothing to delete"),
-        (marked("merge", "Node", "n9", status={}), "Node n9 is not there, so there is nothing to merge"),
+        (change("forget", "Node", "n1"), "expected delete or merge, got 'forget'"),
+        (change("delete", "Node", "n9"), "Node n9 is not there, so there is nothing to delete"),
+        (change("merge", "Node", "n9", status={}), "Node n9 is not there, so there is nothing to merge"),
         ({"apiVersion": "x/v1", "kind": "Thing", "metadata": {"name": "a"}}, "is no kind that could make a difference"),
-        (marked("merge", "Queue", "default", SCHEDULING, spec={"capability": {"cpu": "lots"}}), "spec"),
+        (change("merge", "Queue", "default", SCHEDULING, spec={"capability": {"cpu": "lots"}}), "spec"),
     ],
 )  # fmt: skip
 def test_an_invalid_change_is_refused_with_file_and_document(change: Raw, words: str) -> None:

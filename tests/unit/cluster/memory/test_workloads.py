@@ -16,7 +16,9 @@ from tests.builders import NAME, manifests, node
 TEMPLATE = {"metadata": {"labels": {"app": "a"}, "annotations": {"note": "x"}}, "spec": {"containers": [{"name": "c"}]}}
 
 
-def the(kind: Kind, name: str = "w", *, owner: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
+def workload(
+    kind: Kind, name: str = "w", *, owner: Json | None = None, status: Json | None = None, **spec: Any
+) -> Json:
     """A workload; ``owner``: the object that controls it."""
     metadata: Json = {"name": name, "namespace": "ns", "annotations": {"volcano.sh/preemptable": "true"}}
     if owner is not None:
@@ -31,7 +33,7 @@ def controlled_by(owner: Json) -> Json:
             "controller": True}  # fmt: skip
 
 
-def the_pod(name: str, owner: Json, phase: str = "Running", **metadata: Any) -> Json:
+def existing_pod(name: str, owner: Json, phase: str = "Running", **metadata: Any) -> Json:
     """A Pod that was created on another cluster."""
     meta = {"name": name, "namespace": "ns", "ownerReferences": [controlled_by(owner)], **metadata}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n"}, "status": {"phase": phase}}
@@ -43,17 +45,17 @@ class Cluster:
     def __init__(self, kind: Kind, **spec: Any) -> None:
         self.server = MemoryServer()
         self.workloads = Workloads(self.server)
-        self.workload = self.has(the(kind, **spec), kind)
+        self.workload = self.add(workload(kind, **spec), kind)
 
-    def has(self, raw: Json, kind: Kind) -> Json:
+    def add(self, raw: Json, kind: Kind) -> Json:
         self.server.create(kind, raw)
         found = self.server.find(kind, "ns", raw["metadata"]["name"])
         assert found is not None
         return found
 
-    def has_pods(self, owner: Json, *names: str, phase: str = "Running", **metadata: Any) -> None:
+    def add_pods(self, owner: Json, *names: str, phase: str = "Running", **metadata: Any) -> None:
         for name in names:
-            self.has(the_pod(name, owner, phase, **metadata), POD)
+            self.add(existing_pod(name, owner, phase, **metadata), POD)
 
     def pods(self) -> list[str]:
         return [pod["metadata"]["name"] for pod in self.server.of(POD)]
@@ -121,7 +123,7 @@ def test_a_workload_without_replicas_has_one_pod() -> None:
 # --- objects read from a cluster --------------------------------------------------------------------------------------
 def test_existing_pods_with_generated_names_are_not_created_a_second_time() -> None:
     cluster = Cluster(REPLICA_SET, replicas=3)
-    cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb", "w-zzzzz")
+    cluster.add_pods(cluster.workload, "w-4x2zt", "w-q9rvb", "w-zzzzz")
 
     assert not cluster.workloads.run()
     assert len(cluster.pods()) == 3
@@ -129,7 +131,7 @@ def test_existing_pods_with_generated_names_are_not_created_a_second_time() -> N
 
 def test_only_missing_pods_are_created() -> None:
     cluster = Cluster(REPLICA_SET, replicas=3)
-    cluster.has_pods(cluster.workload, "w-4x2zt", "w-q9rvb")
+    cluster.add_pods(cluster.workload, "w-4x2zt", "w-q9rvb")
 
     assert cluster.workloads.run()
     assert len(cluster.pods()) == 3
@@ -137,8 +139,8 @@ def test_only_missing_pods_are_created() -> None:
 
 def test_an_existing_replica_set_of_a_deployment_is_used_whatever_its_name() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=3)
-    replica_set = cluster.has(the(REPLICA_SET, "w-6d4f9c8b7", owner=cluster.workload, replicas=3), REPLICA_SET)
-    cluster.has_pods(replica_set, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", "w-6d4f9c8b7-ccccc")
+    replica_set = cluster.add(workload(REPLICA_SET, "w-6d4f9c8b7", owner=cluster.workload, replicas=3), REPLICA_SET)
+    cluster.add_pods(replica_set, "w-6d4f9c8b7-aaaaa", "w-6d4f9c8b7-bbbbb", "w-6d4f9c8b7-ccccc")
 
     assert not cluster.workloads.run()
     assert (len(cluster.server.of(REPLICA_SET)), len(cluster.pods())) == (1, 3)
@@ -146,10 +148,10 @@ def test_an_existing_replica_set_of_a_deployment_is_used_whatever_its_name() -> 
 
 def test_two_replica_sets_of_a_rollout_keep_the_replicas_they_have() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=3)
-    old = cluster.has(the(REPLICA_SET, "w-old", owner=cluster.workload, replicas=2), REPLICA_SET)
-    new = cluster.has(the(REPLICA_SET, "w-new", owner=cluster.workload, replicas=2), REPLICA_SET)
-    cluster.has_pods(old, "w-old-1", "w-old-2")
-    cluster.has_pods(new, "w-new-1")
+    old = cluster.add(workload(REPLICA_SET, "w-old", owner=cluster.workload, replicas=2), REPLICA_SET)
+    new = cluster.add(workload(REPLICA_SET, "w-new", owner=cluster.workload, replicas=2), REPLICA_SET)
+    cluster.add_pods(old, "w-old-1", "w-old-2")
+    cluster.add_pods(new, "w-new-1")
 
     cluster.workloads.run()
 
@@ -158,9 +160,9 @@ def test_two_replica_sets_of_a_rollout_keep_the_replicas_they_have() -> None:
 
 def test_a_replica_set_scaled_to_zero_stays_at_zero() -> None:
     cluster = Cluster(DEPLOYMENT, replicas=1)
-    cluster.has(the(REPLICA_SET, "w-old", owner=cluster.workload, replicas=0), REPLICA_SET)
-    new = cluster.has(the(REPLICA_SET, "w-new", owner=cluster.workload, replicas=1), REPLICA_SET)
-    cluster.has_pods(new, "w-new-1")
+    cluster.add(workload(REPLICA_SET, "w-old", owner=cluster.workload, replicas=0), REPLICA_SET)
+    new = cluster.add(workload(REPLICA_SET, "w-new", owner=cluster.workload, replicas=1), REPLICA_SET)
+    cluster.add_pods(new, "w-new-1")
 
     assert not cluster.workloads.run()
 
@@ -169,8 +171,8 @@ def test_a_paused_deployment_creates_no_replica_set_and_keeps_an_existing_one() 
     paused = Cluster(DEPLOYMENT, replicas=2, paused=True)
     assert not paused.workloads.run()
 
-    replica_set = paused.has(the(REPLICA_SET, "w-1", owner=paused.workload, replicas=2), REPLICA_SET)
-    paused.has_pods(replica_set, "w-1-a", "w-1-b")
+    replica_set = paused.add(workload(REPLICA_SET, "w-1", owner=paused.workload, replicas=2), REPLICA_SET)
+    paused.add_pods(replica_set, "w-1-a", "w-1-b")
     assert not paused.workloads.run()
 
 
@@ -197,8 +199,8 @@ def test_surplus_pods_without_a_node_are_deleted_first() -> None:
 
 def test_a_failed_or_terminating_pod_is_replaced() -> None:
     cluster = Cluster(REPLICA_SET, replicas=2)
-    cluster.has_pods(cluster.workload, "w-failed", phase="Failed")
-    cluster.has_pods(cluster.workload, "w-leaving", deletionTimestamp="2020-01-01T00:00:00Z")
+    cluster.add_pods(cluster.workload, "w-failed", phase="Failed")
+    cluster.add_pods(cluster.workload, "w-leaving", deletionTimestamp="2020-01-01T00:00:00Z")
 
     cluster.workloads.run()
     assert len(cluster.pods()) == 4
@@ -207,8 +209,8 @@ def test_a_failed_or_terminating_pod_is_replaced() -> None:
 
 def test_pods_of_another_controller_do_not_count() -> None:
     cluster = Cluster(REPLICA_SET, replicas=1)
-    other = cluster.has(the(REPLICA_SET, "v", replicas=0), REPLICA_SET)
-    cluster.has_pods(other, "w-4x2zt", deletionTimestamp="2020-01-01T00:00:00Z")
+    other = cluster.add(workload(REPLICA_SET, "v", replicas=0), REPLICA_SET)
+    cluster.add_pods(other, "w-4x2zt", deletionTimestamp="2020-01-01T00:00:00Z")
 
     cluster.workloads.run()
 
@@ -217,8 +219,8 @@ def test_pods_of_another_controller_do_not_count() -> None:
 
 def test_a_finished_pod_of_a_stateful_set_is_created_again_with_its_name() -> None:
     cluster = Cluster(STATEFUL_SET, replicas=2)
-    cluster.has_pods(cluster.workload, "w-0")
-    cluster.has({**the_pod("w-1", cluster.workload, "Failed"), "spec": {}}, POD)
+    cluster.add_pods(cluster.workload, "w-0")
+    cluster.add({**existing_pod("w-1", cluster.workload, "Failed"), "spec": {}}, POD)
 
     cluster.workloads.run()
 
@@ -228,8 +230,8 @@ def test_a_finished_pod_of_a_stateful_set_is_created_again_with_its_name() -> No
 
 def test_an_ordered_stateful_set_creates_no_pod_after_a_pending_one() -> None:
     cluster = Cluster(STATEFUL_SET, replicas=3, podManagementPolicy="OrderedReady")
-    cluster.has_pods(cluster.workload, "w-0")
-    cluster.has({**the_pod("w-1", cluster.workload, "Pending"), "spec": {}}, POD)
+    cluster.add_pods(cluster.workload, "w-0")
+    cluster.add({**existing_pod("w-1", cluster.workload, "Pending"), "spec": {}}, POD)
 
     assert not cluster.workloads.run()
 
@@ -246,8 +248,8 @@ def test_the_ordinals_of_a_stateful_set_begin_at_its_start_and_end_with_its_repl
 
 def test_a_batch_job_creates_no_pod_for_completions_that_succeeded() -> None:
     cluster = Cluster(BATCH_JOB, parallelism=3, completions=4)
-    cluster.has_pods(cluster.workload, "w-a", "w-b", phase="Succeeded")
-    cluster.has_pods(cluster.workload, "w-c")
+    cluster.add_pods(cluster.workload, "w-a", "w-b", phase="Succeeded")
+    cluster.add_pods(cluster.workload, "w-c")
 
     cluster.workloads.run()
 
@@ -265,7 +267,7 @@ def test_an_indexed_batch_job_creates_pods_for_the_missing_indices() -> None:
     index = "batch.kubernetes.io/job-completion-index"
     status = {"succeeded": 2, "completedIndexes": "0,2"}
     cluster = Cluster(BATCH_JOB, status=status, parallelism=3, completions=5, completionMode="Indexed")
-    cluster.has_pods(cluster.workload, "w-1-abcde", annotations={index: "1"})
+    cluster.add_pods(cluster.workload, "w-1-abcde", annotations={index: "1"})
 
     cluster.workloads.run()
 
@@ -277,7 +279,7 @@ def test_an_indexed_batch_job_creates_pods_for_the_missing_indices() -> None:
 def test_fields_of_wrong_types_count_as_absent(kind: Kind, odd: Any) -> None:
     fields = ("ordinals", "paused", "completionMode", "volumeClaimTemplates", "podManagementPolicy")
     cluster = Cluster(kind, status={"succeeded": "x", "conditions": odd}, **dict.fromkeys(fields, odd))
-    cluster.has({**the(kind, "v"), "spec": {"template": {"metadata": odd, "spec": odd}}}, kind)
+    cluster.add({**workload(kind, "v"), "spec": {"template": {"metadata": odd, "spec": odd}}}, kind)
 
     cluster.workloads.run()
 
@@ -303,7 +305,7 @@ def test_pods_of_jobs_and_stateful_sets_have_the_labels_of_their_controllers() -
 
 
 def test_the_pods_of_a_deployment_spread_over_nodes_of_unequal_size() -> None:
-    deployment = the(DEPLOYMENT, replicas=9, selector={"matchLabels": {"app": "a"}})
+    deployment = workload(DEPLOYMENT, replicas=9, selector={"matchLabels": {"app": "a"}})
     deployment["metadata"]["namespace"] = "default"
     resources = {"requests": {"cpu": "500m"}}
     deployment["spec"]["template"]["spec"] = {

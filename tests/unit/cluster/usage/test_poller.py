@@ -89,7 +89,7 @@ def test_a_failing_source_is_logged_once_counted_and_polled_again() -> None:
 
 
 def test_an_unexpected_exception_does_not_stop_the_poller(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Odd:
+    class FailsOnce:
         tries = 0
 
         async def measure(self, nodes: object) -> dict[str, NodeUsage]:
@@ -98,14 +98,14 @@ def test_an_unexpected_exception_does_not_stop_the_poller(monkeypatch: pytest.Mo
                 raise ZeroDivisionError
             return {"n1": NodeUsage(1, 2, 3)}
 
-    class Opened:
-        async def __aenter__(self) -> Odd:
-            return Odd()
+    class OpenSource:
+        async def __aenter__(self) -> FailsOnce:
+            return FailsOnce()
 
         async def __aexit__(self, *error: object) -> None:
             return None
 
-    monkeypatch.setattr(poller, "open_source", lambda settings, get: Opened())
+    monkeypatch.setattr(poller, "open_source", lambda settings, get: OpenSource())
 
     async def scenario(world: World) -> None:
         world.poller.set_source(source("http://p"))

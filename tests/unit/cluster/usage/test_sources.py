@@ -21,7 +21,7 @@ from tests.unit.cluster.servers import Handler, serving
 Loads = dict[str, tuple[float, float]]
 
 
-def measured(handler: Handler, nodes: Sequence[str], type_: SourceType, **settings: Any) -> dict[str, NodeUsage]:
+def measure(handler: Handler, nodes: Sequence[str], type_: SourceType, **settings: Any) -> dict[str, NodeUsage]:
     async def scenario() -> dict[str, NodeUsage]:
         async with serving(handler) as address:
             return await measure_once(UsageSource(type_, address, **settings), nodes)
@@ -66,7 +66,7 @@ def answering(body: Any, status: int = 200) -> Handler:
 
 
 def prometheus(handler: Handler, *nodes: str) -> Loads:
-    return loads(measured(handler, nodes or ("n1",), SourceType.PROMETHEUS))
+    return loads(measure(handler, nodes or ("n1",), SourceType.PROMETHEUS))
 
 
 def test_prometheus_gets_the_queries_of_volcano() -> None:
@@ -151,7 +151,7 @@ class FakeElasticsearch:
 
 def test_elasticsearch_gets_a_query_for_the_averages_of_metricbeat() -> None:
     server = FakeElasticsearch({"n1": {"doc_count": 3, "cpu": {"value": 0.25}, "mem": {"value": 0.5}}})
-    assert loads(measured(server, ["n1"], SourceType.ELASTICSEARCH)) == {"n1": (25.0, 50.0)}
+    assert loads(measure(server, ["n1"], SourceType.ELASTICSEARCH)) == {"n1": (25.0, 50.0)}
     (body,) = server.bodies
     assert server.paths == ["/metricbeat-*/_search"]
     assert body["query"]["bool"]["must"] == [{"range": {"@timestamp": {"gte": "now-10m", "lt": "now"}}}]
@@ -165,7 +165,7 @@ def test_elasticsearch_gets_a_query_for_the_averages_of_metricbeat() -> None:
 def test_index_host_field_and_credentials_are_configurable() -> None:
     server = FakeElasticsearch({})
     settings = {"index": "a b", "host_field": "node", "username": "me", "password": "pw"}
-    assert measured(server, ["n1"], SourceType.ELASTICSEARCH, **settings) == {}
+    assert measure(server, ["n1"], SourceType.ELASTICSEARCH, **settings) == {}
     assert server.paths == ["/a%20b/_search"]
     assert server.bodies[0]["aggs"]["nodes"]["filters"]["filters"] == {"n1": {"term": {"node": "n1"}}}
     assert server.headers[0]["Authorization"] == "Basic bWU6cHc="
@@ -174,12 +174,12 @@ def test_index_host_field_and_credentials_are_configurable() -> None:
 def test_a_node_without_documents_has_no_usage() -> None:
     none, half = {"cpu": {"value": None}, "mem": {"value": None}}, {"cpu": {"value": 0.1}, "mem": {"value": None}}
     server = FakeElasticsearch({"n1": none, "n2": half})
-    assert loads(measured(server, ["n1", "n2"], SourceType.ELASTICSEARCH)) == {"n2": (10.0, 0.0)}
+    assert loads(measure(server, ["n1", "n2"], SourceType.ELASTICSEARCH)) == {"n2": (10.0, 0.0)}
 
 
 def test_a_response_without_values_raises_an_error() -> None:
     with pytest.raises(SourceError, match="missing required field `aggregations`"):
-        measured(answering({"error": "x"}), ["n1"], SourceType.ELASTICSEARCH)
+        measure(answering({"error": "x"}), ["n1"], SourceType.ELASTICSEARCH)
 
 
 # --- custom metrics ---

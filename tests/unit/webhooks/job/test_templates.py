@@ -19,13 +19,13 @@ def with_image(image: str) -> Json:
     return {"spec": {"containers": [{"name": "c", "image": image}]}}
 
 
-def of_images(*images: str) -> ValidationResult:
+def validate_images(*images: str) -> ValidationResult:
     """The validation of a job with one task for each image."""
     return validation(stored(vcjob(*(task(f"t{i}", template=with_image(image)) for i, image in enumerate(images)))))
 
 
 def test_a_template_shared_by_tasks_is_validated_once() -> None:
-    found = of_images(*["a"] * 1000)
+    found = validate_images(*["a"] * 1000)
     (template,) = found.templates
     assert json.loads(template) == {
         "metadata": {},
@@ -43,7 +43,7 @@ def test_templates_that_differ_only_in_the_order_of_fields_are_equal() -> None:
 
 
 def test_problems_of_a_template_are_reported_for_each_task_with_it() -> None:
-    text = of_images("", "x", "", "x").text([NO_IMAGE, ""])
+    text = validate_images("", "x", "", "x").text([NO_IMAGE, ""])
     assert text == f"spec.task[0].{NO_IMAGE}spec.task[2].{NO_IMAGE}".strip()
 
 
@@ -65,13 +65,13 @@ def test_volcano_problems_of_a_template_are_reported_beside_those_of_kubernetes(
 
 
 def test_without_an_api_server_everything_but_the_templates_is_validated() -> None:
-    assert of_images("").text() == ""
+    assert validate_images("").text() == ""
     assert raw_refusal(vcjob(task("a"), task("a"), queue="default")) == "duplicated task name a;"
 
 
 def test_too_many_distinct_templates_are_refused_with_the_numbers() -> None:
-    assert len(of_images(*map(str, range(MAX_TEMPLATES))).templates) == MAX_TEMPLATES
-    found = of_images(*map(str, range(MAX_TEMPLATES + 1)))
+    assert len(validate_images(*map(str, range(MAX_TEMPLATES))).templates) == MAX_TEMPLATES
+    found = validate_images(*map(str, range(MAX_TEMPLATES + 1)))
     assert (len(found.templates), found.text()) == (
         0,
         "spec.tasks: the tasks have 2001 different Pod templates, of which the API server can validate 2000 in the "
@@ -86,7 +86,7 @@ def test_a_refusal_of_maximum_length_requests_no_template_validation() -> None:
 
 
 def test_a_long_refusal_of_the_api_server_is_truncated() -> None:
-    found = of_images(*["a"] * 1000)
+    found = validate_images(*["a"] * 1000)
     assert len(found.text(["x" * 10_000])) < MAX_MESSAGE_LENGTH + 20
 
 
@@ -98,7 +98,7 @@ def test_an_update_validates_no_template() -> None:
 
 
 def test_a_result_names_the_field_of_the_first_task_with_a_template() -> None:
-    assert of_images("a", "b", "b").field_of(1) == "spec.task[1]"
+    assert validate_images("a", "b", "b").field_of(1) == "spec.task[1]"
 
 
 def test_template_checks_can_be_made_without_the_other_checks() -> None:

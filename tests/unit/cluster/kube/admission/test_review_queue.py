@@ -63,12 +63,12 @@ async def pid_of(review_queue: ReviewQueue) -> int:
     return review_queue.worker.pid
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     """Whether the process neither runs nor is a zombie."""
     return not Path(f"/proc/{pid}").exists()
 
 
-def script(code: str) -> tuple[str, ...]:
+def command_running(code: str) -> tuple[str, ...]:
     """A command that runs this code in place of the worker process."""
     return (sys.executable, "-P", "-c", textwrap.dedent(code))
 
@@ -92,7 +92,7 @@ def test_a_worker_that_dies_fails_its_review_and_the_next_worker_takes_those_tha
             with pytest.raises(WorkerError, match=f"^the worker process was killed by {number.name}$"):
                 await first
             assert (await second).result == "allowed"
-            assert gone(pid)
+            assert is_gone(pid)
 
     run(scenario)
 
@@ -110,7 +110,7 @@ def test_a_worker_that_dies_between_reviews_fails_none() -> None:
 
 def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
     async def scenario() -> None:
-        command = script("import time; time.sleep(60)")
+        command = command_running("import time; time.sleep(60)")
         async with running_queue(timeout=0.2, command=command) as review_queue:
             task = asyncio.ensure_future(decide(review_queue))
             await until(lambda: review_queue.worker is not None)
@@ -118,7 +118,7 @@ def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
             pid = review_queue.worker.pid
             with pytest.raises(WorkerError, match=r"came to no decision within 0\.2 s"):
                 await task
-            assert gone(pid) and review_queue.worker is None
+            assert is_gone(pid) and review_queue.worker is None
 
     run(scenario)
 
@@ -127,9 +127,9 @@ def test_a_review_that_times_out_fails_and_its_worker_is_killed() -> None:
     ("command", "text"),
     [
         (("/no/such/program",), "the worker process could not be started: .*No such file"),
-        (script("raise SystemExit(3)"), "the worker process ended with exit code 3"),
+        (command_running("raise SystemExit(3)"), "the worker process ended with exit code 3"),
         (
-            script(
+            command_running(
                 "import sys, time; sys.stdout.buffer.write(bytes(3) + b'\\x01?'); sys.stdout.flush(); time.sleep(60)"
             ),
             "gave an answer that cannot be read",
@@ -148,7 +148,7 @@ def test_a_worker_that_cannot_start_fails_each_review_with_the_reason(command: t
 
 def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_succeeds() -> None:
     async def scenario() -> None:
-        command = script(
+        command = command_running(
             """
             import scheduler.cluster.kube.admission.worker as worker
             worker.MEMORY_LIMIT = 96 * 1024 * 1024
@@ -166,7 +166,7 @@ def test_a_decision_that_needs_too_much_memory_fails_and_the_next_one_succeeds()
 
 def test_output_printed_in_the_worker_is_not_taken_for_an_answer() -> None:
     async def scenario() -> None:
-        command = script(
+        command = command_running(
             """
             import scheduler.cluster.kube.admission.worker as worker
             decide = worker.decide
@@ -187,7 +187,7 @@ def test_the_worker_starts_with_the_first_review_and_exits_when_idle() -> None:
             assert review_queue.worker is None
             pid = await pid_of(review_queue)
             await until(lambda: review_queue.worker is None)
-            assert gone(pid)
+            assert is_gone(pid)
             assert await pid_of(review_queue) != pid
 
     run(scenario)
@@ -197,13 +197,13 @@ def test_close_ends_the_worker_in_any_state() -> None:
     async def scenario() -> None:
         async with running_queue() as review_queue:
             idle = await pid_of(review_queue)
-        assert gone(idle)
-        async with running_queue(command=script("import time; time.sleep(60)")) as review_queue:
+        assert is_gone(idle)
+        async with running_queue(command=command_running("import time; time.sleep(60)")) as review_queue:
             tasks = [asyncio.ensure_future(decide(review_queue)) for _ in range(2)]
             await until(lambda: review_queue.worker is not None and review_queue.deciding)
             assert review_queue.worker is not None
             busy = review_queue.worker.pid
-        assert gone(busy)
+        assert is_gone(busy)
         assert all(task.cancelled() for task in (await asyncio.wait(tasks))[0])
 
     run(scenario)

@@ -15,7 +15,7 @@ from tests.unit.cluster.kube.fake_api import StaticCredentials, healthz, serving
 
 
 def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving() as (api, _):
             api.answer("GET", "/api.*", {"metadata": {"resourceVersion": "1"}, "items": []})
             settings = RoleSettings((), CertificateFiles("no/such", "file", ""), "ns", health_address="127.0.0.1:0")
@@ -45,4 +45,4 @@ def test_health_fails_when_certificates_are_no_longer_renewed(monkeypatch: pytes
             role.process.stop()
             assert await running == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -39,11 +39,11 @@ HOSTS = ("127.0.0.1",)
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 
-def made() -> KeyMaterial:
+def key_material() -> KeyMaterial:
     return renewed(None, HOSTS, datetime.now(UTC))
 
 
-def served(material: KeyMaterial) -> ssl.SSLContext:
+def server_context(material: KeyMaterial) -> ssl.SSLContext:
     pem = to_pem(material)
     return serving_context(pem["tls.crt"], pem["tls.key"])
 
@@ -56,8 +56,8 @@ class World:
         self.view = WatchedView()
         self.metrics = AdmissionMetrics()
         self.tls = ServingContext()
-        self.trusted = made()
-        self.tls.use(served(self.trusted))
+        self.trusted = key_material()
+        self.tls.use(server_context(self.trusted))
         self.review_queue = ReviewQueue(self.view)
         review_handler = ReviewHandler(
             self.view,
@@ -115,7 +115,7 @@ def review(path: str, obj: Json, operation: str = "CREATE", **more: Any) -> byte
 
 
 @asynccontextmanager
-async def running(*extra: Route) -> AsyncIterator[World]:
+async def running_server(*extra: Route) -> AsyncIterator[World]:
     """A running server. ``extra``: routes that replace those with the same path."""
     async with serving() as (api, client):
         world = World(api, client, {**routes(), **{route.path: route for route in extra}}.values())
@@ -137,7 +137,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_a_mutation_is_returned_as_a_patch() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             response = await world.ask("/queues/mutate", {"metadata": {"name": "q"}, "spec": {"weight": 2}})
             assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
             assert patch_of(response) == [{"op": "add", "path": "/spec/reclaimable", "value": True}]
@@ -149,7 +149,7 @@ def test_a_mutation_is_returned_as_a_patch() -> None:
 
 def test_a_refusal_is_returned_with_its_reason_and_counted() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             obj = {"metadata": {"name": "q"}, "spec": {"parent": "q"}}
             response = await world.ask("/queues/validate", obj)
             status = {"code": 400, "message": "queue q cannot use itself as parent"}
@@ -165,7 +165,7 @@ def test_a_refusal_is_returned_with_its_reason_and_counted() -> None:
 
 def test_the_deletion_of_a_queue_is_reviewed_by_name() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("p")
             world.queue("c", parent="p")
             response = await world.ask("/queues/validate", {}, "DELETE", name="p", object=None)
@@ -182,7 +182,7 @@ def group(queue: str) -> Json:
 
 def test_a_queue_that_the_watch_has_not_delivered_is_read_before_it_counts_as_unknown() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.api.answer("GET", f"{QUEUES}/young", {"metadata": {"name": "young"}, "spec": {"weight": 1}})
             assert (await world.ask("/podgroups/validate", group("young")))["allowed"]
             response = await world.ask("/podgroups/validate", group("nowhere"))
@@ -197,7 +197,7 @@ def test_a_queue_that_the_watch_has_not_delivered_is_read_before_it_counts_as_un
 
 def test_all_undelivered_ancestors_of_a_queue_are_read() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             for name, parent in (("a", "root"), ("b", "a"), ("c", "b")):
                 obj = {"metadata": {"name": name}, "spec": {"weight": 1, "parent": parent}}
                 world.api.answer("GET", f"{QUEUES}/{name}", obj)
@@ -210,7 +210,7 @@ def test_all_undelivered_ancestors_of_a_queue_are_read() -> None:
 @pytest.mark.parametrize("name", ["../../../api/v1/secrets", ".", "a/b", "q?watch=1", "%2e%2e", "Q", "q" * 300])
 def test_a_queue_name_that_is_a_path_is_not_requested(name: str) -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             assert not (await world.ask("/podgroups/validate", group(name)))["allowed"]
             assert world.api.calls == []
 
@@ -221,7 +221,7 @@ def test_an_api_server_that_does_not_answer_does_not_delay_the_refusal(monkeypat
     monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.READ_SECONDS", 0.05)
 
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
 
             async def silent(call: Call, request: web.Request) -> Answer:
                 await asyncio.sleep(0.5)
@@ -237,7 +237,7 @@ def test_an_api_server_that_does_not_answer_does_not_delay_the_refusal(monkeypat
 # --- invalid requests and exceptions ---
 def test_a_body_that_is_too_large_is_refused_with_413() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             assert await world.post("/queues/mutate", b"x" * (MAX_BODY_BYTES + 1)) == (
                 413,
                 b"request body too large: at most 3145728 bytes",
@@ -249,7 +249,7 @@ def test_a_body_that_is_too_large_is_refused_with_413() -> None:
 
 def test_another_content_type_gets_an_empty_answer() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             body = review("/queues/mutate", {})
             assert await world.post("/queues/mutate", body, {"Content-Type": "text/plain"}) == (200, b"")
 
@@ -282,7 +282,7 @@ def changed(**fields: Any) -> bytes:
 )
 def test_a_body_that_is_not_a_review_of_the_path_is_a_bad_request_with_the_reason(body: bytes, text: str) -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             status, answer = await world.post("/queues/mutate", body)
             assert status == 400
             assert answer.decode().startswith(text)
@@ -296,7 +296,7 @@ def test_an_exception_refuses_the_write_with_its_message() -> None:
         raise ZeroDivisionError("oh")
 
     async def scenario() -> None:
-        async with running(replace(routes()["/queues/validate"], validate=fail)) as world:
+        async with running_server(replace(routes()["/queues/validate"], validate=fail)) as world:
             response = await world.ask("/queues/validate", {"metadata": {"name": "q"}})
             text = "/queues/validate failed on Queue q: ZeroDivisionError: oh"
             assert response["status"] == {"code": 500, "message": text}
@@ -307,7 +307,7 @@ def test_an_exception_refuses_the_write_with_its_message() -> None:
 
 def test_paths_that_are_not_served_and_methods_other_than_post_are_refused() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             assert (await world.post("/nothing/validate", b"{}"))[0] == 404
 
     run(scenario)
@@ -316,11 +316,11 @@ def test_paths_that_are_not_served_and_methods_other_than_post_are_refused() -> 
 # --- TLS ---
 def test_a_certificate_is_replaced_while_the_server_runs() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             obj = {"metadata": {"name": "q"}, "spec": {}}
             assert (await world.ask("/queues/validate", obj))["allowed"]
-            other = made()
-            world.tls.use(served(other))
+            other = key_material()
+            world.tls.use(server_context(other))
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await world.ask("/queues/validate", obj)
             world.trusted = other
@@ -332,7 +332,7 @@ def test_a_certificate_is_replaced_while_the_server_runs() -> None:
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
 def test_old_tls_versions_are_rejected() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -347,7 +347,7 @@ def test_requests_in_flight_finish_before_the_server_stops() -> None:
     entered: list[str] = []
 
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
 
             async def slow(call: Call, request: web.Request) -> Answer:
                 entered.append(call.path)
@@ -411,7 +411,7 @@ def job_of(*images: str, padding: int = 0, **spec: Any) -> Json:
     return {"metadata": {"name": "j"}, "spec": {"tasks": tasks, "minAvailable": 1, "queue": "q", **spec}}
 
 
-def validating(api: FakeApi) -> None:
+def refuse_templates_without_image(api: FakeApi) -> None:
     """Makes the API server refuse templates without an image, as Kubernetes does."""
 
     async def validate(call: Call, request: web.Request) -> Answer:
@@ -426,9 +426,9 @@ def validating(api: FakeApi) -> None:
 @pytest.mark.parametrize("padding", [0, MAX_INLINE_BYTES])
 def test_the_distinct_pod_templates_of_small_and_large_jobs_are_validated(padding: int) -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("q")
-            validating(world.api)
+            refuse_templates_without_image(world.api)
             assert (await world.ask("/jobs/validate", job_of(*"aab", padding=padding)))["allowed"]
             assert len(world.api.calls) == 2
             response = await world.ask("/jobs/validate", job_of("", "a", "", padding=padding))
@@ -443,9 +443,9 @@ def test_the_distinct_pod_templates_of_small_and_large_jobs_are_validated(paddin
 
 def test_a_refused_job_is_refused_with_the_problems_of_its_templates_too() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("q")
-            validating(world.api)
+            refuse_templates_without_image(world.api)
             response = await world.ask("/jobs/validate", job_of("", minAvailable=5))
             assert response["status"]["message"] == (
                 "spec.task[0].template.spec.containers[0].image: Required value.  job 'minAvailable' should not be "
@@ -457,7 +457,7 @@ def test_a_refused_job_is_refused_with_the_problems_of_its_templates_too() -> No
 
 def test_a_job_whose_templates_cannot_be_validated_is_left_to_the_failure_policy() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("q")
             world.api.answer("POST", TEMPLATES, {"message": "secret"}, status=403)
             why = (
@@ -476,7 +476,7 @@ def test_a_job_whose_templates_cannot_be_validated_is_left_to_the_failure_policy
 
 def test_templates_are_validated_in_the_time_that_the_api_server_waits() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("q")
 
             async def silent(call: Call, request: web.Request) -> Answer:
@@ -494,7 +494,7 @@ def test_templates_are_validated_in_the_time_that_the_api_server_waits() -> None
 
 def test_an_update_of_a_job_needs_no_api_server() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             old, new = job_of("a", "b"), job_of("a", "b", minAvailable=2)
             assert (await world.ask("/jobs/validate", new, "UPDATE", oldObject=old))["allowed"]
             assert world.api.calls == []
@@ -513,7 +513,7 @@ def many_tasks(count: int) -> Json:
 
 
 @pytest.fixture
-def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_large_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asserts that this process, with the event loop, decides on no large review."""
 
     def only_small(route: Route, body: bytes, *others: Any) -> Outcome:
@@ -523,10 +523,10 @@ def nothing_large_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.cluster.kube.admission.review_handler.decide", only_small)
 
 
-@pytest.mark.usefixtures("nothing_large_here")
+@pytest.mark.usefixtures("forbid_large_decisions")
 def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             world.queue("default")
             job = many_tasks(5000)
             mutated = await world.ask("/jobs/mutate", job)
@@ -545,10 +545,10 @@ def test_a_large_review_is_decided_in_the_worker_with_the_same_answer() -> None:
     run(scenario)
 
 
-@pytest.mark.usefixtures("nothing_large_here")
+@pytest.mark.usefixtures("forbid_large_decisions")
 def test_a_review_of_few_bytes_with_many_objects_is_large_too() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             body = review("/jobs/validate", {"metadata": {"name": "x"}, "spec": {"tasks": [{}] * 1000}})
             assert len(body) < MAX_INLINE_BYTES
             assert (await world.post("/jobs/validate", body))[0] == 200
@@ -559,7 +559,7 @@ def test_a_review_of_few_bytes_with_many_objects_is_large_too() -> None:
 
 def test_small_reviews_do_not_start_the_worker() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             assert not (await world.ask("/jobs/validate", many_tasks(20)))["allowed"]
             assert world.review_queue.worker is None
 
@@ -568,7 +568,7 @@ def test_small_reviews_do_not_start_the_worker() -> None:
 
 def test_small_reviews_are_answered_while_large_ones_wait() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             await world.post("/jobs/validate", large())
             worker = world.review_queue.worker
             assert worker is not None
@@ -586,7 +586,7 @@ def test_small_reviews_are_answered_while_large_ones_wait() -> None:
 
 def test_a_large_review_sees_the_queues_of_the_watch_their_changes_and_undelivered_ones() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
 
             async def problem(queue: str) -> str:
                 answer = await world.ask("/podgroups/validate", {**group(queue), "x": "x" * MAX_INLINE_BYTES})
@@ -611,7 +611,7 @@ def test_a_large_review_sees_the_queues_of_the_watch_their_changes_and_undeliver
 
 def test_a_large_body_that_is_not_a_review_is_a_bad_request() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             status, answer = await world.post("/queues/mutate", b"[" * 100_000)
             assert (status, answer[:25]) == (400, b"not an AdmissionReview: E")
             assert world.answered("/queues/mutate", "malformed") == 1
@@ -621,7 +621,7 @@ def test_a_large_body_that_is_not_a_review_is_a_bad_request() -> None:
 
 def test_a_worker_that_dies_fails_its_review_and_the_next_one_answers_those_that_wait() -> None:
     async def scenario() -> None:
-        async with running() as world:
+        async with running_server() as world:
             await world.post("/jobs/validate", large())
             worker = world.review_queue.worker
             assert worker is not None
@@ -643,7 +643,7 @@ def test_a_review_beyond_the_queue_limit_gets_an_http_error_and_is_counted() -> 
         async def busy(path: str, body: bytes, read: Iterable[Queue], settings: Settings) -> Outcome:
             raise BusyError("32 large reviews wait already")
 
-        async with running() as world:
+        async with running_server() as world:
             world.review_queue.decide = busy  # type: ignore[method-assign]
             assert await world.post("/jobs/validate", large()) == (503, b"32 large reviews wait already")
             assert world.answered("/jobs/validate", "busy") == 1

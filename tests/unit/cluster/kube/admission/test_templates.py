@@ -25,11 +25,11 @@ Scenario = Callable[[FakeApi, TemplateValidator], Awaitable[None]]
 
 
 def run(scenario: Scenario) -> None:
-    async def whole() -> None:
+    async def main() -> None:
         async with serving() as (api, client):
             await scenario(api, TemplateValidator(client, "ours"))
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def status(code: int, message: str, *causes: dict[str, str]) -> web.Response:
     return web.json_response({"message": message, "reason": "R", "details": {"causes": list(causes)}}, status=code)
 
 
-def refusing(answer: Callable[[], web.Response]) -> Callable[[Call, web.Request], Awaitable[Answer]]:
+def refuse_bad_templates(answer: Callable[[], web.Response]) -> Callable[[Call, web.Request], Awaitable[Answer]]:
     """A handler that refuses bad templates only."""
 
     async def handler(call: Call, request: web.Request) -> Answer:
@@ -75,7 +75,7 @@ def test_causes_become_problems_in_the_order_of_the_api_server() -> None:
     )
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        api.on("POST", PATH, refusing(lambda: status(422, "is invalid: [...]", *causes)))
+        api.on("POST", PATH, refuse_bad_templates(lambda: status(422, "is invalid: [...]", *causes)))
         findings = await validator.validate([GOOD, BAD], 5.0)
         problems = (
             'template.spec.containers[0].image: Required value. template.spec.hostname: Invalid value: "x": must be y. '
@@ -105,7 +105,7 @@ def test_causes_become_problems_in_the_order_of_the_api_server() -> None:
 )
 def test_the_message_of_a_refusal_without_causes_is_the_problem(code: int, message: str, problem: str) -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        api.on("POST", PATH, refusing(lambda: status(code, message)))
+        api.on("POST", PATH, refuse_bad_templates(lambda: status(code, message)))
         assert await validator.validate([BAD], 5.0) == Findings([problem], [])
 
     run(scenario)
@@ -123,7 +123,7 @@ def test_the_message_of_a_refusal_without_causes_is_the_problem(code: int, messa
 )
 def test_an_error_that_is_not_about_the_template_leaves_it_unvalidated(code: int, reason: str) -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        api.on("POST", PATH, refusing(lambda: status(code, "the secrets of the namespace")))
+        api.on("POST", PATH, refuse_bad_templates(lambda: status(code, "the secrets of the namespace")))
         findings = await validator.validate([BAD], 5.0)
         assert findings == Findings([""], [0], reason, f"{code} R: the secrets of the namespace")
         validation = ValidationResult([TemplateCheck(0, 3)], [BAD])
@@ -151,7 +151,7 @@ def test_a_failed_request_is_retried() -> None:
 
 
 def test_an_unreachable_api_server_leaves_all_templates_unvalidated() -> None:
-    async def whole() -> None:
+    async def main() -> None:
         async with serving() as (api, client):
             validator = TemplateValidator(client, "ours")
             api.answer("POST", PATH)
@@ -167,7 +167,7 @@ def test_an_unreachable_api_server_leaves_all_templates_unvalidated() -> None:
         assert findings.reason == "the API server does not answer"
         assert "127.0.0.1" in findings.answer
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
 def test_templates_without_an_answer_in_time_are_unvalidated_and_the_others_validated() -> None:
@@ -187,7 +187,7 @@ def test_templates_without_an_answer_in_time_are_unvalidated_and_the_others_vali
     run(scenario)
 
 
-class Gauge:
+class InFlightCounter:
     """A handler that counts the requests in flight."""
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ def test_concurrent_requests_are_limited_per_job_and_in_total(monkeypatch: pytes
     monkeypatch.setattr(module, "MAX_IN_FLIGHT", MAX_IN_FLIGHT_PER_JOB + 2)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        gauge = Gauge()
+        gauge = InFlightCounter()
         api.on("POST", PATH, gauge)
         await validator.validate(distinct("a", 50), 30.0)
         assert (gauge.most, len(api.calls)) == (MAX_IN_FLIGHT_PER_JOB, 50)
@@ -221,7 +221,7 @@ def test_concurrent_requests_are_limited_per_job_and_in_total(monkeypatch: pytes
 
 def test_a_job_with_many_templates_does_not_block_one_with_few() -> None:
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        api.on("POST", PATH, Gauge())
+        api.on("POST", PATH, InFlightCounter())
         many = [asyncio.create_task(validator.validate(distinct(f"j{i}", 200), 60.0)) for i in range(8)]
         while len(api.calls) < 100:
             await asyncio.sleep(0.001)
@@ -233,11 +233,11 @@ def test_a_job_with_many_templates_does_not_block_one_with_few() -> None:
 
 
 def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cached() -> None:
-    async def whole() -> None:
+    async def main() -> None:
         now = 1000.0
         async with serving() as (api, client):
             validator = TemplateValidator(client, "ours", lambda: now)
-            api.on("POST", PATH, refusing(lambda: status(422, "no")))
+            api.on("POST", PATH, refuse_bad_templates(lambda: status(422, "no")))
             for _ in range(3):
                 await validator.validate([GOOD, BAD], 5.0)
             sent = [call.body["template"]["spec"] for call in api.calls]
@@ -246,7 +246,7 @@ def test_a_valid_template_is_cached_for_a_minute_and_an_invalid_one_is_not_cache
             await validator.validate([GOOD], 5.0)
             assert len(api.calls) == 5
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
 def test_the_number_of_cached_templates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,11 +258,11 @@ def test_with_a_service_missing_configurations_are_waited_for() -> None:
     async def scenario() -> None:
         async with world() as w:
             w.store.put(VALIDATE, stored("/queues/validate"))
-            keeper = w.bundles()
-            assert not await keeper.ensure(b"CA")
+            reloader = w.bundles()
+            assert not await reloader.ensure(b"CA")
             assert w.store.objects[VALIDATE]["webhooks"][0]["clientConfig"]["caBundle"] == "Q0E="
             w.store.put(MUTATE, stored("/queues/mutate"))
-            assert await keeper.ensure(b"CA")
+            assert await reloader.ensure(b"CA")
 
     run(scenario)
 
@@ -275,9 +275,9 @@ def test_a_concurrent_update_of_a_configuration_is_not_overwritten() -> None:
             theirs = stored("/queues/validate")
             theirs["webhooks"][0]["timeoutSeconds"] = 30
             w.store.before_write.append(lambda: w.store.put(VALIDATE, theirs))
-            keeper = w.bundles()
-            assert not await keeper.ensure(b"CA")
-            assert await keeper.ensure(b"CA")
+            reloader = w.bundles()
+            assert not await reloader.ensure(b"CA")
+            assert await reloader.ensure(b"CA")
             webhook = w.store.objects[VALIDATE]["webhooks"][0]
             assert (webhook["timeoutSeconds"], webhook["clientConfig"]["caBundle"]) == (30, "Q0E=")
 
@@ -285,7 +285,7 @@ def test_a_concurrent_update_of_a_configuration_is_not_overwritten() -> None:
 
 
 # --- both together ---
-class Given:
+class FixedSource:
     """A certificate source with given answers."""
 
     def __init__(self, pair: ServingCertificate) -> None:
@@ -297,7 +297,7 @@ class Given:
         return self.pair
 
 
-def keeper(w: World, source: CertificateSource) -> tuple[CertificateReloader, ServingContext]:
+def reloader(w: World, source: CertificateSource) -> tuple[CertificateReloader, ServingContext]:
     tls = ServingContext()
     return CertificateReloader(source, w.bundles(), tls, AdmissionMetrics()), tls
 
@@ -310,8 +310,8 @@ def a_serving_certificate() -> ServingCertificate:
 def test_the_last_valid_certificate_stays_in_use() -> None:
     async def scenario() -> None:
         async with world() as w:
-            source = Given(ServingCertificate(b"junk", b"junk", b""))
-            kept, tls = keeper(w, source)
+            source = FixedSource(ServingCertificate(b"junk", b"junk", b""))
+            kept, tls = reloader(w, source)
             assert not await kept.load()
             assert (tls.ready, "cannot be served" in kept.problem) == (False, True)
             good = source.pair = a_serving_certificate()
@@ -331,7 +331,7 @@ def test_with_certificates_from_files_no_configuration_is_modified() -> None:
     async def scenario() -> None:
         async with world() as w:
             pair = a_serving_certificate()
-            kept, _ = keeper(w, Given(ServingCertificate(pair.certificate, pair.key, b"")))
+            kept, _ = reloader(w, FixedSource(ServingCertificate(pair.certificate, pair.key, b"")))
             await kept.load()
             assert await kept.ensure_trust()
             assert w.api.calls == []

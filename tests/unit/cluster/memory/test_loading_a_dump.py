@@ -23,7 +23,7 @@ BATCH, FLOW = "batch.volcano.sh/v1alpha1", "flow.volcano.sh/v1alpha1"
 CRON_JOB = {"schedule": "@every 2s", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": VCJOB}}
 
 
-def the(api_version: str, kind: str, **spec: Any) -> Raw:
+def workload(api_version: str, kind: str, **spec: Any) -> Raw:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "it", "namespace": "default"}, "spec": spec}
 
 
@@ -35,12 +35,12 @@ def names(simulation: Simulation) -> Counter[tuple[str, str]]:
 @pytest.mark.parametrize(
     "workload",
     [
-        [the("apps/v1", "Deployment", **REPLICAS)],
-        [the("apps/v1", "StatefulSet", **REPLICAS)],
-        [the("batch/v1", "Job", parallelism=3, completions=5, template=TEMPLATE)],
-        [the(BATCH, "Job", **VCJOB)],
-        [the(BATCH, "CronJob", **CRON_JOB)],
-        [the(FLOW, "JobTemplate", **VCJOB), the(FLOW, "JobFlow", flows=[{"name": "it"}])],
+        [workload("apps/v1", "Deployment", **REPLICAS)],
+        [workload("apps/v1", "StatefulSet", **REPLICAS)],
+        [workload("batch/v1", "Job", parallelism=3, completions=5, template=TEMPLATE)],
+        [workload(BATCH, "Job", **VCJOB)],
+        [workload(BATCH, "CronJob", **CRON_JOB)],
+        [workload(FLOW, "JobTemplate", **VCJOB), workload(FLOW, "JobFlow", flows=[{"name": "it"}])],
     ],
     ids=lambda workload: workload[-1]["apiVersion"] + "/" + workload[-1]["kind"],
 )
