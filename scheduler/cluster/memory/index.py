@@ -1,5 +1,4 @@
-"""Indices of the objects of one kind: the keys of the objects that have a value in common, as with ByIndex of
-client-go."""
+"""Indices of the objects of one kind by a common value, like the indexers of client-go."""
 
 from collections.abc import Callable, Hashable
 from typing import Any

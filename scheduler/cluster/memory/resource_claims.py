@@ -67,8 +67,8 @@ def _claim(name: str, entry: str, pod: Json, template: Json) -> Json:
 
 
 def _release(server: MemoryServer, claim: Json, active: set[str]) -> bool:
-    """Removes the reservations of inactive Pods. A claim without reservations is deallocated; one without its owner is
-    deleted."""
+    """Removes the reservations of inactive Pods, deallocates a claim without reservations, and deletes one whose owner
+    is inactive."""
     meta, status = claim["metadata"], claim.get("status") or {}
     owners = [owner["uid"] for owner in meta.get("ownerReferences") or () if owner.get("kind") == "Pod"]
     if owners and not active.intersection(owners):

@@ -30,8 +30,10 @@ class UsagePoller:
         metrics: Metrics,
         get: Get,
     ) -> None:
-        """``nodes``: returns the names of the nodes to query. ``deliver``: called with the usage by node. ``get``:
-        sends a GET to the API server."""
+        """``nodes``: returns the names of the nodes to query. ``deliver``: called with the usage by node.
+
+        ``get``: sends a GET to the API server.
+        """
         self._nodes = nodes
         self._deliver = deliver
         self._metrics = metrics

@@ -62,9 +62,9 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Set
     if len(templates.encoded) > MAX_TEMPLATES:
         return ValidationResult([_TOO_MANY_TEMPLATES.format(len(templates.encoded), MAX_TEMPLATES)])
     text = ""
-    name_problem = qualified_name(name)
-    if name_problem:
-        text += f"create job with name {name} validate failed [{' '.join(name_problem)}]"
+    job_name_problems = qualified_name(name)
+    if job_name_problems:
+        text += f"create job with name {name} validate failed [{' '.join(job_name_problems)}]"
     if sum(task.replicas for task in spec.tasks) < spec.min_available:
         text += " job 'minAvailable' should not be greater than total replicas in tasks;"
     text += policy_problems(spec.policies or [], "spec.policies")

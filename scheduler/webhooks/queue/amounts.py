@@ -66,10 +66,10 @@ def _parse_quantities(resources: ResourceList | None, path: str, parsed: Amounts
         except QuantityError:
             yield invalid(f"{path}.{name}", str(quantity)[:64], _QUANTITY_SYNTAX)
             continue
-        yield from _integer_problems(name, amount, f"{path}.{name}")
+        yield from _value_problems(name, amount, f"{path}.{name}")
 
 
-def _integer_problems(name: str, amount: Amount, path: str) -> Iterator[str]:
+def _value_problems(name: str, amount: Amount, path: str) -> Iterator[str]:
     """Amounts are not negative; those of object counts and of extended resources are integers."""
     if amount.nano < 0:
         yield invalid(path, str(amount), "must be greater than or equal to 0")
