@@ -17,6 +17,11 @@ ALL_CORES: Final = 100
 ALL_CARDS: Final = -1
 """The mask of all cards of a node."""
 WHOLE_PERCENT: Final = 100
+BINPACK: Final = "binpack"
+"""The policy that prefers used cards."""
+SPREAD: Final = "spread"
+"""The policy that prefers idle cards."""
+_MAX_SCORE: Final = 100.0
 
 
 class Part(NamedTuple):
@@ -168,3 +173,12 @@ def mask_of(grant: Grant) -> int:
 def cards_in(mask: int, number: int) -> list[int]:
     """Returns the indexes of the cards in a mask, ascending. ``number``: cards of the node."""
     return list(range(number)) if mask == ALL_CARDS else [i for i in range(number) if mask >> i & 1]
+
+
+def card_score(policy: str, card: Card, memory: int) -> float:
+    """Returns the score of allocating ``memory`` on a card by a policy, 0 to 100; 0 without a policy ("")."""
+    if policy == BINPACK:
+        return _MAX_SCORE * (card.used_memory + memory) / card.memory if card.memory else 0.0
+    if policy == SPREAD:
+        return 0.0 if card.used else _MAX_SCORE
+    return 0.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from scheduler.api.job import Job
 from scheduler.api.names import HAMI_CORE, VGPU_PODGROUP_POLICY
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.plugins.deviceshare.cards import SPREAD
 from scheduler.plugins.deviceshare.family import Inventory
-from scheduler.plugins.deviceshare.policy import SPREAD
 
 Rule = frozenset[tuple[str, str]]
 """Labels, all of which a matching Pod has."""

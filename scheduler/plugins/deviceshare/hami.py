@@ -33,6 +33,7 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
     ALL_CORES,
+    SPREAD,
     WHOLE_PERCENT,
     Card,
     CardRequest,
@@ -41,6 +42,7 @@ from scheduler.plugins.deviceshare.cards import (
     Grant,
     Placement,
     Use,
+    card_score,
     fits,
 )
 from scheduler.plugins.deviceshare.device_config import NpuModel
@@ -53,7 +55,6 @@ from scheduler.plugins.deviceshare.family import (
     pod_problem,
 )
 from scheduler.plugins.deviceshare.hami_register import parse_npus
-from scheduler.plugins.deviceshare.policy import SPREAD, card_score
 from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
 from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_uses
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from scheduler.api.names import VGPU_CONFIGMAP, VGPU_CONFIGMAP_NAMESPACE
 from scheduler.framework.arguments import Arguments
+from scheduler.plugins.deviceshare.cards import BINPACK, SPREAD
 from scheduler.plugins.deviceshare.exclusion import Rule
-from scheduler.plugins.deviceshare.policy import BINPACK, SPREAD
 
 PREFIX: Final = "deviceshare."
 RULES: Final = f"{PREFIX}GPUExclusiveRules"

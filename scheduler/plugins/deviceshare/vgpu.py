@@ -32,6 +32,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
+    SPREAD,
     WHOLE_PERCENT,
     Card,
     CardRequest,
@@ -51,7 +52,6 @@ from scheduler.plugins.deviceshare.family import (
     node_problem,
     pod_problem,
 )
-from scheduler.plugins.deviceshare.policy import SPREAD
 from scheduler.plugins.deviceshare.room import pod_room, room_by_placement
 from scheduler.plugins.deviceshare.vgpu_placement import card_order, place
 from scheduler.plugins.deviceshare.vgpu_register import VENDOR, parse_register

@@ -2,8 +2,19 @@
 
 from functools import lru_cache
 
-from scheduler.plugins.deviceshare.cards import CardRequests, Cards, Part, Placement, Use, cards_in, charge, fits
-from scheduler.plugins.deviceshare.policy import BINPACK, SPREAD, card_score
+from scheduler.plugins.deviceshare.cards import (
+    BINPACK,
+    SPREAD,
+    CardRequests,
+    Cards,
+    Part,
+    Placement,
+    Use,
+    card_score,
+    cards_in,
+    charge,
+    fits,
+)
 
 
 @lru_cache(maxsize=16384)

@@ -59,11 +59,11 @@ class Node:
     @property
     def warned(self) -> dict[str, str]:
         """Pod -> the messages of its Warnings."""
-        told: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for problem in self._opened().malformed:
             if problem.reason == EVENT_DEVICES_DISAGREE:
-                told[problem.name] = f"{told.get(problem.name, '')}{problem.message}\n"
-        return told
+                messages[problem.name] = f"{messages.get(problem.name, '')}{problem.message}\n"
+        return messages
 
 
 def published(free: list[int], at: int) -> Raw:

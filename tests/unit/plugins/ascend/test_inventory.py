@@ -27,8 +27,8 @@ def read(world: World) -> Reading:
     """Returns what the plugin reads of the only node when a session opens."""
     session = world.session(CONFIGURATION)
     ledger = next(p for p in session.plugins if isinstance(p, Ascend))._ledger
-    told = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
-    return Reading(ids_of(int(ledger.free[0])), told, int(ledger.capacity[0]))
+    problems = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
+    return Reading(ids_of(int(ledger.free[0])), problems, int(ledger.capacity[0]))
 
 
 def free_on(world: World) -> list[int]:

@@ -150,7 +150,7 @@ def test_preemption_within_a_queue_pipelines_and_binds_after_the_victim_is_delet
     assert history.cycle(PREEMPTING) == {}
     (victim,) = history.evicted
     history.create(gang("late", "q", 1))
-    for _ in range(3):  # nobody else is evicted, and nobody passes it
+    for _ in range(3):  # no other Pod is evicted or placed before it
         assert history.cycle(PREEMPTING) == {}
         assert not history.evicted
     history.gone(victim)

@@ -69,8 +69,8 @@ def test_the_flag_disables_namespace_order() -> None:
 def test_an_invalid_weight_is_reported_and_ignored(weight: str | int) -> None:
     world = World(node("n1", "40c"), quota("one", weight), quota("two", 3), job("a", 60, "one"), job("b", 60, "two"))
     assert bound(world.run(configuration(*PLUGINS))) == {"one": 10, "two": 30}
-    (told,) = world.events("Malformed")
-    assert told.startswith(f"spec.hard[{NAMESPACE_WEIGHT}]")
+    (message,) = world.events("Malformed")
+    assert message.startswith(f"spec.hard[{NAMESPACE_WEIGHT}]")
 
 
 def test_preemption_evicts_from_the_namespace_with_the_larger_weighted_share() -> None:
