@@ -61,8 +61,8 @@ class Worklist:
         return [job for _, job in self._jobs.get(queue.name, ())]
 
 
-def in_eviction_order(session: Session, tasks: Sequence[Task], claimant: Queue) -> list[Task]:
-    """Returns tasks of known jobs in the order in which they are evicted in favour of the claimant's queue (Volcano's
+def in_eviction_order(session: Session, tasks: Sequence[Task], preemptor: Queue) -> list[Task]:
+    """Returns tasks of known jobs in the order in which they are evicted in favour of the preemptor's queue (Volcano's
     BuildVictimsPriorityQueue): by victim queue order, then the last queue, the last job and the last task first."""
     ordered = sorted(tasks, key=session.task_key, reverse=True)
     jobs = {task.job: session.jobs[task.job] for task in tasks}
@@ -73,7 +73,7 @@ def in_eviction_order(session: Session, tasks: Sequence[Task], claimant: Queue) 
     if len(queues) > 1:
         places = {name: session.queue_key(queue) for name, queue in queues.items()}
         ordered.sort(key=lambda task: places[jobs[task.job].queue], reverse=True)
-        losses = {name: session.victim_queue_key(queue, claimant) for name, queue in queues.items()}
+        losses = {name: session.victim_queue_key(queue, preemptor) for name, queue in queues.items()}
         ordered.sort(key=lambda task: losses[jobs[task.job].queue])
     return ordered
 

@@ -91,7 +91,7 @@ class Answers(PluginFunctions):
 
     @cached_property
     def victim_queue_key(self) -> Callable[[Queue, Queue], Key]:
-        """(a victim's queue, the claimant's): the smaller loses tasks first; equal ones by reverse queue order."""
+        """(a victim's queue, the preemptor's): the smaller loses tasks first; equal ones by reverse queue order."""
         return self.combined_key(VICTIM_QUEUE_ORDER)
 
     @cached_property

@@ -8,7 +8,7 @@ from scheduler.framework.extension import Combine, ExtensionPoint, Vote
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
-"""veto(claimant, task): the task is no victim."""
+"""veto(preemptor, task): the task is no victim."""
 
 
 class PluginFunctions:
@@ -105,15 +105,15 @@ class PluginFunctions:
                 return True
         return True
 
-    def _victims(self, point: ExtensionPoint, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+    def _victims(self, point: ExtensionPoint, preemptor: object, candidates: Sequence[Task]) -> list[Task]:
         """Those on whom all functions of a tier agree that have an opinion (None is none), of the first tier in which
         they agree on any. Where functions have no task in common though each names some, the next one starts over, as
         Volcano's."""
-        candidates = self._unspared(point, claimant, candidates)
+        candidates = self._unspared(point, preemptor, candidates)
         for tier in self.functions(point):
             victims: list[Task] | None = None
             for function in tier:
-                chosen = function(claimant, candidates)
+                chosen = function(preemptor, candidates)
                 if chosen is None:
                     continue
                 if not chosen:
@@ -137,6 +137,6 @@ class PluginFunctions:
                 return list(victims.values())
         return []
 
-    def _unspared(self, point: ExtensionPoint, claimant: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+    def _unspared(self, point: ExtensionPoint, preemptor: Any, candidates: Sequence[Task]) -> Sequence[Task]:
         vetoes = self._vetoes.get(point)
-        return [t for t in candidates if not any(v(claimant, t) for v in vetoes)] if vetoes else candidates
+        return [t for t in candidates if not any(v(preemptor, t) for v in vetoes)] if vetoes else candidates

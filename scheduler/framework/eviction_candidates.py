@@ -1,6 +1,6 @@
-"""The tasks that hold nodes, as columns: who could give way to a claimant is asked of all of them at once.
+"""The tasks that hold nodes, as columns: who could give way to a preemptor is asked of all of them at once.
 
-Asking the victim functions node by node is exact, and too slow to be done for every node and every claimant. Each such
+Asking the victim functions node by node is exact, and too slow to be done for every node and every preemptor. Each such
 function may come with a bound (``Session.add``): a column that is False where the function refuses the task even as the
 only candidate. Victim functions never grow kinder by company (a gang gives up one task less for each that goes before),
 so a node that is out of the question by the bounds need not be asked.
@@ -17,8 +17,8 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 
 Bound = Callable[[Any, "EvictionCandidates"], Mask]
-"""bound(claimant, candidates): False where the function refuses the task even alone. The claimant is what the function
-is given: a task, or an EvictionContext."""
+"""bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is what the
+function is given: a task, or an EvictionContext."""
 LARGEST = 2**53
 
 

@@ -1,8 +1,8 @@
-"""Who took what of the nodes in a session, where amounts do not say it: chips, cards, devices.
+"""The devices (chips, cards, devices of claims) that tasks hold in a session.
 
-What a task takes is chosen where its placement is made, and given back exactly when it is undone. Evicting a task frees
-nothing now: what it holds is free when it is gone. Each plugin that keeps such books says what these steps mean in its
-own, and registers ``allocate`` and ``deallocate`` as handlers of the session.
+A ledger allocates the devices of a task when a statement places it, and releases exactly these when the placement is
+undone. An eviction frees no devices in this session: a terminating task holds them until it ends. A plugin implements
+the steps for its devices, and registers ``allocate`` and ``deallocate`` as handlers of the session.
 """
 
 from abc import ABC, abstractmethod
@@ -17,54 +17,54 @@ Held = TypeVar("Held")
 
 
 class Ledger(ABC, Generic[Held]):
-    """``Held``: what a task is known by that was evicted and may come back."""
+    """``Held``: what the ledger remembers of an evicted task, to undo the eviction."""
 
     def __init__(self) -> None:
         self._evicted: dict[str, Held] = {}
-        """uid -> what the task holds, of tasks that were evicted in this session."""
+        """uid -> what an evicted task holds, for the tasks evicted in this session."""
 
-    # --- what a plugin says ---
+    # --- steps of a plugin ---
     @abstractmethod
     def concerns(self, cls: TaskClass) -> bool:
-        """Whether tasks of a class take anything."""
+        """Whether tasks of a class use devices of this ledger."""
 
     @abstractmethod
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
-        """Choose for a task. Raises AllocationError, nothing taken, where there is nothing for it."""
+        """Allocate devices to a task. Raises AllocationError, without an allocation, if there are not enough."""
 
     @abstractmethod
-    def _give_back(self, task: Task, row: int) -> None:
+    def _release(self, task: Task, row: int) -> None:
         """Undo a ``_take``."""
 
     @abstractmethod
     def _evict(self, task: Task, row: int) -> Held:
-        """A task that has a node, from before this session or in it, terminates."""
+        """Evict a task that has a node, whether it got it before this session or in it."""
 
     @abstractmethod
-    def _spare(self, row: int, held: Held) -> None:
+    def _restore(self, row: int, held: Held) -> None:
         """Undo an ``_evict``."""
 
     # --- handlers of the session ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Tasks take their rows, or are evicted no more. Raises AllocationError, nothing taken, where there is nothing
-        for one of them."""
+        """Allocate the devices of tasks that are placed, or undo evictions. Raises AllocationError, without an
+        allocation, if there are not enough devices for one of the tasks."""
         if tasks[0].uid in self._evicted:
             for task, row in zip(tasks, rows, strict=True):
-                self._spare(row, self._evicted.pop(task.uid))
+                self._restore(row, self._evicted.pop(task.uid))
         elif self.concerns(tasks[0].cls):
             for position, (task, row) in enumerate(zip(tasks, rows, strict=True)):
                 try:
                     self._take(job, task, row, pipelined=pipelined)
                 except AllocationError:
                     for undone in reversed(range(position)):
-                        self._give_back(tasks[undone], rows[undone])
+                        self._release(tasks[undone], rows[undone])
                     raise
 
     def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks are evicted, or their placement is undone."""
+        """Evict tasks, or undo their placement."""
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
                 self._evicted[task.uid] = self._evict(task, row)
         elif self.concerns(tasks[0].cls):
             for task, row in zip(tasks, rows, strict=True):
-                self._give_back(task, row)
+                self._release(task, row)

@@ -254,7 +254,7 @@ class Registration(Answers):
         self.register(points.VICTIM_LIMIT, allowed)
 
     def add_veto(self, point: ExtensionPoint, spared: Callable[[Any, Task], bool]) -> None:
-        """``spared(claimant, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
+        """``spared(preemptor, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
         switch a veto off is the plugin's business."""
         check(self._option.name, f"veto of {point.name}", spared, ("Task | EvictionContext", "Task"))
         self.insert_veto(point, spared)

@@ -105,7 +105,7 @@ class Statement:
         self._session.notify_deallocate(job, operation.tasks, operation.rows)
         self._take(operation, -1)
 
-    def spare(self, task: Task) -> None:
+    def restore(self, task: Task) -> None:
         """Undo the eviction of a task in this statement. Amounts and books add up in any order, so this may come before
         later operations are undone. Raises StopIteration if it was not evicted here."""
         position, operation = next(

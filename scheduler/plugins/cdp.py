@@ -35,10 +35,10 @@ class Cdp:
         session.add_reclaimable(self._victims, bound=self._cooled, by_demand=True)
         session.add_unified_evictable(self._victims, bound=self._cooled)
 
-    def _victims(self, claimant: object, candidates: Sequence[Task]) -> list[Task]:
+    def _victims(self, preemptor: object, candidates: Sequence[Task]) -> list[Task]:
         return [task for task in candidates if not self._cooling(task)]
 
-    def _cooled(self, claimant: object, candidates: EvictionCandidates) -> Mask:
+    def _cooled(self, preemptor: object, candidates: EvictionCandidates) -> Mask:
         return ~candidates.per_task(self._cooling)
 
     def _cooling(self, task: Task) -> bool:

@@ -30,14 +30,14 @@ class Conformance:
         session.add_reclaimable(_evictable, bound=_not_critical, by_demand=True)
         session.add_unified_evictable(_evictable, bound=_not_critical)
         for point in (PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS):
-            session.add_veto(point, lambda claimant, task: critical(task))
+            session.add_veto(point, lambda preemptor, task: critical(task))
 
 
-def _evictable(claimant: object, candidates: Sequence[Task]) -> list[Task]:
+def _evictable(preemptor: object, candidates: Sequence[Task]) -> list[Task]:
     return [task for task in candidates if not critical(task)]
 
 
-def _not_critical(claimant: object, candidates: EvictionCandidates) -> Mask:
+def _not_critical(preemptor: object, candidates: EvictionCandidates) -> Mask:
     return ~candidates.per_task(critical)
 
 

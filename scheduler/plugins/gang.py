@@ -91,7 +91,7 @@ class Gang:
         sub_groups = _sub_groups(job, lambda sub_job: sub_job.pipelined)
         return Vote.PERMIT if all(number >= minimum for _, number, minimum in sub_groups) else Vote.REJECT
 
-    def _victims(self, claimant: Task, candidates: Sequence[Task]) -> list[Task]:
+    def _victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         left: dict[str, int] = {}
         victims = []
         for task in candidates:
@@ -131,7 +131,7 @@ def _is_terminating(job: Job) -> bool:
     return bool(terminating) and terminating + job.count(*_SCHEDULED) >= job.min_member
 
 
-def _above_minimum(claimant: Task, candidates: EvictionCandidates) -> Mask:
+def _above_minimum(preemptor: Task, candidates: EvictionCandidates) -> Mask:
     above: Mask = candidates.per_job(_surplus) > 0
     return above
 

@@ -77,7 +77,7 @@ class Pdb:
                 victims.append(task)
         return victims
 
-    def _may_have_victims(self, claimant: Task, candidates: EvictionCandidates) -> Mask:
+    def _may_have_victims(self, preemptor: Task, candidates: EvictionCandidates) -> Mask:
         return candidates.per_task(self._evictable_alone)
 
     def _evictable_alone(self, task: Task) -> bool:

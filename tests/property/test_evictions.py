@@ -96,7 +96,8 @@ CROWDS = st.randoms(use_true_random=False).map(crowd)
 
 
 def claims(world: World) -> Iterator[tuple[Job, Task, Job, Task, str]]:
-    """(victim's job, victim, claimant's job, claimant, word of the Event), read from the Events of the last session."""
+    """(victim's job, victim, preemptor's job, preemptor, word of the Event), read from the Events of the last
+    session."""
     assert world.outcome is not None
     jobs = world.outcome.session.jobs
     tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}
@@ -111,11 +112,11 @@ def claims(world: World) -> Iterator[tuple[Job, Task, Job, Task, str]]:
 @given(CROWDS, st.sampled_from(list(TIERS)))
 def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(objects: list[Raw], tiers: str) -> None:
     world = World(objects).run(conf(tiers))
-    for loser, victim, winner, claimant, reason in claims(world):
+    for loser, victim, winner, preemptor, reason in claims(world):
         assert victim.preemptable and not critical(victim)
         if reason == EVENT_PREEMPTED:
             assert loser.queue == winner.queue and loser.priority <= winner.priority
-            assert loser is not winner or victim.priority <= claimant.priority
+            assert loser is not winner or victim.priority <= preemptor.priority
         else:
             assert loser.queue != winner.queue
 
@@ -139,9 +140,9 @@ def test_every_eviction_has_a_placement_on_the_same_node(objects: list[Raw], tie
     assert world.outcome is not None
     told = list(claims(world))
     assert len(told) == len(world.decisions.evictions)
-    for _, victim, winner, claimant, _ in told:
-        assert claimant.uid in winner.of(TaskStatus.PIPELINED) and claimant.uid in winner.nominated
-        assert world.outcome.session.nodes.names[winner.placed[claimant.uid]] == victim.node
+    for _, victim, winner, preemptor, _ in told:
+        assert preemptor.uid in winner.of(TaskStatus.PIPELINED) and preemptor.uid in winner.nominated
+        assert world.outcome.session.nodes.names[winner.placed[preemptor.uid]] == victim.node
 
 
 @MODEST

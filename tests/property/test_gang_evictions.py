@@ -70,7 +70,7 @@ CROWDS = st.randoms(use_true_random=False).map(crowd)
 
 
 def claims(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
-    """(victim's job, victim, claimant, reason of the Event), read from the Events of the last session."""
+    """(victim's job, victim, preemptor, reason of the Event), read from the Events of the last session."""
     assert world.outcome is not None
     jobs = world.outcome.session.jobs
     tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}

@@ -157,13 +157,13 @@ def by_job_order(session: Session, bundles: BundlesByJob) -> Iterator[Bundle]:
         yield from bundles.of(job).whole
 
 
-def by_victim_queue_order(session: Session, claimant: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
+def by_victim_queue_order(session: Session, preemptor: Queue, bundles: BundlesByJob, need: Vector) -> Iterator[Bundle]:
     """Yields spare tasks before whole gangs; within each, by victim queue order, then the gang with the highest
     ``relative_gain`` first, then by name (Volcano's gangreclaim)."""
     jobs = sorted(bundles.jobs, key=lambda job: job.key)
     queues = {job.queue: session.queues[job.queue] for job in jobs}
     keys = {name: session.queue_key(queue) for name, queue in queues.items()}
-    victim_keys = {name: session.victim_queue_key(queue, claimant) for name, queue in queues.items()}
+    victim_keys = {name: session.victim_queue_key(queue, preemptor) for name, queue in queues.items()}
 
     def by_queue(jobs: list[Job]) -> list[Job]:
         jobs.sort(key=lambda job: keys[job.queue], reverse=True)

@@ -194,7 +194,7 @@ class _Plan:
 
     def _restore(self, bundle: Bundle) -> None:
         for victim in bundle.tasks:
-            self._statement.spare(victim)
+            self._statement.restore(victim)
         self._spared.add(bundle)
 
     def _admitted(self, task: Task, row: int) -> bool:

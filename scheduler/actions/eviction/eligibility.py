@@ -53,12 +53,12 @@ def can_wait_for_nominated_nodes(session: Session, tasks: Sequence[Task]) -> boo
     return bool(nodes.releasing[PODS_INDEX, list(left)].any())
 
 
-def reclaimable_candidates(session: Session, claimant: Queue) -> Mask:
+def reclaimable_candidates(session: Session, preemptor: Queue) -> Mask:
     """Returns the mask of running, preemptable tasks in other queues that are reclaimable."""
 
     def loses(name: str) -> bool:
         queue = session.queues.get(name)
-        return queue is not None and queue is not claimant and queue.reclaimable
+        return queue is not None and queue is not preemptor and queue.reclaimable
 
     candidates = session.eviction_candidates
     return candidates.running & candidates.preemptable & candidates.of_queues(loses)

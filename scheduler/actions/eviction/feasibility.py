@@ -86,13 +86,13 @@ class EvictionFeasibility:
         """Built on first use: often no candidate is in scope."""
         return [_Tier(self._session, functions) for functions in self._session.functions(self._point) if functions]
 
-    def nodes_for(self, claimant: Task, shortfall: Shortfall, scope: Mask) -> Mask:
+    def nodes_for(self, preemptor: Task, shortfall: Shortfall, scope: Mask) -> Mask:
         """Returns the nodes, shape (nodes,), whose shortfall is covered if all candidates of ``scope`` are evicted that
         some tier of victim functions may approve."""
         result: Mask = np.zeros(len(self._session.nodes), dtype=bool)
         if scope.any():
             for tier in self._tiers:
-                reached, amounts = tier.freed_amounts(claimant, scope)
+                reached, amounts = tier.freed_amounts(preemptor, scope)
                 result |= reached & shortfall.covered_by(amounts)
         return result
 
@@ -107,7 +107,7 @@ class _Tier:
         together = [functions] if len(functions) < 3 else [[function] for function in functions]
         self._groups = [(group, FreedAmounts(session)) for group in together]
 
-    def freed_amounts(self, claimant: Task, scope: Mask) -> tuple[Mask, Column]:
+    def freed_amounts(self, preemptor: Task, scope: Mask) -> tuple[Mask, Column]:
         """Returns the nodes on which the tier may approve victims, and what evicting all of them frees."""
         reached: Mask = np.ones(len(self._session.nodes), dtype=bool)
         for group, freed in self._groups:
@@ -115,7 +115,7 @@ class _Tier:
             for function in group:
                 bound = self._session.bound(function)
                 if bound is not None:
-                    evicted = evicted & bound(claimant, self._session.eviction_candidates)
+                    evicted = evicted & bound(preemptor, self._session.eviction_candidates)
             amounts = freed.of(evicted)
             reached &= amounts[PODS_INDEX] > 0
         return reached, amounts

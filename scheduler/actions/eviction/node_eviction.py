@@ -129,5 +129,5 @@ class NodeEviction:
         self._evicted.append(victim)
 
     def _restore(self, victim: Task) -> None:
-        self.statement.spare(victim)
+        self.statement.restore(victim)
         self._evicted.remove(victim)

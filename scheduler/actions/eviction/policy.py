@@ -39,11 +39,11 @@ class EvictionPolicy:
         session = self.session
         return session.allocatable_now(session.queues[job.queue], job, task.cls, 1) > 0
 
-    def would_be_reclaimed(self, claimant: Job, victim: Task) -> bool:
+    def would_be_reclaimed(self, preemptor: Job, victim: Task) -> bool:
         """Whether the queue of an evicted task would take the resources back: the next session serves it before the
-        claimant's queue, and its quota still admits the task."""
+        preemptor's queue, and its quota still admits the task."""
         session, job = self.session, self.session.jobs[victim.job]
-        loser, winner = session.queues[job.queue], session.queues[claimant.queue]
+        loser, winner = session.queues[job.queue], session.queues[preemptor.queue]
         if not session.functions(ALLOCATABLE) or session.queue_key(loser) > session.queue_key(winner):
             return False
         with without_side_effects(job, (victim,)):

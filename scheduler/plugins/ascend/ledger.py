@@ -92,7 +92,7 @@ class ChipLedger(Ledger[int]):
             )
         return mask
 
-    def _give_back(self, task: Task, row: int) -> None:
+    def _release(self, task: Task, row: int) -> None:
         if task.uid in self._pipelined:
             self._pipelined_masks[row] &= ALL & ~self._pipelined.pop(task.uid)
         else:
@@ -107,7 +107,7 @@ class ChipLedger(Ledger[int]):
         self._releasing[row] |= leaving
         return leaving
 
-    def _spare(self, row: int, held: int) -> None:
+    def _restore(self, row: int, held: int) -> None:
         self._releasing[row] &= ALL & ~held
 
 

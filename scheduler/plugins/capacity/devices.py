@@ -82,7 +82,7 @@ class _Book:
         if number == 1:
             add(self.held, amounts)
 
-    def give_back(self, claim: str, amounts: Amounts) -> None:
+    def release(self, claim: str, amounts: Amounts) -> None:
         self._users[claim] -= 1
         if not self._users[claim]:
             del self._users[claim]
@@ -211,7 +211,7 @@ class DeviceQuota:
         self._account(job, tasks, _Book.take)
 
     def _deallocated(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._account(job, tasks, _Book.give_back)
+        self._account(job, tasks, _Book.release)
 
     def _account(self, job: Job, tasks: Sequence[Task], how: Callable[[_Book, str, Amounts], None]) -> None:
         books = list(self._of_queue(job.queue))

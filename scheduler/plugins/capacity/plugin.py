@@ -116,7 +116,7 @@ class Capacity:
         return oldest
 
     def _victim_key(self, queue: Queue, reclaimer: Queue) -> int:
-        """Queues close to the claimant's in the hierarchy lose tasks first."""
+        """Queues close to the preemptor's in the hierarchy lose tasks first."""
         mine = {above.name for above in self._books[reclaimer.name].path[1:]}
         return -sum(above.name in mine for above in self._books[queue.name].path[1:])
 

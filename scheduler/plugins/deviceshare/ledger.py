@@ -123,7 +123,7 @@ class CardLedger(Ledger[Grant]):
             self._now[row] = charge(self._now[row], grant)
         self._charge_later(row, grant, 1)
 
-    def _give_back(self, task: Task, row: int) -> None:
+    def _release(self, task: Task, row: int) -> None:
         if task.uid in self._pipelined:
             self._charge_later(row, self._pipelined.pop(task.uid)[1], -1)
             return
@@ -140,7 +140,7 @@ class CardLedger(Ledger[Grant]):
             self._charge_later(row, grant, -1)
         return grant
 
-    def _spare(self, row: int, held: Grant) -> None:
+    def _restore(self, row: int, held: Grant) -> None:
         if held:
             self._charge_later(row, held, 1)
 

@@ -49,7 +49,7 @@ class CpuLedger(Ledger[None]):
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
         self._taken[task.uid] = self.take(row, task.cls)
 
-    def _give_back(self, task: Task, row: int) -> None:
+    def _release(self, task: Task, row: int) -> None:
         cpus = self._taken.pop(task.uid)
         if cpus:
             self.free[row] |= cpus
@@ -58,7 +58,7 @@ class CpuLedger(Ledger[None]):
     def _evict(self, task: Task, row: int) -> None:
         pass
 
-    def _spare(self, row: int, held: None) -> None:
+    def _restore(self, row: int, held: None) -> None:
         pass
 
 

@@ -35,7 +35,7 @@ def test_what_preempt_promised_a_pod_that_takes_nobodys_place_is_given_at_once()
     name = {"metadata": {"name": "high"}}
     important = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **name, "value": 9}
     victim = [group("low"), pod("v", "1c", "low", on="n1")]
-    claimant = [group("a", priority_class="high"), pod("a-x-0", "", "a"), pod("a-x-1", "1c", "a", priority=9)]
-    world = World(important, node("n1", "1c"), victim, claimant)
+    preemptor = [group("a", priority_class="high"), pod("a-x-0", "", "a"), pod("a-x-1", "1c", "a", priority=9)]
+    world = World(important, node("n1", "1c"), victim, preemptor)
     world.run(configuration(["priority"], actions="enqueue, preempt, backfill"))
     assert (world.evicted, world.bound) == ({"v"}, {"a-x-0": "n1"})

@@ -30,7 +30,7 @@ def session() -> Session:
         CLASSES, [node(f"n{n}", "4c+8Gi") for n in (1, 2, 3)],
         group("low", minimum=0, priority_class="low"), *full,
         group("high", minimum=0, priority_class="high"), pods("v3", 4, "1c", "high", on="n3"),
-        group("claimant", priority_class="high"), pod("p", "3c", "claimant"),
+        group("preemptor", priority_class="high"), pod("p", "3c", "preemptor"),
     ).session(configuration(["priority", "conformance"], ["predicates"]))  # fmt: skip
 
 
@@ -53,12 +53,12 @@ def test_freed_amounts_that_are_updated_equal_those_that_are_computed(session: S
 
 def test_a_node_can_be_opened_while_it_runs_enough_tasks_of_lower_priority(session: Session) -> None:
     candidates, low = session.eviction_candidates, session.jobs["default/low"]
-    (claimant,) = session.jobs["default/claimant"].tasks()
+    (preemptor,) = session.jobs["default/preemptor"].tasks()
     feasibility, statement = EvictionFeasibility(session, PREEMPTABLE), session.statement()
 
     def opened(among: Mask = candidates.preemptable) -> list[str]:
         scope = among & candidates.present
-        mask = feasibility.nodes_for(claimant, Shortfall(session, claimant.cls.request), scope)
+        mask = feasibility.nodes_for(preemptor, Shortfall(session, preemptor.cls.request), scope)
         return [session.nodes.names[row] for row in np.flatnonzero(mask)]
 
     assert opened() == ["n1", "n2"]

@@ -137,8 +137,8 @@ def test_a_gang_that_runs_gets_room_for_one_sub_group_at_a_time() -> None:
         {"priority": {}, "gang": {"enableJobStarving": False}}, ["predicates"], actions="allocate, gangpreempt"
     )
     more = [node(n, "1c+1Gi") for n in ("n4", "n5")]
-    claimant = job("p", 2, "high", 6, ON[:2], **halves(minSubGroups=1))
-    world = gangs(more, job("v", 0, "low", 0, [*ON[2:], "n4", "n5"]), claimant, conf=elastic)
+    preemptor = job("p", 2, "high", 6, ON[:2], **halves(minSubGroups=1))
+    world = gangs(more, job("v", 0, "low", 0, [*ON[2:], "n4", "n5"]), preemptor, conf=elastic)
     assert len(world.evicted) == 2
 
 

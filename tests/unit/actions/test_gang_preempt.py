@@ -218,16 +218,16 @@ def test_nobody_goes_who_holds_nothing_of_what_lacks() -> None:
     plain = [group("plain", "q", 0, priority_class="low"), *(pod(f"plain-{n}", "1c", "plain", on=n) for n in ON[:2])]
     cards = [group("card", "q", 0, priority_class="mid")]
     cards += [pod(f"card-{n}{i}", f"1c+{gpu}", "card", on=n) for n in ON[:2] for i in range(2)]
-    claimant = [group("p", "q", 2, priority_class="high"), *pods("p", 2, f"1c+{gpu}", "p")]
-    world = gangs(plain, cards, claimant, nodes=nodes)
+    preemptor = [group("p", "q", 2, priority_class="high"), *pods("p", 2, f"1c+{gpu}", "p")]
+    world = gangs(plain, cards, preemptor, nodes=nodes)
     assert len(world.evicted) == 2 and all(name.startswith("card") for name in world.evicted)
 
 
 def test_a_node_is_emptied_rather_than_two_halved() -> None:
     nodes = [node(f"n{i}", "4c+4Gi") for i in range(2)]
     victims = job("v", 0, "low", 0, ["n0", "n1"] * 4)
-    claimant = [group("p", "q", 1, priority_class="high"), pod("p-0", "4c+4Gi", "p")]
-    world = gangs(victims, claimant, nodes=nodes)
+    preemptor = [group("p", "q", 1, priority_class="high"), pod("p-0", "4c+4Gi", "p")]
+    world = gangs(victims, preemptor, nodes=nodes)
     assert len(world.evicted) == 4
     assert len({eviction.task.node for eviction in world.decisions.evictions}) == 1
 
@@ -241,8 +241,12 @@ def test_two_small_pods_share_the_place_of_one_large_victim() -> None:
 def test_a_gang_of_two_sizes_gets_room_for_both() -> None:
     nodes = [node(f"n{i}", "4c+4Gi") for i in range(3)]
     victims = job("v", 2, "low", 0, ["n0"] * 4 + ["n1"] * 4 + ["n2"] * 4)
-    claimant = [group("p", "q", 3, priority_class="high"), pod("p-ps-0", "3c+3Gi", "p"), *pods("p-w", 2, "2c+2Gi", "p")]
-    assert len(gangs(victims, claimant, nodes=nodes).evicted) == 7
+    preemptor = [
+        group("p", "q", 3, priority_class="high"),
+        pod("p-ps-0", "3c+3Gi", "p"),
+        *pods("p-w", 2, "2c+2Gi", "p"),
+    ]
+    assert len(gangs(victims, preemptor, nodes=nodes).evicted) == 7
 
 
 def test_a_gang_that_proves_unneeded_is_not_broken() -> None:
@@ -250,16 +254,16 @@ def test_a_gang_that_proves_unneeded_is_not_broken() -> None:
     nodes = [*(node(f"s{i}", "1c+1Gi") for i in range(2)), node("large", "2c+2Gi")]
     small = job("b", 2, "low", 0, ["s0", "s1"])
     large = [group("a", "q", 1, priority_class="low"), pod("a-0", "2c+2Gi", "a", on="large")]
-    claimant = [group("p", "q", 1, priority_class="high"), pod("p-0", "2c+2Gi", "p")]
-    assert gangs(large, small, claimant, nodes=nodes).evicted == {"a-0"}
+    preemptor = [group("p", "q", 1, priority_class="high"), pod("p-0", "2c+2Gi", "p")]
+    assert gangs(large, small, preemptor, nodes=nodes).evicted == {"a-0"}
 
 
 # --- quotas and conditions ---
 def test_room_is_made_in_the_quota_where_nodes_are_idle() -> None:
     nodes = [node(f"n{i}", "1c+1Gi") for i in range(6)]
     limited = queue("limited", capability="4c+4Gi")
-    victim, claimant = job("v", 1, "low", 0, ON, into="limited"), job("p", 2, "high", 2, into="limited")
-    world = gangs(limited, victim, claimant, nodes=nodes)
+    victim, preemptor = job("v", 1, "low", 0, ON, into="limited"), job("p", 2, "high", 2, into="limited")
+    world = gangs(limited, victim, preemptor, nodes=nodes)
     assert len(world.evicted) == 2
     assert world.outcome is not None
     session = world.outcome.session
@@ -269,8 +273,8 @@ def test_room_is_made_in_the_quota_where_nodes_are_idle() -> None:
 def test_where_only_the_quota_lacks_a_free_node_is_taken_before_one_that_will_be() -> None:
     conf = configuration(["priority", "gang", "capacity"], ["predicates"], actions="allocate, gangpreempt")
     objects = [*job("v", 0, "low", 0, ["n0"], into="limited"), *job("x", 0, "low", 0, ["n1"], deleting=True)]
-    claimant = job("p", 1, "high", 1, into="limited")
-    world = gangs(queue("limited", capability="1c+1Gi"), objects, claimant, conf=conf, nodes=FOUR[:3])
+    preemptor = job("p", 1, "high", 1, into="limited")
+    world = gangs(queue("limited", capability="1c+1Gi"), objects, preemptor, conf=conf, nodes=FOUR[:3])
     assert world.evicted == {"v-0"}
     assert world.get("Pod", "p-0")["status"]["nominatedNodeName"] == "n2"
 
@@ -312,9 +316,9 @@ def test_a_gang_gets_room_for_all_its_tasks_or_none() -> None:
 
 
 def test_a_gang_with_a_pod_that_never_preempts_waits() -> None:
-    claimant = job("p", 2, "high", 2)
-    claimant[1]["spec"]["preemptionPolicy"] = "Never"
-    assert gangs(job("v", 0, "low", 0, ON), claimant).evicted == set()
+    preemptor = job("p", 2, "high", 2)
+    preemptor[1]["spec"]["preemptionPolicy"] = "Never"
+    assert gangs(job("v", 0, "low", 0, ON), preemptor).evicted == set()
 
 
 # --- in time ---

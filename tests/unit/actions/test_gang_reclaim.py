@@ -168,12 +168,12 @@ def test_of_a_gang_that_runs_the_next_sub_group_need_be_deserved_and_no_more() -
         ["predicates"],
         actions="allocate, gangreclaim",
     )
-    claimant = job("r", "q1", 2, 6, on=ON[:2])
-    claimant[0]["spec"]["subGroupPolicy"] = [{"name": "half", "subGroupSize": 2, "matchLabelKeys": ["part"]}]
-    for i, member in enumerate(claimant[1:]):
+    preemptor = job("r", "q1", 2, 6, on=ON[:2])
+    preemptor[0]["spec"]["subGroupPolicy"] = [{"name": "half", "subGroupSize": 2, "matchLabelKeys": ["part"]}]
+    for i, member in enumerate(preemptor[1:]):
         member["metadata"]["labels"]["part"] = str(i // 2)
     queues = [half("q1", "4c+4Gi"), half("q2", "2c+2Gi")]
-    world = reclaim(6, queues, claimant, job("v", "q2", 0, on=ON[2:6]), conf=conf)
+    world = reclaim(6, queues, preemptor, job("v", "q2", 0, on=ON[2:6]), conf=conf)
     assert per_job(world) == {"v": 2}
 
 
@@ -201,9 +201,9 @@ def test_nor_does_who_holds_a_port_on_a_node_with_room() -> None:
     queues = [half("q1", "2c+2Gi"), half("q2", "1c+1Gi")]
     nodes = [node("n0", "4c+4Gi"), node("n1", "1c+1Gi")]
     victim = [group("v", "q2", 0), pod("v-0", "", "v", on="n0", containers=[with_port("2")])]
-    claimant = [group("r", "q1", 1), pod("r-0", "", "r", containers=[with_port("1")])]
+    preemptor = [group("r", "q1", 1), pod("r-0", "", "r", containers=[with_port("1")])]
     mine = job("mine", "q1", 1, on=["n1"])
-    assert World(nodes, queues, victim, mine, claimant).run(GANG).evicted == set()
+    assert World(nodes, queues, victim, mine, preemptor).run(GANG).evicted == set()
 
 
 def test_the_victims_are_told_who_takes_their_place() -> None:

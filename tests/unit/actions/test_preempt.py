@@ -71,8 +71,8 @@ def test_a_job_that_has_its_minimum_takes_nothing() -> None:
 
 def test_one_goes_for_the_minimum_and_none_that_is_not_preemptable() -> None:
     victims = [running("v1", annotations=YES), running("v2", annotations=NO)]
-    claimants = pods("p", 2, "1c+1G", "high")
-    assert evicted(node("n1", "2c+2G"), queue("q1"), low(), high(), victims, claimants) == {"v1"}
+    preemptors = pods("p", 2, "1c+1G", "high")
+    assert evicted(node("n1", "2c+2G"), queue("q1"), low(), high(), victims, preemptors) == {"v1"}
 
 
 def test_as_many_go_as_a_large_pod_needs() -> None:
@@ -103,8 +103,8 @@ def test_a_pod_that_asks_for_nothing_goes_for_the_place_it_takes(asks: str) -> N
 
 
 def test_a_pod_that_never_preempts_waits() -> None:
-    claimant = pod("p", "1c+1G", "high", preemptionPolicy="Never")
-    assert evicted(node("n1", "1c+1G"), queue("q1"), low(0), high(), running("v"), claimant) == set()
+    preemptor = pod("p", "1c+1G", "high", preemptionPolicy="Never")
+    assert evicted(node("n1", "1c+1G"), queue("q1"), low(0), high(), running("v"), preemptor) == set()
 
 
 def test_nobody_goes_where_even_that_would_not_meet_the_quota() -> None:
@@ -211,8 +211,8 @@ def test_a_pod_goes_that_another_may_not_be_near() -> None:
     apart = {"labelSelector": {"matchLabels": {"app": "loud"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     victims = [running("plain", priority=1), running("loud", priority=5, labels={"app": "loud"})]
-    claimant = pod("p", "1c+1G", "high", affinity=affinity)
-    objects: list[Manifests] = [node("n1"), low(0, queue="default"), high(queue="default"), victims, claimant]
+    preemptor = pod("p", "1c+1G", "high", affinity=affinity)
+    objects: list[Manifests] = [node("n1"), low(0, queue="default"), high(queue="default"), victims, preemptor]
     assert evicted(*objects, conf=CHART) == {"loud"}
 
 

@@ -43,7 +43,7 @@ def evicted(*objects: Any, conf: Configuration = RECLAIM) -> set[str]:
 
 
 # --- Volcano's own table ---
-def two_queues(**claimant: Any) -> list[Any]:
+def two_queues(**preemptor: Any) -> list[Any]:
     victims = [running(f"v{i}", "a", annotations=YES if i == 2 else NO) for i in (1, 2, 3)]
     return [
         node("n1", "3c+3Gi"),
@@ -51,7 +51,7 @@ def two_queues(**claimant: Any) -> list[Any]:
         job("a", "q1"),
         job("b", "q2"),
         victims,
-        pod("p", "1c+1Gi", "b", **claimant),
+        pod("p", "1c+1Gi", "b", **preemptor),
     ]
 
 
@@ -82,10 +82,10 @@ def test_the_queue_of_lower_priority_loses_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claimant", "state"), [({"preemptionPolicy": "Never"}, "Open"), ({}, "Closed"), ({}, "Closing")]
+    ("preemptor", "state"), [({"preemptionPolicy": "Never"}, "Open"), ({}, "Closed"), ({}, "Closing")]
 )
-def test_a_pod_that_never_preempts_and_a_queue_that_is_not_open_get_nothing(claimant: Any, state: str) -> None:
-    assert evicted(*two_queues(**claimant), queue("q2", state=state)) == set()
+def test_a_pod_that_never_preempts_and_a_queue_that_is_not_open_get_nothing(preemptor: Any, state: str) -> None:
+    assert evicted(*two_queues(**preemptor), queue("q2", state=state)) == set()
 
 
 def test_what_is_idle_counts_and_only_the_rest_is_taken() -> None:
@@ -130,8 +130,8 @@ def test_a_queue_that_is_not_reclaimable_loses_nothing(q1: Mapping[str, bool], n
 
 
 def test_single_jobs_take_up_to_the_share_of_their_queue() -> None:
-    claimants = [(job(f"b{i}", "q2"), pod(f"b{i}", "1c+1Gi", f"b{i}")) for i in range(8)]
-    assert len(evicted(*full(), [o for pair in claimants for o in pair])) == 4
+    preemptors = [(job(f"b{i}", "q2"), pod(f"b{i}", "1c+1Gi", f"b{i}")) for i in range(8)]
+    assert len(evicted(*full(), [o for pair in preemptors for o in pair])) == 4
 
 
 @pytest.mark.parametrize(("minimum", "number"), [(4, 4), (5, 0)])
@@ -168,9 +168,9 @@ def test_nobody_goes_for_a_pod_that_could_not_run_on_the_node_anyway() -> None:
     ports: dict[str, Any] = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     keeper = running("keeper", "a", "", annotations=NO, **ports)
     cpu = {"resources": {"requests": {"cpu": "1"}}}
-    claimant = pod("p", "", "b", containers=[{**ports["containers"][0], **cpu}])
+    preemptor = pod("p", "", "b", containers=[{**ports["containers"][0], **cpu}])
     objects = [node("n1", "1c+1Gi"), queue("q1"), queue("q2"), job("a", "q1", 0), job("b", "q2")]
-    assert evicted(*objects, keeper, running("v", "a", "1c"), claimant, conf=CHART) == set()
+    assert evicted(*objects, keeper, running("v", "a", "1c"), preemptor, conf=CHART) == set()
 
 
 def test_the_victim_is_told_which_job_and_queue_takes_its_place() -> None:

@@ -54,7 +54,7 @@ def test_an_evicted_task_is_present_again_when_that_is_undone(session: Session) 
     statement = session.statement()
     statement.evict(job, task, "test")
     assert "a-bound" not in names(session, candidates.present)
-    statement.spare(task)
+    statement.restore(task)
     assert "a-bound" in names(session, candidates.present)
     assert not statement
 
@@ -85,5 +85,5 @@ def test_a_cluster_without_candidates_has_empty_columns() -> None:
 def test_a_veto_holds_in_every_tier(session: Session, point: ExtensionPoint) -> None:
     tasks = list(session.jobs["default/a"].tasks())
     assert len(session.ask(point, tasks[0], tasks)) == 3
-    session.add_veto(point, lambda claimant, task: task.name != "a-1")
+    session.add_veto(point, lambda preemptor, task: task.name != "a-1")
     assert [task.name for task in session.ask(point, tasks[0], tasks)] == ["a-1"]

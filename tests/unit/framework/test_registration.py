@@ -217,10 +217,10 @@ def test_a_function_that_a_flag_switches_off_is_checked_and_left_out(monkeypatch
 def test_victims_are_asked_for_again_for_an_equal_task_unless_the_plugin_answers_by_demand(
     by_demand: bool, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claimants: list[str] = []
+    preemptors: list[str] = []
 
     def victims(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        claimants.append(preemptor.job)
+        preemptors.append(preemptor.job)
         return []
 
     plan(lambda session: session.add_preemptable(victims, by_demand=by_demand), monkeypatch)
@@ -231,7 +231,7 @@ def test_victims_are_asked_for_again_for_an_equal_task_unless_the_plugin_answers
         [group("low"), pod("l", "2c", "low", on="n", priority=1, preemptable=True)],
         *([group(f"g{i}"), pod(f"p{i}", "2c", f"g{i}", priority=9)] for i in range(2)),
     ).run(configuration(tier, actions="enqueue, allocate, preempt"))
-    assert claimants == asked
+    assert preemptors == asked
 
 
 # --- classes ---

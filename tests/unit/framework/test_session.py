@@ -128,7 +128,7 @@ def test_victims_intersect_in_a_tier_and_the_first_tier_that_yields_any_decides(
     point: ExtensionPoint, tiers: Answers, expected: str
 ) -> None:
     def of(numbers: str | None) -> Callable[[Task, Sequence[Task]], list[Task] | None]:
-        return lambda claimant, candidates: None if numbers is None else [candidates[int(n)] for n in numbers]
+        return lambda preemptor, candidates: None if numbers is None else [candidates[int(n)] for n in numbers]
 
     session = session_with(point, [[of(answer) for answer in tier] for tier in tiers])
     tasks = sorted(session.jobs["default/a"].tasks(), key=lambda t: t.name)

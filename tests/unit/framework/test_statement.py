@@ -204,7 +204,7 @@ def test_a_task_of_a_queue_that_is_gone_can_be_evicted() -> None:
     assert job.count(TaskStatus.RUNNING) == 1
 
 
-def test_a_task_spared_out_of_turn_leaves_the_rest_of_the_statement_as_it_would_have_been() -> None:
+def test_a_task_restored_out_of_order_leaves_the_rest_of_the_statement_unchanged() -> None:
     session, other = (world().session(configuration(PLUGINS)) for _ in range(2))
     for chosen, spared in ((session, True), (other, False)):
         job, waiting = chosen.jobs["default/b"], chosen.jobs["default/a"]
@@ -215,7 +215,7 @@ def test_a_task_spared_out_of_turn_leaves_the_rest_of_the_statement_as_it_would_
         statement.evict(job, second, "test")
         statement.pipeline(waiting, next(iter(waiting.of(TaskStatus.PENDING).values())), 0, nominate=True)
         if spared:
-            statement.spare(first)
+            statement.restore(first)
     assert state(session) == state(other)
 
 

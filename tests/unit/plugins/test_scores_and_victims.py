@@ -125,8 +125,8 @@ def contested(**high: Any) -> World:
 def victims(world: World, *plugins: str) -> set[str]:
     session = world.session(configuration(plugins))
     tasks = sorted((t for job in session.jobs.values() for t in job.tasks()), key=lambda t: t.name)
-    (claimant,) = [t for t in tasks if t.name == "h"]
-    return {t.name for t in session.ask(PREEMPTABLE, claimant, [t for t in tasks if t is not claimant and t.node])}
+    (preemptor,) = [t for t in tasks if t.name == "h"]
+    return {t.name for t in session.ask(PREEMPTABLE, preemptor, [t for t in tasks if t is not preemptor and t.node])}
 
 
 def test_gang_allows_only_victims_beyond_the_minimum() -> None:

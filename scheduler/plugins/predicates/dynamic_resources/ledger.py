@@ -150,7 +150,7 @@ class DeviceLedger(Ledger[None]):
             if not pipelined:
                 shared.allocated[task.uid] = task
 
-    def _give_back(self, task: Task, row: int) -> None:
+    def _release(self, task: Task, row: int) -> None:
         own = self._own.pop(task.uid)
         for key in self._claims.of_class(task.cls).named:
             shared = self._shared[key]
@@ -164,7 +164,7 @@ class DeviceLedger(Ledger[None]):
     def _evict(self, task: Task, row: int) -> None:
         """Does nothing: the devices of an evicted task cannot be given to pipelined tasks."""
 
-    def _spare(self, row: int, held: None) -> None:
+    def _restore(self, row: int, held: None) -> None:
         """Does nothing, as ``_evict``."""
 
     def _users(self, key: str) -> set[str]:

@@ -134,7 +134,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, str], set[str], dict[str,
         set(),
         {},
     ),
-    "only what the claimant asks for is taken": (
+    "only what the preemptor asks for is taken": (
         [
             *(N8, queue("q17", deserved="2c+2Gi"), queue("q18", deserved="2c+4Gi+nvidia.com/gpu=1")),
             *(runs(g, "q17") for g in ("pg26", "pg27", "pg28")),

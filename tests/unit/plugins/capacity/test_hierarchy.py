@@ -161,7 +161,7 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
         [
             *(N4, ROOT, queue("top", deserved=f"{A100}=1"), queue("leaf", parent="top"), queue("other")),
             runs("victim", "other", f"1c+1Gi+{A100}=4+rdma/hca=1", "n1"),
-            waits("claimant", "leaf", CARD),
+            waits("preemptor", "leaf", CARD),
         ],
         {"victim"},
     ),
@@ -170,7 +170,7 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
         [
             *(N4, PROJECTS, runs("p1", "two-loose", CARD, "n1", priority=2)),
             *(runs(name, "two-loose", CARD, "n1", priority=2) for name in ("p2", "p3")),
-            *(runs("victim", "two-loose", CARD, "n1", priority=1), waits("claimant", "one-loose", CARD)),
+            *(runs("victim", "two-loose", CARD, "n1", priority=1), waits("preemptor", "one-loose", CARD)),
         ],
         {"victim"},
     ),
@@ -182,23 +182,23 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
             *(queue("left-loose", parent="left"), queue("right", deserved=f"{A100}=1")),
             queue("right-kept", deserved=f"{A100}=1", parent="right"),
             *(runs("p1", "left-kept", CARD, "n1"), runs("p3", "left-loose", CARD, "n1", annotations=FIXED)),
-            waits("claimant", "right-kept", CARD),
+            waits("preemptor", "right-kept", CARD),
         ],
         set(),
     ),
     "at level 0 only leaves are looked at": (
         0,
-        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("claimant", "queue-a", "2c+2Gi")],
+        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("preemptor", "queue-a", "2c+2Gi")],
         {"victim"},
     ),
     "at level 1 the parent has too much as well": (
         1,
-        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("claimant", "queue-a", "2c+2Gi")],
+        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("preemptor", "queue-a", "2c+2Gi")],
         {"victim"},
     ),
     "at level 2 the grandparent has not": (
         2,
-        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("claimant", "queue-a", "2c+2Gi")],
+        [N2C, THREE_LEVELS, runs("victim", "queue-b", "2c+2Gi", "n1"), waits("preemptor", "queue-a", "2c+2Gi")],
         set(),
     ),
     "siblings that deserve nothing have nothing to settle": (
@@ -206,7 +206,7 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
         [
             *(N2C, queue("top", deserved="4c+4Gi", capability="4c+4Gi")),
             *(queue("queue-a", parent="top"), queue("queue-b", parent="top")),
-            *(runs("p", "queue-b", "2c+2Gi", "n1"), waits("claimant", "queue-a", "2c+2Gi")),
+            *(runs("p", "queue-b", "2c+2Gi", "n1"), waits("preemptor", "queue-a", "2c+2Gi")),
         ],
         set(),
     ),
@@ -216,7 +216,7 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
             *(N2C, queue("grand", deserved="2c+2Gi", capability="2c+2Gi")),
             *(queue("parent-a", parent="grand"), queue("queue-a", parent="parent-a")),
             *(queue("parent-b", parent="grand"), queue("queue-b", parent="parent-b")),
-            *(runs("p", "queue-b", "2c+2Gi", "n1"), waits("claimant", "queue-a", "2c+2Gi")),
+            *(runs("p", "queue-b", "2c+2Gi", "n1"), waits("preemptor", "queue-a", "2c+2Gi")),
         ],
         set(),
     ),
@@ -226,18 +226,18 @@ WITH_ANCESTORS: dict[str, tuple[int, list[Any], set[str]]] = {
             *(N2C, queue("grand", deserved="1c+1Gi", capability="2c+2Gi")),
             queue("parent", deserved="1c+1Gi", capability="2c+2Gi", parent="grand"),
             *(queue("deep", parent="parent"), queue("shallow", parent="grand")),
-            *(runs("p", "deep", "2c+2Gi", "n1"), waits("claimant", "shallow", "2c+2Gi")),
+            *(runs("p", "deep", "2c+2Gi", "n1"), waits("preemptor", "shallow", "2c+2Gi")),
         ],
         set(),
     ),
-    "a grandparent with no more than it deserves protects its own, however far up the claimant stands": (
+    "a grandparent with no more than it deserves protects its own, however far up the preemptor stands": (
         2,
         [
             node("n1", f"4c+4Gi+10p+{A100}=2"),
             *(queue("up", deserved=f"{A100}=1"), queue("shallow", deserved=f"{A100}=1", parent="up")),
             *(queue("grand", deserved=f"{A100}=2"), queue("parent", deserved=f"{A100}=1", parent="grand")),
             queue("deep", deserved=f"{A100}=1", parent="parent"),
-            *(runs("p", "deep", f"1c+1Gi+{A100}=2", "n1"), waits("claimant", "shallow", f"1c+1Gi+{A100}=1")),
+            *(runs("p", "deep", f"1c+1Gi+{A100}=2", "n1"), waits("preemptor", "shallow", f"1c+1Gi+{A100}=1")),
         ],
         set(),
     ),
@@ -249,7 +249,7 @@ def test_ancestors_decide_about_reclaim_as_in_volcano(title: str) -> None:
     level, objects, evicted = WITH_ANCESTORS[title]
     world = World(*objects).run(hierarchy(level, "priority"))
     assert world.evicted == evicted
-    assert pipelined_tasks(world) == ({"claimant": "n1"} if evicted else {})
+    assert pipelined_tasks(world) == ({"preemptor": "n1"} if evicted else {})
 
 
 # --- where Volcano errs ---
@@ -338,9 +338,9 @@ def test_below_a_full_ancestor_victims_come_from_the_sibling_above_its_deserved_
         *(node("n1", "16c+16Gi"), node("n2", "8c+8Gi"), queue("top", capability="4c")),
         *(queue("rich", parent="top", deserved="2c"), queue("poor", parent="top", deserved="2c"), queue("far")),
         *(runs(f"r{i}", "rich", "1c", "n1") for i in range(4)),
-        *(runs("f0", "far", "1c", "n1"), waits("claimant", "poor", "1c")),
+        *(runs("f0", "far", "1c", "n1"), waits("preemptor", "poor", "1c")),
     ).session(PLAIN)
-    job, poor = session.jobs["default/claimant"], session.queues["poor"]
+    job, poor = session.jobs["default/preemptor"], session.queues["poor"]
     (task,) = job.tasks()
     assert session.allocatable(poor, job, task.cls, 1) == 0, "though a node is idle"
     assert session.preemptive(poor, (task,))
@@ -383,7 +383,7 @@ def test_tasks_outside_the_bound_are_refused_as_victims(title: str) -> None:
     assert bound is not None
     waiting = [t for job in session.jobs.values() for t in job.of(TaskStatus.PENDING).values()]
     assert waiting
-    for claimant in waiting:
-        allowed = bound(claimant, session.eviction_candidates)
+    for preemptor in waiting:
+        allowed = bound(preemptor, session.eviction_candidates)
         refused = [t for t, may in zip(session.eviction_candidates.tasks, allowed, strict=True) if not may]
-        assert not any(reclaimable(claimant, [task]) for task in refused)
+        assert not any(reclaimable(preemptor, [task]) for task in refused)
