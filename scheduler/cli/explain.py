@@ -64,14 +64,14 @@ def explain_command(
     """
     from scheduler.cli.explain_text import lines
     from scheduler.cluster.external_calls import HttpCalls
-    from scheduler.explain import NotThereError, explain
+    from scheduler.explain import NotFoundError, explain
     from scheduler.explain.document import explanation_document
 
     with without_garbage_collection(), closing(HttpCalls()) as external_calls:
         try:
             namespace, simulation = _simulation(connection, paths, conf, names, external_calls)
             found = explain(simulation, kind, namespace, name, search=search)
-        except NotThereError as error:
+        except NotFoundError as error:
             raise CommandError(str(error)) from None
         except RecursionError:
             raise CommandError("an object of the cluster is nested too deeply to be simulated") from None

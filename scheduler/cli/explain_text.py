@@ -8,7 +8,15 @@ from scheduler.api.reasons import Shortage
 from scheduler.api.written_amounts import quantity
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import styled
-from scheduler.explain.explanation import Explanation, NodeGroup, Outlook, QueueNumbers, Ranked, Ranking, Turn
+from scheduler.explain.explanation import (
+    Explanation,
+    NodeGroup,
+    Outlook,
+    QueueAmounts,
+    QueuePosition,
+    RankedNode,
+    Ranking,
+)
 from scheduler.framework.remedies.gates import Gate
 
 _COLOURS: Final = {
@@ -39,7 +47,7 @@ def _summary(it: Explanation) -> Iterator[str]:
     if it.group and it.kind != "podgroup":
         fields.append(("PodGroup", it.group))
     if it.queue:
-        fields.append(("Queue", it.queue + (f", {_turn(it.turn)}" if it.turn is not None else "")))
+        fields.append(("Queue", it.queue + (f", {_turn(it.queue_position)}" if it.queue_position is not None else "")))
         fields.append(("Phase", f"{it.phase}, priority {it.priority}"))
         pods = f"{it.size}, of which {it.needed} are needed at once; {it.placed} have a node"
         fields.append(("Pods", pods + (f", {it.placeable} more would find one" if it.placeable else "")))
@@ -47,7 +55,7 @@ def _summary(it: Explanation) -> Iterator[str]:
         yield f"  {key + ':':<10} {text}"
 
 
-def _turn(turn: Turn) -> str:
+def _turn(turn: QueuePosition) -> str:
     text = f"number {turn.position} of {turn.waiting} that wait"
     before = turn.before
     if not before:
@@ -71,7 +79,7 @@ def _gates(gates: Sequence[Gate]) -> Iterator[str]:
 
 
 _GATES: tuple[Column[Gate], ...] = (
-    Column("", lambda gate: gate.held.value + (f" ({gate.plugin})" if gate.plugin else "")),
+    Column("", lambda gate: gate.kind.value + (f" ({gate.plugin})" if gate.plugin else "")),
     Column("", lambda gate: gate.message),
 )
 
@@ -103,7 +111,7 @@ _NODES: tuple[Column[NodeGroup], ...] = (
 )
 
 
-def _queues(numbers: Sequence[QueueNumbers]) -> Iterator[str]:
+def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
         yield _heading("Queue and those above it")
@@ -111,11 +119,11 @@ def _queues(numbers: Sequence[QueueNumbers]) -> Iterator[str]:
             yield f"  {line}"
 
 
-def _quantity(numbers: QueueNumbers, amount: float | None) -> str:
+def _quantity(numbers: QueueAmounts, amount: float | None) -> str:
     return "" if amount is None else quantity(numbers.resource, amount)
 
 
-_QUEUES: tuple[Column[QueueNumbers], ...] = (
+_QUEUES: tuple[Column[QueueAmounts], ...] = (
     Column("QUEUE", lambda numbers: numbers.queue),
     Column("RESOURCE", lambda numbers: numbers.resource),
     Column("USED", lambda numbers: _quantity(numbers, numbers.used)),
@@ -129,7 +137,7 @@ def _ranking(ranking: Ranking) -> Iterator[str]:
     if not ranking.best:
         return
     plugins = list(dict.fromkeys(plugin for node in ranking.best for plugin in node.by_plugin))
-    columns: list[Column[Ranked]] = [
+    columns: list[Column[RankedNode]] = [
         Column("NODE", lambda node: node.name + (" *" if node.name == ranking.chosen else "")),
         Column("SCORE", lambda node: _score(node.total)),
     ]
@@ -144,7 +152,7 @@ def _ranking(ranking: Ranking) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _of_plugin(plugin: str, node: Ranked) -> str:
+def _of_plugin(plugin: str, node: RankedNode) -> str:
     return _score(node.by_plugin.get(plugin, 0.0))
 
 

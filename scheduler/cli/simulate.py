@@ -23,7 +23,7 @@ from scheduler.cli.text import console, echo, echo_document
 from scheduler.cli.what_if import difference_lines
 from scheduler.cluster.external_calls import HttpCalls
 from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
-from scheduler.explain import compare, picture
+from scheduler.explain import cluster_state, compare
 from scheduler.explain.document import difference_document
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
@@ -91,10 +91,10 @@ def simulate_command(
             report = simulation.run(cycles, progress=collect_garbage)
             difference = None
             if changes:
-                before = picture(simulation)
+                before = cluster_state(simulation)
                 simulation.change(changed)
                 report = simulation.run(cycles, progress=collect_garbage)
-                difference = compare(before, picture(simulation))
+                difference = compare(before, cluster_state(simulation))
     except (ManifestError, ConfigurationError) as error:
         echo(f"error: {error}", err=True)
         sys.exit(BAD_INPUT)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from scheduler.cli.output import Column, Table
 from scheduler.cli.text import styled
-from scheduler.explain.difference import Difference, JobPicture, QueuePicture
+from scheduler.explain.difference import Difference, JobPlacement, QueueUsage
 
 
 class _Row(NamedTuple):
@@ -63,7 +63,7 @@ def _jobs(difference: Difference) -> list[_Row]:
     return rows
 
 
-def _job(job: JobPicture) -> str:
+def _job(job: JobPlacement) -> str:
     return f"{job.placed}/{job.size}, needs {job.needed}"
 
 
@@ -85,7 +85,7 @@ def _queues(difference: Difference) -> list[_Row]:
     return rows
 
 
-def _numbers(old: QueuePicture | None, new: QueuePicture | None) -> Iterator[tuple[str, str, str]]:
+def _numbers(old: QueueUsage | None, new: QueueUsage | None) -> Iterator[tuple[str, str, str]]:
     """The differences between two pictures of a queue."""
     if old is None or new is None:
         yield "queue", "" if old is None else "there", "" if new is None else "there"
@@ -96,7 +96,7 @@ def _numbers(old: QueuePicture | None, new: QueuePicture | None) -> Iterator[tup
             yield what, *pair
 
 
-def _numbers_by_title(queue: QueuePicture | None) -> dict[str, str]:
+def _numbers_by_title(queue: QueueUsage | None) -> dict[str, str]:
     if queue is None:
         return {}
     resources = {f"{kind} {name}": text for kind, amounts in queue.amounts.items() for name, text in amounts.items()}

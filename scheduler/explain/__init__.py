@@ -1,24 +1,24 @@
-"""Why a job waits, what would let it run, and what would come of a change: read from sessions over a cluster in memory.
+"""Explains why a job waits, which changes would let it run, and what the effect of a change is.
 
-Nothing here decides anything. The very sessions that schedule are looked on (``witness``), questions are put to them
-afterwards (``gates``, ``nodes``, ``scores``, ``evictions``), and changes are tried on copies of the cluster
-(``search``), so that what is said is what would be.
+This package makes no scheduling decision. It traces real sessions over an in-memory cluster (``traced_session``), reads
+their end state (``gates``, ``nodes``, ``scores``, ``evictions``), and tries changes on copies of the cluster
+(``search``, ``trials``). An explanation therefore matches what the scheduler does.
 """
 
-from scheduler.explain.difference import Difference, Picture, compare, picture
+from scheduler.explain.difference import ClusterState, Difference, cluster_state, compare
 from scheduler.explain.explaining import explain
-from scheduler.explain.explanation import Change, Explanation, NotThereError, Outlook
-from scheduler.explain.laboratory import with_arguments
+from scheduler.explain.explanation import Change, Explanation, NotFoundError, Outlook
+from scheduler.explain.trials import with_arguments
 
 __all__ = [
     "Change",
+    "ClusterState",
     "Difference",
     "Explanation",
-    "NotThereError",
+    "NotFoundError",
     "Outlook",
-    "Picture",
+    "cluster_state",
     "compare",
     "explain",
-    "picture",
     "with_arguments",
 ]

@@ -1,4 +1,4 @@
-"""What a change came to: two pictures of a cluster, and how they differ."""
+"""The effect of a change: compares the state of a cluster before and after it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ Raw = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JobPicture:
+class JobPlacement:
     phase: str
     queue: str
     placed: int
-    """Pods that have a node, or have done their work."""
+    """Pods that have a node or have succeeded."""
     needed: int
     size: int
 
@@ -26,51 +26,51 @@ class JobPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePicture:
+class QueueUsage:
     state: str
     weight: int
     amounts: Mapping[str, Mapping[str, str]]
     """``allocated``, ``deserved``, ``capability`` -> resource -> amount."""
     running: int
     waiting: int
-    """Jobs that have what they need, and those that have not."""
+    """Number of jobs that have their minimum, and of jobs that do not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A cluster at one moment."""
+class ClusterState:
+    """The placements and quotas of a cluster at one moment."""
 
-    jobs: Mapping[str, JobPicture]
-    queues: Mapping[str, QueuePicture]
+    jobs: Mapping[str, JobPlacement]
+    queues: Mapping[str, QueueUsage]
     nodes: Mapping[str, str]
-    """Pod -> its node, "" for none; Pods that terminate are left out."""
+    """Pod -> its node, "" for none. Terminating Pods are left out."""
     evictions: tuple[tuple[str, str], ...]
-    """Pod and why, for all there were so far."""
+    """Pod and action of every eviction so far."""
 
 
 @dataclass(slots=True)
 class Difference:
-    """From one picture to another."""
+    """What differs between two states."""
 
-    starts: dict[str, JobPicture] = field(default_factory=dict)
-    """Jobs that have what they need now, and had not."""
-    stops: dict[str, tuple[JobPicture, JobPicture | None]] = field(default_factory=dict)
-    """Jobs that had what they need; None: they are gone."""
-    counts: dict[str, tuple[JobPicture, JobPicture]] = field(default_factory=dict)
-    """Other jobs that have more or fewer Pods on nodes."""
+    starts: dict[str, JobPlacement] = field(default_factory=dict)
+    """Jobs that have their minimum now and did not before."""
+    stops: dict[str, tuple[JobPlacement, JobPlacement | None]] = field(default_factory=dict)
+    """Jobs that had their minimum before and do not now; None: the job no longer exists."""
+    counts: dict[str, tuple[JobPlacement, JobPlacement]] = field(default_factory=dict)
+    """Other jobs whose number of placed Pods differs."""
     evicted: dict[str, str] = field(default_factory=dict)
-    """Pod -> for whom: the action."""
+    """Evicted Pod -> the action that evicted it."""
     moved: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Pod -> its node before and after; "" for none."""
-    queues: dict[str, tuple[QueuePicture | None, QueuePicture | None]] = field(default_factory=dict)
-    """Queues of which anything differs."""
+    queues: dict[str, tuple[QueueUsage | None, QueueUsage | None]] = field(default_factory=dict)
+    """Queues with any difference; None: the queue does not exist."""
 
     def __bool__(self) -> bool:
         return bool(self.starts or self.stops or self.counts or self.evicted or self.moved or self.queues)
 
 
-def picture(simulation: Simulation) -> Picture:
-    """The cluster as it is."""
+def cluster_state(simulation: Simulation) -> ClusterState:
+    """The current state of a simulated cluster."""
     server = simulation.cluster.server
     placed: dict[str, int] = {}
     size: dict[str, int] = {}
@@ -85,7 +85,7 @@ def picture(simulation: Simulation) -> Picture:
         size[group] = size.get(group, 0) + 1
         placed[group] = placed.get(group, 0) + bool(node and phase != "Failed")
     jobs = {
-        key: JobPicture(
+        key: JobPlacement(
             str((raw.get("status") or {}).get("phase") or "Pending"),
             str(raw["spec"].get("queue", "")),
             placed.get(key, 0),
@@ -97,14 +97,14 @@ def picture(simulation: Simulation) -> Picture:
     }
     evictions = tuple((eviction.task.key, eviction.reason) for eviction in simulation.evictions)
     queues = {raw["metadata"]["name"]: _queue(raw, jobs) for raw in server.of(QUEUE)}
-    return Picture(jobs, queues, nodes, evictions)
+    return ClusterState(jobs, queues, nodes, evictions)
 
 
 def _key(raw: Raw) -> str:
     return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
 
 
-def _queue(raw: Raw, jobs: Mapping[str, JobPicture]) -> QueuePicture:
+def _queue(raw: Raw, jobs: Mapping[str, JobPlacement]) -> QueueUsage:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     amounts = {
         "allocated": status.get("allocated") or {},
@@ -112,17 +112,17 @@ def _queue(raw: Raw, jobs: Mapping[str, JobPicture]) -> QueuePicture:
         "capability": spec.get("capability") or {},
     }
     own = [job for job in jobs.values() if job.queue == raw["metadata"]["name"]]
-    return QueuePicture(
+    return QueueUsage(
         str(status.get("state", "")),
         int(spec.get("weight", 1)),
-        {name: {key: str(value) for key, value in those.items()} for name, those in amounts.items()},
+        {name: {key: str(value) for key, value in quantities.items()} for name, quantities in amounts.items()},
         sum(job.runs for job in own),
         sum(not job.runs for job in own),
     )
 
 
-def compare(before: Picture, after: Picture) -> Difference:
-    """How a later picture of the same simulation differs."""
+def compare(before: ClusterState, after: ClusterState) -> Difference:
+    """Compares two states of one simulation; ``after`` is the later one."""
     result = Difference()
     for key, new in after.jobs.items():
         old = before.jobs.get(key)

@@ -1,18 +1,18 @@
-"""Explanations and differences as documents of plain values, for programs to read."""
+"""Converts explanations and differences to documents of plain values (JSON, YAML)."""
 
 from typing import Any
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import format_amount
-from scheduler.explain.difference import Difference, JobPicture, QueuePicture
-from scheduler.explain.explanation import Explanation, Ranking, Turn
+from scheduler.explain.difference import Difference, JobPlacement, QueueUsage
+from scheduler.explain.explanation import Explanation, QueuePosition, Ranking
 from scheduler.framework.remedies.gates import Gate
 
 Raw = dict[str, Any]
 
 
 def explanation_document(it: Explanation) -> Raw:
-    """Amounts are quantities as Kubernetes writes them; what does not apply is left out."""
+    """The document of an explanation. Amounts are Kubernetes quantities; fields that do not apply are absent."""
     found: Raw = {
         "kind": it.kind,
         "namespace": it.namespace,
@@ -29,8 +29,8 @@ def explanation_document(it: Explanation) -> Raw:
             "priority": it.priority,
             "pods": {"needed": it.needed, "all": it.size, "placed": it.placed, "placeable": it.placeable},
         }
-    if it.turn is not None:
-        found["turn"] = _turn(it.turn)
+    if it.queue_position is not None:
+        found["turn"] = _turn(it.queue_position)
     found["heldBy"] = [_gate(gate) for gate in it.gates]
     found["queues"] = [
         {
@@ -64,13 +64,13 @@ def explanation_document(it: Explanation) -> Raw:
     return found
 
 
-def _turn(turn: Turn) -> Raw:
+def _turn(turn: QueuePosition) -> Raw:
     return {"position": turn.position, "waiting": turn.waiting, "before": list(turn.before)}
 
 
 def _gate(gate: Gate) -> Raw:
     return {
-        "gate": gate.held.value,
+        "gate": gate.kind.value,
         **({"plugin": gate.plugin} if gate.plugin else {}),
         "message": gate.message,
         "shortages": [_shortage(shortage) for shortage in gate.shortages],
@@ -96,6 +96,7 @@ def _ranking(ranking: Ranking) -> Raw:
 
 
 def difference_document(it: Difference) -> Raw:
+    """The document of a difference; each entry has the values before and after."""
     return {
         "jobs": {
             "start": {key: _job(job) for key, job in it.starts.items()},
@@ -114,12 +115,12 @@ def _pair(before: object, after: object) -> Raw:
     return {"before": before, "after": after}
 
 
-def _job(job: JobPicture) -> Raw:
+def _job(job: JobPlacement) -> Raw:
     pods = {"placed": job.placed, "needed": job.needed, "all": job.size}
     return {"phase": job.phase, "queue": job.queue, "pods": pods}
 
 
-def _queue(queue: QueuePicture) -> Raw:
+def _queue(queue: QueueUsage) -> Raw:
     return {
         "state": queue.state,
         "weight": queue.weight,

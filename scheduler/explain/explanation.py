@@ -1,4 +1,4 @@
-"""What an explanation holds: plain data, of which the table and the documents of the command line are views."""
+"""The data of an explanation. The command line renders it as a table or as a JSON or YAML document."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,35 +10,35 @@ from scheduler.framework.remedies.gates import Gate
 Raw = dict[str, Any]
 
 
-class NotThereError(Exception):
-    """What is to be explained does not exist; the message says what."""
+class NotFoundError(Exception):
+    """The object to explain does not exist. The message names it."""
 
 
 class Outlook(Enum):
-    """What will become of it if nobody changes anything."""
+    """What happens to the Pod or job if the cluster does not change otherwise."""
 
     PLACED = "placed"
-    """It has its nodes."""
+    """It has the nodes it needs."""
     STARTS = "starts"
-    """It gets its nodes in a session to come."""
+    """A later session places it."""
     WAITS = "waits"
-    """It waits for good, as things are."""
+    """No session places it until something changes."""
     ENDED = "ended"
-    """It is finished, or on its way out."""
+    """It has finished or is terminating."""
     LEFT_ALONE = "left alone"
     """This scheduler does not place it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The place of a job among those of its queue that wait."""
+class QueuePosition:
+    """The position of a job among the waiting jobs of its queue."""
 
     queue: str
     position: int
     """From 1."""
     waiting: int
     before: tuple[str, ...]
-    """PodGroups (``namespace/name``) whose turn comes first, the first one first."""
+    """PodGroups (``namespace/name``) that the scheduler considers earlier, in that order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class NodeGroup:
     names: tuple[str, ...]
     reasons: tuple[str, ...]
     shortages: tuple[Shortage, ...] = ()
-    """Of each resource and device that is short, what the node of the group has that has most."""
+    """For each resource or device that is short, the numbers of the node of this group that has most of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A node that takes the Pod, and how good it is."""
+class RankedNode:
+    """A node that accepts the Pod, with its scores."""
 
     name: str
     total: float
@@ -62,20 +62,20 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The nodes that one Pod may have."""
+    """The nodes that accept one Pod, by score."""
 
     pod: str
     nodes: int
-    """Number of nodes that take it."""
-    best: tuple[Ranked, ...]
-    """The best, the first one first; the one it has is always among them."""
+    """Number of nodes that accept it."""
+    best: tuple[RankedNode, ...]
+    """The nodes with the highest scores, best first. Always contains ``chosen``."""
     chosen: str = ""
-    """The node it got; "": none yet."""
+    """The node it was placed on; "": none yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueueNumbers:
-    """One resource of a queue, or of one above it, in the units of vectors; None: no such limit."""
+class QueueAmounts:
+    """The amounts of one resource in a queue or one of its ancestors, in the units of vectors. None: no such limit."""
 
     queue: str
     resource: str
@@ -86,28 +86,28 @@ class QueueNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that was tried, and lets it run; with one unit less of anything in it, it does not."""
+    """A change that a trial has shown to work. With one unit less of any part, it does not."""
 
     kinds: tuple[str, ...]
     text: str
     documents: tuple[Raw, ...] = ()
     """The change as a what-if file."""
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Plugin -> arguments of the configuration that change."""
+    """Plugin -> arguments to change in the scheduler configuration."""
     evicted: tuple[str, ...] = ()
-    """Pods (``namespace/name``) that are evicted when the change is made."""
+    """Pods (``namespace/name``) that the scheduler evicts once the change is made."""
 
 
 @dataclass(slots=True)
 class Explanation:
-    """All there is to say about one Pod, PodGroup or job."""
+    """The explanation of one Pod, PodGroup or job."""
 
     kind: str
     namespace: str
     name: str
     outlook: Outlook
     state: str
-    """In a sentence."""
+    """The outlook in one sentence."""
     group: str = ""
     """``namespace/name`` of its PodGroup."""
     queue: str = ""
@@ -117,15 +117,15 @@ class Explanation:
     """Pods that must have a node at the same time."""
     size: int = 0
     placed: int = 0
-    """Pods that have a node, or have done their work."""
+    """Pods that have a node or have succeeded."""
     placeable: int = 0
-    """Pods that would have a node besides, if the others of the gang had one."""
-    turn: Turn | None = None
+    """Further Pods that found a node, but had to give it back because the gang was incomplete."""
+    queue_position: QueuePosition | None = None
     gates: list[Gate] = field(default_factory=list)
-    queues: list[QueueNumbers] = field(default_factory=list)
+    queues: list[QueueAmounts] = field(default_factory=list)
     nodes: list[NodeGroup] = field(default_factory=list)
     ranking: Ranking | None = None
     changes: list[Change] = field(default_factory=list)
-    """What would let it run, the smallest first."""
+    """Changes that would let it run, preferred ones first."""
     searched: bool = False
-    """Whether changes were looked for."""
+    """Whether changes were searched for."""

@@ -1,5 +1,5 @@
-"""Why no gang gives way to a gang where the configuration has gangpreempt or gangreclaim: who could go, who spares
-whom, and for how many Pods there would be room then."""
+"""Why gangpreempt and gangreclaim evict no Pod for a gang: which candidates there are, what protects them, and how many
+Pods of the gang would fit without them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,83 +13,91 @@ from scheduler.actions.eviction.slots import Demand
 from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task
-from scheduler.explain.evictions import counted, not_at_all, not_from_others
-from scheduler.explain.witness import Witness
+from scheduler.explain.evictions import count_text, why_no_eviction, why_no_reclaim
+from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import UNIFIED_EVICTABLE, EvictionContext
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 
-_ACTIONS = ((Held.GANG_PREEMPT, "gangpreempt", False), (Held.GANG_RECLAIM, "gangreclaim", True))
+_ACTIONS = ((GateKind.GANG_PREEMPT, "gangpreempt", False), (GateKind.GANG_RECLAIM, "gangreclaim", True))
 
 
-def gang_evictions(session: Witness, job: Job) -> Iterator[Gate]:
-    """To be asked where its Pods wait for nodes."""
+def gang_evictions(session: TracedSession, job: Job) -> Iterator[Gate]:
+    """One gate for each of gangpreempt and gangreclaim that is configured. The job must wait for nodes."""
     tasks = [task for _, part in parts_to_place(session, job) for task in part]
-    for held, action, across in _ACTIONS:
+    for kind, action, across in _ACTIONS:
         if session.configuration.has_action(action) and tasks:
-            why = not_at_all(session, job, tasks) or (not_from_others(session, job, tasks) if across else "")
-            yield Gate(held, why or _victims(session, job, tasks, action, across_queues=across))
+            why = why_no_eviction(session, job, tasks) or (why_no_reclaim(session, job, tasks) if across else "")
+            yield Gate(kind, why or _victims(session, job, tasks, action, across_queues=across))
 
 
-def _victims(session: Witness, job: Job, tasks: Sequence[Task], action: str, *, across_queues: bool) -> str:
+def _victims(session: TracedSession, job: Job, tasks: Sequence[Task], action: str, *, across_queues: bool) -> str:
     all_candidates = session.eviction_candidates
     if across_queues:
-        scope, whose = (
+        scope, which = (
             reclaimable_candidates(session, session.queues[job.queue]),
             "of other queues that can be reclaimed from",
         )
     else:
         scope = all_candidates.preemptable & all_candidates.of_queues(job.queue.__eq__) & ~all_candidates.own(job.key)
-        whose = f"of other jobs in queue {job.queue}"
+        which = f"of other jobs in queue {job.queue}"
     scope = scope & all_candidates.present
     number = int(scope.sum())
     if not number:
-        return f"there is no Pod {whose} that may be evicted"
-    spared: Counter[str] = Counter()
-    going = scope
+        return f"there is no Pod {which} that may be evicted"
+    protected: Counter[str] = Counter()
+    evictable = scope
     if not across_queues:
-        going = _less(going, all_candidates.per_job(_priority) < job.priority, spared, "their priority")
-    going = _less(going, all_candidates.per_job(allows_gang_eviction).astype(bool), spared, "their PodGroup")
-    going = _approved(session, job, tasks, going, spared, across_queues=across_queues)
+        evictable = _restrict(evictable, all_candidates.per_job(_priority) < job.priority, protected, "their priority")
+    evictable = _restrict(
+        evictable, all_candidates.per_job(allows_gang_eviction).astype(bool), protected, "their PodGroup"
+    )
+    evictable = _approved_by_plugins(session, job, tasks, evictable, protected, across_queues=across_queues)
     arguments = Arguments(session.configuration.action_arguments.get(action))
     if not arguments.boolean("allowWholeBundle", True):
-        going = _less(going, _spare(session, going), spared, "allowWholeBundle: false")
-    text = counted(number, whose, int(going.sum()), spared)
-    if not going.any():
+        evictable = _restrict(evictable, _spare_tasks(session, evictable), protected, "allowWholeBundle: false")
+    text = count_text(number, which, int(evictable.sum()), protected)
+    if not evictable.any():
         return text
-    room = Demand(session, job, tasks).slots_without(going).number
+    room = Demand(session, job, tasks).slots_without(evictable).number
     if room < len(tasks):
         return f"{text}; without them there would be room for {room} of {len(tasks)} Pods"
     return f"{text}; what they hold would do, but other conditions are in the way"
 
 
-def _less(going: Mask, may: Mask, spared: Counter[str], who: str) -> Mask:
-    """Those who may go as well by one more condition; ``spared`` is told of the others."""
-    left: Mask = going & may
-    spared[who] += int(going.sum() - left.sum())
+def _restrict(evictable: Mask, allowed: Mask, protected: Counter[str], protector: str) -> Mask:
+    """The candidates that meet one more condition. Counts the others in ``protected`` under ``protector``."""
+    left: Mask = evictable & allowed
+    protected[protector] += int(evictable.sum() - left.sum())
     return left
 
 
-def _approved(
-    session: Witness, job: Job, tasks: Sequence[Task], going: Mask, spared: Counter[str], *, across_queues: bool
+def _approved_by_plugins(
+    session: TracedSession,
+    job: Job,
+    tasks: Sequence[Task],
+    evictable: Mask,
+    protected: Counter[str],
+    *,
+    across_queues: bool,
 ) -> Mask:
-    """What the plugins leave of the candidates, one after the other."""
+    """The candidates that every plugin allows to evict."""
     context = EvictionContext(job, np.sum([task.cls.request for task in tasks], axis=0), across_queues)
     all_candidates = session.eviction_candidates
     for tier in session.functions(UNIFIED_EVICTABLE):
         for function in tier:
-            candidates = [all_candidates.tasks[i] for i in np.flatnonzero(going).tolist()]
+            candidates = [all_candidates.tasks[i] for i in np.flatnonzero(evictable).tolist()]
             left = {task.uid for task in function(context, candidates)}
-            may = np.fromiter(
+            allowed = np.fromiter(
                 (task.uid in left for task in all_candidates.tasks), dtype=bool, count=len(all_candidates.tasks)
             )
-            going = _less(going, may, spared, session.plugin_of(function))
-    return going
+            evictable = _restrict(evictable, allowed, protected, session.plugin_of(function))
+    return evictable
 
 
-def _spare(session: Witness, going: Mask) -> Mask:
-    """Those without whom their gangs are whole."""
-    bundles = BundlesByJob(session, going)
+def _spare_tasks(session: TracedSession, evictable: Mask) -> Mask:
+    """The candidates that their gangs can run without."""
+    bundles = BundlesByJob(session, evictable)
     spare = {task.uid for job in bundles.jobs for bundle in bundles.of(job).spare for task in bundle.tasks}
     tasks = session.eviction_candidates.tasks
     return np.fromiter((task.uid in spare for task in tasks), dtype=bool, count=len(tasks))

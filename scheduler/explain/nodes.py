@@ -1,4 +1,4 @@
-"""Why nodes refuse a Pod: nodes with the same reasons are one group, and each reason comes with its numbers."""
+"""Groups the nodes that refuse a Pod by their reasons, with the numbers behind each reason."""
 
 from typing import Final
 
@@ -10,18 +10,18 @@ from scheduler.api.reasons import Shortage
 from scheduler.api.task import TaskClass
 from scheduler.explain.explanation import NodeGroup
 from scheduler.framework.columns import Filter, MeasuringFilter
-from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.remedies.nodes import compared_resources
 from scheduler.framework.session import Session
 
 INSUFFICIENT: Final = "Insufficient {}"
 
 
 def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
-    """The nodes that refuse a task of the class now, the largest group first."""
+    """The nodes that refuse a task of the class now, largest group first."""
     names, nodes = session.nodes.names, session.nodes
     reasons: dict[int, list[str]] = {}
     short: dict[int, list[int]] = {}
-    for d in compared(cls):
+    for d in compared_resources(cls):
         for row in np.flatnonzero(nodes.idle[d] < cls.request[d]).tolist():
             reasons.setdefault(row, []).append(INSUFFICIENT.format(session.dimensions.names[d]))
             short.setdefault(row, []).append(d)
@@ -49,7 +49,7 @@ def groups(session: Session, job: Job, cls: TaskClass) -> list[NodeGroup]:
 
 
 def _refused(condition: Filter, number: int) -> list[tuple[int, list[str]]]:
-    """The rows that a filter refuses, each with the filter's words."""
+    """The rows that a filter refuses, each with the filter's reasons."""
     rows: Rows = np.arange(number)
     refused = rows[condition.room(rows) < 1]
     if not len(refused):

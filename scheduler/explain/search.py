@@ -1,13 +1,14 @@
-"""The smallest changes that let a job run, found by trying.
+"""Finds the smallest changes that let a job run, by trials.
 
-Each plan of the catalogue is tried alone, at the sizes that should do by the numbers, then at the largest that makes
-sense. What works is made smaller, adjustment by adjustment, until one unit less of any does not work. If no plan works
-alone, more than one thing is in the way: all plans are tried at once, what can be left out is left out, the least
-welcome first, and what holds the job after that is looked at in turn. That its Pods do with less is tried last.
+The search tries each plan of the catalogue alone: first with the estimated amounts, then with the maximum ones. It then
+reduces a plan that works, one adjustment at a time, until one unit less of any adjustment no longer works. If no plan
+works alone, several obstacles exist: the search tries all plans at once, leaves out those that are not needed, least
+preferred first, and continues with the gates that remain after them. Plans that reduce the job's own requests come
+last.
 
-A trial takes a tenth of a second on a large cluster, so what is known to be of no use is not tried: nothing that leaves
-nodes and Pods as they are helps Pods that are larger than any node, and plans that do not do all together are not tried
-one by one, unless nothing else is found.
+A trial takes a tenth of a second on a large cluster, so the search skips plans that cannot help: for Pods that are
+larger than any node it skips plans that change neither nodes nor Pods, and where all plans together fail it tries none
+of them alone unless nothing else is found.
 """
 
 from collections import deque
@@ -17,142 +18,148 @@ from functools import partial
 from typing import Final
 
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.changes import SHARING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
+from scheduler.explain.changes import REDISTRIBUTING, Adjustment, ChangeKind, Evidence, Key, Plan, Step, catalogue
 from scheduler.explain.explanation import Change
 from scheduler.explain.gates import gates
-from scheduler.explain.laboratory import Laboratory, OutOfTrialsError, merged
 from scheduler.explain.target import Goal
-from scheduler.explain.witness import Witness
+from scheduler.explain.traced_session import TracedSession
+from scheduler.explain.trials import OutOfTrialsError, TrialRunner, merged_arguments
 
-ENOUGH: Final = 3
-"""So many ways to choose from are shown."""
-_LAYERS: Final = 4
-"""So many obstacles one behind the other are looked for."""
+MAX_CHANGES: Final = 3
+"""The search ends when it has found this many changes."""
+_MAX_ROUNDS: Final = 4
+"""The maximum number of rounds in which plans are added to reveal further obstacles."""
 _ATTEMPTS: Final = 2
-"""At so many degrees an adjustment is tried before it is given up (``Adjustment.attempts``)."""
-_FEW: Final = 2
-"""Fewer plans are tried one by one without a look whether they do together."""
+"""The number of amounts at which each adjustment is tried (``Adjustment.attempts``)."""
+_MIN_JOINED: Final = 2
+"""Below this number of plans, they are tried one by one without trying all of them together first."""
 _EXCLUSIVE: Final = frozenset({ChangeKind.QUEUE_OF_JOB})
-"""Of these only one plan can be carried out."""
+"""Kinds of which a change can contain only one plan."""
 
 
 def smallest_changes(settled: Simulation, goal: Goal, pod: str) -> list[Change]:
-    """Ways to let the job run, those to be preferred first; the last session of ``settled`` is a Witness."""
+    """Changes that let the job run, preferred ones first. The last session of ``settled`` is a TracedSession."""
     return _Search(settled, goal, pod).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A change that does, and how far each adjustment is moved for it."""
+class _VerifiedChange:
+    """A change that works, with the amount of each adjustment."""
 
     change: Change
-    degrees: dict[Key, int]
+    amounts: dict[Key, int]
 
-    def within(self, plan: Plan) -> bool:
-        """Whether a plan comes to the same, with more besides: to this change, or to another that was tried."""
+    def is_part_of(self, plan: Plan) -> bool:
+        """Whether a plan contains this change: it has the same adjustments, with at least the same amounts."""
         own = {adjustment.key: adjustment.attempts[0] for adjustment in plan}
-        return all(degree <= own.get(key, 0) for key, degree in self.degrees.items())
+        return all(amount <= own.get(key, 0) for key, amount in self.amounts.items())
 
 
 class _Search:
     def __init__(self, settled: Simulation, goal: Goal, pod: str) -> None:
         self._settled = settled
         self._goal = goal
-        self._laboratory = Laboratory(settled, goal, pod)
-        self._least: dict[Key, int] = {}
-        """The degree from which an adjustment alone does: at a lower one it need not be tried."""
+        self._trials = TrialRunner(settled, goal, pod)
+        self._least_amounts: dict[Key, int] = {}
+        """Adjustment -> the smallest amount at which it works alone. Smaller ones are not tried again."""
 
     def run(self) -> list[Change]:
-        found: list[_Found] = []
+        found: list[_VerifiedChange] = []
         evidence = self._evidence(self._settled)
         plans = [] if evidence is None else list(catalogue(evidence))
-        too_large = evidence is not None and evidence.too_large
-        others = [plan for plan in plans if not _for_less(plan)]
-        useful = [] if too_large and all(map(_only_shares, others)) else others
+        too_large_for_nodes = evidence is not None and evidence.too_large_for_nodes
+        others = [plan for plan in plans if not _reduces_requests(plan)]
+        useful = [] if too_large_for_nodes and all(map(_only_redistributes, others)) else others
         try:
-            self._alone(useful, found)
+            self._try_each(useful, found)
             if not found:
-                found += self._together(useful, _for_less)
-            self._alone([plan for plan in plans if _for_less(plan)], found)
+                found += self._try_together(useful, _reduces_requests)
+            self._try_each([plan for plan in plans if _reduces_requests(plan)], found)
             if not found:
-                found += self._together(plans)
+                found += self._try_together(plans)
             if not found:
-                self._alone(useful, found, all_at_once=False)
+                self._try_each(useful, found, all_at_once=False)
         except OutOfTrialsError:
             pass
         return [each.change for each in found]
 
-    def _alone(self, plans: list[Plan], found: list[_Found], *, all_at_once: bool = True) -> None:
-        """Add to what was found the plans that do alone, one of a kind, until that is enough. ``all_at_once``: where
-        several plans do not do together, as much as makes sense of each, none of them is tried alone. That is first
-        looked at when one plan has been tried, and again, of its kind, for each that does not do."""
+    def _try_each(self, plans: list[Plan], found: list[_VerifiedChange], *, all_at_once: bool = True) -> None:
+        """Adds the plans that work alone to ``found``, at most one for each combination of kinds.
+
+        ``all_at_once``: skip plans that fail even together at their maximum amounts. Checked after the first plan, and
+        for the plans of the same kinds after each plan that fails.
+        """
         left = deque(plans)
         first = True
-        while left and len(found) < ENOUGH:
+        while left and len(found) < MAX_CHANGES:
             plan = left.popleft()
-            if _is_known(plan, found):
+            if _is_covered(plan, found):
                 continue
-            one = self._minimised(plan)
-            if one is not None and not any(one.change.kinds == known.change.kinds for known in found):
-                found.append(one)
+            minimal = self._minimized(plan)
+            if minimal is not None and not any(minimal.change.kinds == known.change.kinds for known in found):
+                found.append(minimal)
             if all_at_once and first:
-                left = deque(self._promising([other for other in left if not _is_known(other, found)]))
-            elif all_at_once and one is None:
+                left = deque(self._worth_trying([other for other in left if not _is_covered(other, found)]))
+            elif all_at_once and minimal is None:
                 alike = [other for other in left if _kinds(other) == _kinds(plan)]
-                promising = self._promising(alike)
+                promising = self._worth_trying(alike)
                 left = deque(other for other in left if other not in alike or other in promising)
             first = False
 
-    def _promising(self, plans: list[Plan]) -> list[Plan]:
-        """Plans without those that do not even do all together."""
+    def _worth_trying(self, plans: list[Plan]) -> list[Plan]:
+        """The plans without those that fail even together."""
         joined = [plan for plan in plans if not _kinds(plan) & _EXCLUSIVE]
-        if len(joined) < _FEW or not self._laboratory.fails(
-            [adjustment.at(adjustment.most) for adjustment in _united(joined)]
+        if len(joined) < _MIN_JOINED or not self._trials.fails(
+            [adjustment.at(adjustment.most) for adjustment in _distinct(joined)]
         ):
             return plans
         return [plan for plan in plans if plan not in joined]
 
     def _evidence(self, simulation: Simulation) -> Evidence | None:
-        """What the last session showed of what holds the job."""
+        """The evidence of the last session; None: the job no longer exists."""
         session = simulation.last.session if simulation.last is not None else None
         job = session.jobs.get(self._goal.job) if session is not None else None
-        if job is None or not isinstance(session, Witness):
+        if job is None or not isinstance(session, TracedSession):
             return None
         return Evidence(self._settled.cluster.server, session, job, self._goal, gates(session, job, self._goal))
 
-    def _together(self, plans: list[Plan], left_out: Callable[[Plan], bool] = lambda plan: False) -> list[_Found]:
-        """All plans at once, and what is in the way behind them, but for the plans ``left_out``."""
-        pile: list[Plan] = []
-        for _ in range(_LAYERS):
-            known = {adjustment.key for plan in pile for adjustment in plan}
-            fresh = [
+    def _try_together(
+        self, plans: list[Plan], skipped: Callable[[Plan], bool] = lambda plan: False
+    ) -> list[_VerifiedChange]:
+        """Tries all plans at once, except the ``skipped`` ones, and adds the plans that the remaining gates suggest."""
+        tried: list[Plan] = []
+        for _ in range(_MAX_ROUNDS):
+            known = {adjustment.key for plan in tried for adjustment in plan}
+            added = [
                 left
                 for plan in plans
                 if (left := tuple(adjustment for adjustment in plan if adjustment.key not in known))
             ]
-            if not fresh:
+            if not added:
                 return []
-            pile += fresh
-            adjustments = [adjustment for plan in pile for adjustment in plan]
-            all_moved = [adjustment.at(adjustment.most) for adjustment in adjustments]
-            if self._laboratory.works(all_moved):
+            tried += added
+            adjustments = [adjustment for plan in tried for adjustment in plan]
+            at_maximum = [adjustment.at(adjustment.most) for adjustment in adjustments]
+            if self._trials.works(at_maximum):
                 attempt = self._attempt(adjustments)
                 needed = sorted(
-                    (adjustment for plan in self._thinned(pile, attempt) for adjustment in plan),
-                    key=lambda adjustment: adjustment.welcome,
+                    (adjustment for plan in self._without_unneeded_plans(tried, attempt) for adjustment in plan),
+                    key=lambda adjustment: adjustment.preference,
                 )
-                one = self._minimised(tuple(needed))
-                return [] if one is None else [one]
-            after = self._laboratory.after(all_moved)
+                minimal = self._minimized(tuple(needed))
+                return [] if minimal is None else [minimal]
+            after = self._trials.after(at_maximum)
             evidence = None if after is None else self._evidence(after)
-            plans = [] if evidence is None else [plan for plan in catalogue(evidence) if not left_out(plan)]
+            plans = [] if evidence is None else [plan for plan in catalogue(evidence) if not skipped(plan)]
         return []
 
-    def _thinned(self, pile: list[Plan], attempt: int) -> list[Plan]:
-        """The pile without the plans that are not needed, the least welcome left out first. ``attempt``: the first at
-        which it works with all; at one before it a part of it does not work either."""
-        left = list(pile)
-        for plan in sorted(pile, key=lambda plan: plan[0].welcome, reverse=True):
+    def _without_unneeded_plans(self, tried: list[Plan], attempt: int) -> list[Plan]:
+        """The plans without those that are not needed, tried from the least preferred on.
+
+        ``attempt``: the first attempt at which all of them work; a subset does not work at an earlier one.
+        """
+        left = list(tried)
+        for plan in sorted(tried, key=lambda plan: plan[0].preference, reverse=True):
             without = [other for other in left if other is not plan]
             if (
                 without
@@ -161,107 +168,107 @@ class _Search:
                 left = without
         return left
 
-    # --- sizes ---
+    # --- amounts ---
     def _attempt(self, adjustments: Sequence[Adjustment], first: int = 0) -> int:
-        """The number of the first of the ``attempts`` at which the adjustments do together, ``first`` or later;
-        ``_ATTEMPTS``: they do not."""
+        """The index of the first attempt, from ``first`` on, at which the adjustments work together; ``_ATTEMPTS``:
+        none."""
         for attempt in range(first, _ATTEMPTS):
             if self._works(adjustments, [adjustment.attempts[attempt] for adjustment in adjustments]):
                 return attempt
         return _ATTEMPTS
 
-    def _works(self, adjustments: Sequence[Adjustment], degrees: Sequence[int]) -> bool:
-        moved = [(adjustment.key, degree) for adjustment, degree in zip(adjustments, degrees, strict=True) if degree]
-        if len(moved) == 1 and moved[0][1] < self._least.get(moved[0][0], 0):
+    def _works(self, adjustments: Sequence[Adjustment], amounts: Sequence[int]) -> bool:
+        moved = [(adjustment.key, amount) for adjustment, amount in zip(adjustments, amounts, strict=True) if amount]
+        if len(moved) == 1 and moved[0][1] < self._least_amounts.get(moved[0][0], 0):
             return False
-        return self._laboratory.works(_steps(adjustments, degrees))
+        return self._trials.works(_steps(adjustments, amounts))
 
-    def _without_the_idle(self, adjustments: Plan, degrees: list[int]) -> tuple[Plan, list[int]]:
-        """The adjustments without units that later ones of the same adjustment have made unnecessary."""
+    def _without_unneeded_units(self, adjustments: Plan, amounts: list[int]) -> tuple[Plan, list[int]]:
+        """The adjustments without units that later units of the same adjustment make unnecessary."""
         for i, adjustment in enumerate(adjustments):
-            if adjustment.apart is None or degrees[i] < 2:
+            if adjustment.split is None or amounts[i] < 2:
                 continue
-            units = adjustment.apart(degrees[i])
+            units = adjustment.split(amounts[i])
             spread = (*adjustments[:i], *units, *adjustments[i + 1 :])
-            moved = [*degrees[:i], *([1] * len(units)), *degrees[i + 1 :]]
+            moved = [*amounts[:i], *([1] * len(units)), *amounts[i + 1 :]]
             for j in range(i, i + len(units)):
                 moved[j] = 0
                 if not self._works(spread, moved):
                     moved[j] = 1
             if 0 in moved[i : i + len(units)]:
-                return self._without_the_idle(spread, moved)
-        return adjustments, degrees
+                return self._without_unneeded_units(spread, moved)
+        return adjustments, amounts
 
-    def _one_moved(self, adjustments: Plan, degrees: Sequence[int], i: int, degree: int) -> bool:
-        """Whether it works with one adjustment at another degree."""
-        return self._works(adjustments, [*degrees[:i], degree, *degrees[i + 1 :]])
+    def _works_with(self, adjustments: Plan, amounts: Sequence[int], i: int, amount: int) -> bool:
+        """Whether the adjustments work with one of them at another amount."""
+        return self._works(adjustments, [*amounts[:i], amount, *amounts[i + 1 :]])
 
-    def _minimised(self, adjustments: Plan) -> _Found | None:
+    def _minimized(self, adjustments: Plan) -> _VerifiedChange | None:
         attempt = self._attempt(adjustments)
         if attempt == _ATTEMPTS:
             return None
-        degrees, before = [adjustment.attempts[attempt] for adjustment in adjustments], None
-        while degrees != before:  # an adjustment may do with less once another one is smaller
-            before = list(degrees)
+        amounts, before = [adjustment.attempts[attempt] for adjustment in adjustments], None
+        while amounts != before:  # a smaller adjustment may let another one shrink further
+            before = list(amounts)
             for i, adjustment in enumerate(adjustments):
-                degrees[i] = least(
-                    partial(self._one_moved, adjustments, degrees, i), degrees[i], adjustment, len(adjustments) > 1
+                amounts[i] = smallest_amount(
+                    partial(self._works_with, adjustments, amounts, i), amounts[i], adjustment, len(adjustments) > 1
                 )
-        adjustments, degrees = self._without_the_idle(adjustments, degrees)
-        steps = _steps(adjustments, degrees)
+        adjustments, amounts = self._without_unneeded_units(adjustments, amounts)
+        steps = _steps(adjustments, amounts)
         kinds = dict.fromkeys(
-            adjustment.kind.value for adjustment, degree in zip(adjustments, degrees, strict=True) if degree
+            adjustment.kind.value for adjustment, amount in zip(adjustments, amounts, strict=True) if amount
         )
         text = " and ".join(step.text for step in steps)
-        documents = tuple(self._laboratory.documents(steps))
-        change = Change(tuple(kinds), text, documents, merged(steps), self._laboratory.evicted(steps))
-        moved = {adjustment.key: degree for adjustment, degree in zip(adjustments, degrees, strict=True) if degree}
+        documents = tuple(self._trials.documents(steps))
+        change = Change(tuple(kinds), text, documents, merged_arguments(steps), self._trials.evicted(steps))
+        moved = {adjustment.key: amount for adjustment, amount in zip(adjustments, amounts, strict=True) if amount}
         if len(moved) == 1:
-            self._least.update(moved)
-        return _Found(change, moved)
+            self._least_amounts.update(moved)
+        return _VerifiedChange(change, moved)
 
 
-def _is_known(plan: Plan, found: Sequence[_Found]) -> bool:
-    """Whether a plan is of the kinds of a change that was found, or comes to the same."""
+def _is_covered(plan: Plan, found: Sequence[_VerifiedChange]) -> bool:
+    """Whether a found change has the kinds of the plan or is contained in it."""
     kinds = {kind.value for kind in _kinds(plan)}
-    return any(set(known.change.kinds) == kinds or known.within(plan) for known in found)
+    return any(set(known.change.kinds) == kinds or known.is_part_of(plan) for known in found)
 
 
 def _kinds(plan: Plan) -> set[ChangeKind]:
     return {adjustment.kind for adjustment in plan}
 
 
-def _united(plans: Sequence[Plan]) -> list[Adjustment]:
-    """The adjustments of several plans, each once."""
+def _distinct(plans: Sequence[Plan]) -> list[Adjustment]:
+    """The distinct adjustments of several plans."""
     return list({adjustment.key: adjustment for plan in plans for adjustment in plan}.values())
 
 
-def _only_shares(plan: Plan) -> bool:
-    """Whether a plan says no more than who gets what is there."""
-    return _kinds(plan) <= SHARING
+def _only_redistributes(plan: Plan) -> bool:
+    """Whether a plan only changes who gets the existing resources."""
+    return _kinds(plan) <= REDISTRIBUTING
 
 
-def _for_less(plan: Plan) -> bool:
-    """Whether the job would have to do with less than it asks for, which is the last resort."""
+def _reduces_requests(plan: Plan) -> bool:
+    """Whether a plan reduces the job's own requests, which is the last resort."""
     return any(adjustment.kind is ChangeKind.REQUEST for adjustment in plan)
 
 
-def least(works: Callable[[int], bool], good: int, adjustment: Adjustment, droppable: bool) -> int:
-    """The smallest degree that works, at most ``good``, which does. ``droppable``: nothing at all may do, since other
-    adjustments are moved too."""
+def smallest_amount(works: Callable[[int], bool], good: int, adjustment: Adjustment, droppable: bool) -> int:
+    """The smallest amount that works. ``good``: an amount that works. ``droppable``: the amount may be 0, since
+    there are other adjustments."""
     if good == 0 or (droppable and works(0)):
         return 0
-    guess, grain, bad = adjustment.guess, adjustment.grain, 0
+    estimate, grain, bad = adjustment.estimate, adjustment.grain, 0
     if good in adjustment.attempts[:-1] and (good == 1 or not works(good - 1)):
-        return good  # what the numbers say is nearly always right
-    if good > guess and works(guess):
-        good = guess
-    if good > guess:
-        bad, step = guess, grain
+        return good  # the estimates are nearly always right
+    if good > estimate and works(estimate):
+        good = estimate
+    if good > estimate:
+        bad, step = estimate, grain
         shared = adjustment.attempts[0]
         if bad < shared < good:
             good, bad = (shared, bad) if works(shared) else (good, shared)
-        while bad + step < good and not works(bad + step):  # further and further beyond the guess
+        while bad + step < good and not works(bad + step):  # growing steps beyond the estimate
             bad, step = bad + step, 4 * step
         good = min(good, bad + step)
     while good - bad > 1:
@@ -277,5 +284,5 @@ def least(works: Callable[[int], bool], good: int, adjustment: Adjustment, dropp
     return good
 
 
-def _steps(adjustments: Sequence[Adjustment], degrees: Sequence[int]) -> list[Step]:
-    return [adjustment.at(degree) for adjustment, degree in zip(adjustments, degrees, strict=True) if degree > 0]
+def _steps(adjustments: Sequence[Adjustment], amounts: Sequence[int]) -> list[Step]:
+    return [adjustment.at(amount) for adjustment, amount in zip(adjustments, amounts, strict=True) if amount > 0]

@@ -1,4 +1,4 @@
-"""What is to be explained: found among the objects of a cluster in memory, with the job it belongs to."""
+"""The target of an explanation: the object, the job it belongs to, and when its goal is reached."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +10,7 @@ from scheduler.api.names import GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import MemoryCluster
-from scheduler.explain.explanation import NotThereError
+from scheduler.explain.explanation import NotFoundError
 from scheduler.framework.session import Session
 
 Raw = dict[str, Any]
@@ -20,13 +20,13 @@ KINDS: Final = {"pod": POD, "podgroup": POD_GROUP, "job": VCJOB}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object, and where the scheduler has it."""
+    """The object to explain and the job it belongs to."""
 
     kind: Kind
     namespace: str
     name: str
     job: str
-    """Key of its PodGroup; "" while there is none."""
+    """Key of its PodGroup; "": it has none."""
 
     @property
     def key(self) -> str:
@@ -34,18 +34,18 @@ class Target:
 
     @property
     def pod(self) -> str:
-        """Key of the Pod, if it is one, else ""."""
+        """Key of the Pod if the target is a Pod, else ""."""
         return self.key if self.kind is POD else ""
 
 
 def find_target(cluster: MemoryCluster, kind: str, namespace: str, name: str) -> Target:
-    """``kind``: one of ``KINDS``. Raises NotThereError."""
+    """Finds the object and its PodGroup. ``kind``: one of ``KINDS``. Raises NotFoundError."""
     wanted = KINDS[kind]
     raw = cluster.server.find(wanted, namespace, name)
     if wanted is VCJOB and raw is None:
         raw = cluster.server.find(BATCH_JOB, namespace, name)
     if raw is None:
-        raise NotThereError(f"there is no {kind} {name} in namespace {namespace}")
+        raise NotFoundError(f"there is no {kind} {name} in namespace {namespace}")
     return Target(wanted, namespace, name, _group_of(cluster, wanted, raw))
 
 
@@ -69,7 +69,7 @@ def owners(raw: Raw) -> list[str]:
 
 
 def ended(raw: Raw) -> str:
-    """The phase of a vcjob or a Pod that has come to its end, or ""."""
+    """The phase of a vcjob or Pod that has finished, or ""."""
     status = raw.get("status") or {}
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, dict) else status.get("phase")
@@ -78,39 +78,40 @@ def ended(raw: Raw) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """When the target has what it waits for."""
+    """The condition under which the target no longer waits."""
 
     job: str
     pod: str
-    """Key of the one Pod that matters; "": the gang."""
+    """Key of the Pod that must get a node; "": the gang must start."""
     waiting: int
-    """How many Pods wait of a gang that has its minimum: one fewer is the goal; 0: the minimum is."""
+    """For a gang that has its minimum: how many of its Pods wait. The goal is that fewer wait. 0: the goal is the
+    minimum."""
 
-    def least(self, job: Job) -> int:
-        """Number of Pods of the gang that must have a node."""
+    def needed(self, job: Job) -> int:
+        """The number of Pods of the gang that must have a node."""
         return max(job.min_member, 1, job.ready_count + 1 if self.waiting else 0)
 
     def reached(self, session: Session) -> bool:
-        """At the end of a session."""
+        """Whether the goal is reached at the end of a session."""
         job = session.jobs.get(self.job)
         if job is None:
             return False
         if self.pod:
             return any(task.key == self.pod for status in READY_STATUSES for task in job.of(status).values())
         if not job.size:
-            return not job.waiting_for_queue  # nobody has made Pods yet: that it may have them is all one can say
-        started = job.ready_count >= max(job.min_member, 1) and not lacking_roles(job) and session.job_ready(job)
+            return not job.waiting_for_queue  # it has no Pods yet: the goal is its admission to the queue
+        started = job.ready_count >= max(job.min_member, 1) and not missing_roles(job) and session.job_ready(job)
         return started and (not self.waiting or job.count(*_WAITING) < self.waiting)
 
-    def met(self, job: Job) -> bool:
-        """Whether nothing was to be done from the start."""
-        return not self.waiting and job.ready_count >= max(job.min_member, 1) and not lacking_roles(job)
+    def met_initially(self, job: Job) -> bool:
+        """Whether the goal is reached before any session."""
+        return not self.waiting and job.ready_count >= max(job.min_member, 1) and not missing_roles(job)
 
     def wanted(self, job: Job, session: Session) -> list[Task]:
-        """The pending tasks, best first, that would have to be placed together to reach it. Gated ones count."""
+        """The pending tasks that must be placed together to reach the goal, in task order. Includes gated tasks."""
         pending = sorted(job.of(TaskStatus.PENDING).values(), key=session.task_key)
-        needed = self.least(job) - job.ready_count - job.waiting_count
-        roles = lacking_roles(job)
+        missing = self.needed(job) - job.ready_count - job.waiting_count
+        roles = missing_roles(job)
         first = []
         for task in pending:
             if task.key == self.pod:
@@ -119,11 +120,11 @@ class Goal:
                 roles[task.role] -= 1
                 first.append(task)
         rest = [task for task in pending if task not in first]
-        return first + rest[: max(needed - len(first), 0)]
+        return first + rest[: max(missing - len(first), 0)]
 
 
-def lacking_roles(job: Job) -> dict[str, int]:
-    """Role -> how many tasks it lacks of its minimum."""
+def missing_roles(job: Job) -> dict[str, int]:
+    """Role -> how many more tasks its minimum needs."""
     if not job.enforces_role_minimum:
         return {}
     counts = job.role_counts(*READY_STATUSES)
@@ -132,7 +133,7 @@ def lacking_roles(job: Job) -> dict[str, int]:
 
 
 def goal_of(target: Target, job: Job) -> Goal:
-    """The gang's minimum; for one that has it, one Pod more."""
+    """The goal for a target: the gang's minimum, or one more Pod for a gang that has its minimum."""
     minimum = max(job.min_member, 1)
-    started = job.ready_count >= minimum and not lacking_roles(job)
+    started = job.ready_count >= minimum and not missing_roles(job)
     return Goal(target.job, target.pod, job.count(*_WAITING) if started else 0)

@@ -74,11 +74,11 @@ def raise_overcommit(evidence: Evidence, plugin: Overcommit) -> Iterator[Plan]:
     factor = plugin.factor
     total = {name: float(session.total[d]) for d, name in enumerate(session.dimensions.names)}
     parts = [s.missing / total[s.resource] for s in shortages if total.get(s.resource)]
-    guess = max([1, *(ceil(part * _HUNDREDTHS) for part in parts)])
+    estimate = max([1, *(ceil(part * _HUNDREDTHS) for part in parts)])
 
     def at(amount: int) -> Step:
         then = round(factor + amount / _HUNDREDTHS, 2)
         text = f"raise overcommit's argument overcommit-factor from {factor:g} to {then:g}"
         return Step(text, arguments={"overcommit": {"overcommit-factor": then}})
 
-    yield (Adjustment(ChangeKind.OVERCOMMIT, guess, guess * _SPARE + _HUNDREDTHS, at),)
+    yield (Adjustment(ChangeKind.OVERCOMMIT, estimate, estimate * _SPARE + _HUNDREDTHS, at),)

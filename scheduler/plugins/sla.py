@@ -11,7 +11,7 @@ from scheduler.api.times import DurationError, format_duration
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import job_details
 from scheduler.framework.session import Session
 from scheduler.plugins.support.waiting_time import own_waiting_time, parse_waiting_time
@@ -61,4 +61,4 @@ def deadline(session: Session, plugin: Sla, job: Job) -> Iterator[Gate]:
     then = plugin.deadlines[job.key] if job.waiting_for_queue else inf
     if isfinite(then):
         wait, left = format_duration(round(then - job.creation)), format_duration(round(then - session.now))
-        yield Gate(Held.ENQUEUE, f"it is let in once it has waited {wait}, that is in {left}", Sla.name)
+        yield Gate(GateKind.ENQUEUE, f"it is let in once it has waited {wait}, that is in {left}", Sla.name)

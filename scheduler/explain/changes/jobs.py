@@ -1,4 +1,4 @@
-"""Changes to jobs: to the one that waits, so that it may be placed as it is, and to those that are in its way."""
+"""Changes to jobs: to the waiting job itself, and to jobs that hold what it needs."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -11,27 +11,36 @@ from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import KUBE_SYSTEM
 from scheduler.api.task import READY_STATUSES, TaskStatus
 from scheduler.explain.target import owners
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.adjustments import (
+    Adjustment,
+    ChangeKind,
+    Edit,
+    Plan,
+    Raw,
+    Step,
+    indivisible,
+    join_names,
+)
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.gates import Held
-from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.remedies.gates import GateKind
+from scheduler.framework.remedies.nodes import compared_resources
 
-_SINGLE: Final = 3
-"""So many other jobs are tried one by one."""
-_TOGETHER: Final = 12
-"""Of so many some are tried together."""
+_MAX_SINGLE: Final = 3
+"""The number of other jobs that are tried one by one."""
+_MAX_TOGETHER: Final = 12
+"""The maximum number of other jobs that are tried together."""
 
 
 # --- the job itself ---
-def ungate(evidence: Evidence) -> Iterator[Plan]:
-    """Take the scheduling gates off as many Pods as it takes."""
+def remove_scheduling_gates(evidence: Evidence) -> Iterator[Plan]:
+    """Removes the scheduling gates of as many Pods as needed."""
     gated = [task for task in evidence.wanted if task.gated]
     if not gated:
         return
 
-    def at(degree: int) -> Step:
-        names = [task.name for task in gated[:degree]]
-        text = f"remove the scheduling gates of {len(names)} Pod{'s' * (len(names) > 1)}: {listed(names)}"
+    def at(amount: int) -> Step:
+        names = [task.name for task in gated[:amount]]
+        text = f"remove the scheduling gates of {len(names)} Pod{'s' * (len(names) > 1)}: {join_names(names)}"
         return Step(text, tuple(Edit(POD, evidence.job.namespace, name, _without_gates) for name in names))
 
     yield (Adjustment(ChangeKind.GATES, len(gated), len(gated), at),)
@@ -43,7 +52,7 @@ def _without_gates(pod: Raw) -> Raw:
 
 
 def lower_minimum(evidence: Evidence) -> Iterator[Plan]:
-    """Ask for fewer Pods at once, of all or of a task, where there are not as many as the job asks for."""
+    """Lowers the minimum of the gang or of a role that has fewer Pods than its minimum."""
     job = evidence.job
     there = job.ready_count + job.count(TaskStatus.PIPELINED, TaskStatus.PENDING)
     adjustments = []
@@ -59,8 +68,8 @@ def lower_minimum(evidence: Evidence) -> Iterator[Plan]:
         yield tuple(adjustments)
 
 
-def _with_minimum(job: Job, there: int, degree: int) -> Step:
-    minimum = job.min_member - degree
+def _with_minimum(job: Job, there: int, amount: int) -> Step:
+    minimum = job.min_member - amount
     text = f"lower minMember of PodGroup {job.key} from {job.min_member} to {minimum} (it has {there} Pods)"
 
     def lowered(group: Raw) -> Raw:
@@ -70,29 +79,29 @@ def _with_minimum(job: Job, there: int, degree: int) -> Step:
     return Step(text, (Edit(POD_GROUP, job.namespace, job.name, lowered),))
 
 
-def _with_role_minimum(job: Job, role: str, there: int, degree: int) -> Step:
+def _with_role_minimum(job: Job, role: str, there: int, amount: int) -> Step:
     before = job.role_minimum[role]
     text = (
-        f"lower minTaskMember of task {role} of PodGroup {job.key} from {before} to {before - degree} (it has {there})"
+        f"lower minTaskMember of task {role} of PodGroup {job.key} from {before} to {before - amount} (it has {there})"
     )
 
     def lowered(group: Raw) -> Raw:
-        group["spec"]["minTaskMember"] = {**group["spec"]["minTaskMember"], role: before - degree}
+        group["spec"]["minTaskMember"] = {**group["spec"]["minTaskMember"], role: before - amount}
         return group
 
     return Step(text, (Edit(POD_GROUP, job.namespace, job.name, lowered),))
 
 
-def allow_tiers(evidence: Evidence) -> Iterator[Plan]:
-    """Let the Pods be further apart in the network."""
+def raise_highest_tier(evidence: Evidence) -> Iterator[Plan]:
+    """Raises the highest tier of the network topology that the job allows."""
     job, topology = evidence.job, evidence.job.topology
     if topology is None or topology.highest_tier_allowed is None or not evidence.shortages("HyperNode"):
         return
     allowed, top = topology.highest_tier_allowed, evidence.session.hyper_nodes.top.tier
 
-    def at(degree: int) -> Step:
-        text = f"raise highestTierAllowed of PodGroup {job.key} from {allowed} to {allowed + degree}"
-        return Step(text, (Edit(POD_GROUP, job.namespace, job.name, partial(_with_tier, tier=allowed + degree)),))
+    def at(amount: int) -> Step:
+        text = f"raise highestTierAllowed of PodGroup {job.key} from {allowed} to {allowed + amount}"
+        return Step(text, (Edit(POD_GROUP, job.namespace, job.name, partial(_with_tier, tier=allowed + amount)),))
 
     if top > allowed:
         yield (Adjustment(ChangeKind.TOPOLOGY, 1, top - allowed, at),)
@@ -103,16 +112,16 @@ def _with_tier(group: Raw, tier: int) -> Raw:
     return group
 
 
-def move_to_leaf(evidence: Evidence) -> Iterator[Plan]:
-    """Put the job into a queue below its own, where its own takes none."""
+def move_to_child_queue(evidence: Evidence) -> Iterator[Plan]:
+    """Moves the job to a child of its queue, where its own queue accepts no jobs."""
     job, queues = evidence.job, evidence.session.queues
-    if not evidence.held(Held.VALIDITY, Held.ENQUEUE):
+    if not evidence.has_gate(GateKind.VALIDITY, GateKind.ENQUEUE):
         return
-    below = [name for name, queue in sorted(queues.items()) if queue.parent == job.queue]
-    for name in below[:_SINGLE]:
+    children = [name for name, queue in sorted(queues.items()) if queue.parent == job.queue]
+    for name in children[:_MAX_SINGLE]:
         edit = Edit(POD_GROUP, job.namespace, job.name, partial(_with_queue, queue=name))
         step = Step(f"put PodGroup {job.key} into queue {name}, below {job.queue}", (edit,))
-        yield (whole(ChangeKind.QUEUE_OF_JOB, step, name),)
+        yield (indivisible(ChangeKind.QUEUE_OF_JOB, step, name),)
 
 
 def _with_queue(group: Raw, queue: str) -> Raw:
@@ -120,27 +129,27 @@ def _with_queue(group: Raw, queue: str) -> Raw:
     return group
 
 
-# --- others ---
+# --- other jobs ---
 def delete_others(evidence: Evidence) -> Iterator[Plan]:
-    """Delete jobs that are no more important and hold, or were promised, what is lacking: one, else several."""
-    others = _in_the_way(evidence)
-    for other in others[:_SINGLE]:
+    """Deletes jobs of no higher priority that hold or reserve what the job lacks: one of them, else several."""
+    others = _deletion_candidates(evidence)
+    for other in others[:_MAX_SINGLE]:
         yield _each_deleted(evidence, [other], 1)
     if len(others) > 1:
         change = partial(_deleted, evidence, others)
-        yield (Adjustment(ChangeKind.DELETE, 2, len(others), change, apart=partial(_each_deleted, evidence, others)),)
+        yield (Adjustment(ChangeKind.DELETE, 2, len(others), change, split=partial(_each_deleted, evidence, others)),)
 
 
-def _each_deleted(evidence: Evidence, others: list[Job], degree: int) -> Plan:
-    each = others[:degree]
+def _each_deleted(evidence: Evidence, others: list[Job], amount: int) -> Plan:
+    each = others[:amount]
     return tuple(Adjustment(ChangeKind.DELETE, 1, 1, partial(_deleted, evidence, [job]), job.key) for job in each)
 
 
-def _deleted(evidence: Evidence, others: list[Job], degree: int) -> Step:
-    gone = others[:degree]
+def _deleted(evidence: Evidence, others: list[Job], amount: int) -> Step:
+    deleted = others[:amount]
     return Step(
-        "delete " + " and ".join(_described(evidence, other) for other in gone),
-        tuple(_deletion(evidence, other) for other in gone),
+        "delete " + " and ".join(_described(evidence, other) for other in deleted),
+        tuple(_deletion(evidence, other) for other in deleted),
     )
 
 
@@ -151,7 +160,7 @@ def _described(evidence: Evidence, job: Job) -> str:
 
 
 def owner_of(evidence: Evidence, job: Job) -> tuple[str, str]:
-    """Kind and name of the vcjob that a PodGroup is of, or of the PodGroup itself."""
+    """Kind and name of the vcjob that owns a PodGroup, or of the PodGroup itself."""
     group = evidence.objects.find(POD_GROUP, job.namespace, job.name)
     uids = owners(group) if group is not None else []
     for raw in evidence.objects.of(VCJOB):
@@ -165,8 +174,9 @@ def _deletion(evidence: Evidence, job: Job) -> Edit:
     return Edit(VCJOB if kind == "job" else POD_GROUP, job.namespace, name, lambda raw: None)
 
 
-def _in_the_way(evidence: Evidence) -> list[Job]:
-    """The least important first, of these the smallest that would do by itself, the youngest."""
+def _deletion_candidates(evidence: Evidence) -> list[Job]:
+    """The jobs to delete, in order: those that free enough alone first, then lowest priority, smallest size,
+    youngest."""
     session, job, need = evidence.session, evidence.job, evidence.need
     asked = np.flatnonzero(need)
     found: list[tuple[tuple[object, ...], Job]] = []
@@ -177,16 +187,16 @@ def _in_the_way(evidence: Evidence) -> list[Job]:
         if holds[asked].any():
             enough = _frees_enough(evidence, other)
             found.append(((not enough, other.priority, other.size, -other.creation, other.key), other))
-    return [other for _, other in sorted(found, key=lambda entry: entry[0])[:_TOGETHER]]
+    return [other for _, other in sorted(found, key=lambda entry: entry[0])[:_MAX_TOGETHER]]
 
 
 def _frees_enough(evidence: Evidence, other: Job) -> bool:
-    """Whether some node would have room for one of the Pods that find none, were the other job gone."""
+    """Whether deleting the other job makes room on one node for a Pod that has none."""
     session = evidence.session
     task = next(iter(evidence.wanted), None)
     if task is None:
         return True
-    dims = compared(task.cls)
+    dims = compared_resources(task.cls)
     freed: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
     for status in (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING):
         for held in other.of(status).values():

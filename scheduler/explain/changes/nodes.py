@@ -1,4 +1,4 @@
-"""Changes to nodes that are there: make them fit for the Pods, free amounts on one of them."""
+"""Changes to existing nodes: adapts taints and labels to the Pods, frees amounts on one node."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,75 +12,74 @@ from scheduler.api.node import Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import units
-from scheduler.explain.changes.mending import Mend, mended, mends, words
+from scheduler.explain.changes.node_fixes import NodeFix, fix_for, fixed_node, words
 from scheduler.framework.columns import AmountFilter
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Step
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.node_amounts import amount_adjustment, amounts_on, growth
-from scheduler.framework.remedies.nodes import compared, passing, room
+from scheduler.framework.remedies.node_amounts import amount_adjustment, growth, missing_amounts
+from scheduler.framework.remedies.nodes import compared_resources, passing_nodes, room
 from scheduler.framework.remedies.registry import node_labels_of
 
-_MOST_NODES: Final = 256
-_SPARE: Final = 4
+_MAX_NODES: Final = 256
+_MAX_FACTOR: Final = 4
 
 
-# --- nodes that are there ---
-def mend_nodes(evidence: Evidence) -> Iterator[Plan]:
-    """Take away the taints, the cordon or the want of labels that keep the Pods off nodes with room."""
-    with evidence.crowded() as left:
-        if not left:
+def fix_nodes(evidence: Evidence) -> Iterator[Plan]:
+    """Removes taints and cordons and sets labels, so that nodes with room accept the Pods."""
+    with evidence.unplaced_tasks() as unplaced:
+        if not unplaced:
             return
         idle = evidence.session.nodes.idle
         found = [
-            (mend.size, -fitting, row, mend)
-            for row, mend in mendable(evidence, left[0]).items()
-            if (fitting := room(idle[:, row], left[0].cls)) > 0
+            (fix.size, -fitting, row, fix)
+            for row, fix in node_fixes(evidence, unplaced[0]).items()
+            if (fitting := room(idle[:, row], unplaced[0].cls)) > 0
         ]
-        number = len(left)
+        number = len(unplaced)
     found.sort(key=lambda entry: entry[:3])
     if found:
-        guess = int(np.searchsorted(np.cumsum([-fitting for _, fitting, _, _ in found]), number)) + 1
-        chosen = [mend for _, _, _, mend in found[:_MOST_NODES]]
-        yield (mend_adjustment(chosen, min(guess, len(chosen))),)
+        estimate = int(np.searchsorted(np.cumsum([-fitting for _, fitting, _, _ in found]), number)) + 1
+        chosen = [fix for _, _, _, fix in found[:_MAX_NODES]]
+        yield (fix_adjustment(chosen, min(estimate, len(chosen))),)
 
 
-def mend_adjustment(chosen: Sequence[Mend], guess: int, what: str = "") -> Adjustment:
-    def at(degree: int) -> Step:
-        return Step(words(chosen[:degree]), tuple(_mend_edit(mend) for mend in chosen[:degree]))
+def fix_adjustment(chosen: Sequence[NodeFix], estimate: int, what: str = "") -> Adjustment:
+    def at(amount: int) -> Step:
+        return Step(words(chosen[:amount]), tuple(_fix_edit(fix) for fix in chosen[:amount]))
 
-    def apart(degree: int) -> Plan:
-        return tuple(mend_adjustment([mend], 1, mend.node) for mend in chosen[:degree])
+    def split(amount: int) -> Plan:
+        return tuple(fix_adjustment([fix], 1, fix.node) for fix in chosen[:amount])
 
-    return Adjustment(ChangeKind.NODES_MADE_FIT, guess, len(chosen), at, what, apart=apart)
+    return Adjustment(ChangeKind.NODES_MADE_FIT, estimate, len(chosen), at, what, split=split)
 
 
-def _mend_edit(mend: Mend) -> Edit:
-    return Edit(NODE, "", mend.node, partial(mended, mend))
+def _fix_edit(fix: NodeFix) -> Edit:
+    return Edit(NODE, "", fix.node, partial(fixed_node, fix))
 
 
 def free_amounts(evidence: Evidence) -> Iterator[Plan]:
-    """More of what is short on the one node where that is least, as far as there are machines of that size; on a node
-    that has to be made fit first only if there is no other."""
+    """Frees what is short on the node with the smallest shortage, up to the size of the largest node. A node whose
+    taints or labels must change first is used only if there is no other."""
     session = evidence.session
-    with evidence.crowded() as left:
-        if not left:
+    with evidence.unplaced_tasks() as unplaced:
+        if not unplaced:
             yield from _in_hyper_node(evidence)
             return
-        classes = {task.cls.id: task.cls for task in left}.values()
+        classes = {task.cls.id: task.cls for task in unplaced}.values()
         fits = np.zeros(len(session.nodes), dtype=bool)
         fits[evidence.rows] = True
         for cls in classes:
             filters = [f for f in session.filters(cls, evidence.job) if not isinstance(f, AmountFilter)]
-            fits &= passing(session, filters)
-        fits &= _offering(evidence, left)
-        mend_of = {} if fits.any() else mendable(evidence, left[0])
-        rows: Rows = np.flatnonzero(fits if fits.any() else _offering(evidence, left))
-        rows = rows if fits.any() else np.intersect1d(rows, np.array(list(mend_of), dtype=np.intp))
+            fits &= passing_nodes(session, filters)
+        fits &= _with_requested_devices(evidence, unplaced)
+        fixes = {} if fits.any() else node_fixes(evidence, unplaced[0])
+        rows: Rows = np.flatnonzero(fits if fits.any() else _with_requested_devices(evidence, unplaced))
+        rows = rows if fits.any() else np.intersect1d(rows, np.array(list(fixes), dtype=np.intp))
         if not len(rows):
             return
-        dims = sorted({d for cls in classes for d in compared(cls)} | {PODS_INDEX})
+        dims = sorted({d for cls in classes for d in compared_resources(cls)} | {PODS_INDEX})
         need = session.dimensions.zeros()
-        for task in left:
+        for task in unplaced:
             need += task.cls.request
         short = np.maximum(need[dims][:, np.newaxis] - session.nodes.idle[dims][:, rows], 0)
         largest = session.nodes.allocatable[dims][:, evidence.rows].max(axis=1)
@@ -90,46 +89,46 @@ def free_amounts(evidence: Evidence) -> Iterator[Plan]:
             return
         weighed = (short / np.maximum(session.total[dims], 1)[:, np.newaxis]).sum(axis=0)
         row = int(rows[int(weighed.argmin())])
-        adjustments = amounts_on(evidence, row, left)
-    if adjustments and row in mend_of:
-        adjustments.insert(0, mend_adjustment([mend_of[row]], 1, session.nodes.names[row]))
+        adjustments = missing_amounts(evidence, row, unplaced)
+    if adjustments and row in fixes:
+        adjustments.insert(0, fix_adjustment([fixes[row]], 1, session.nodes.names[row]))
     if adjustments:
         yield tuple(adjustments)
 
 
 def _in_hyper_node(evidence: Evidence) -> Iterator[Plan]:
-    """The Pods find nodes, though not close enough to each other: more on the emptiest node of the HyperNode that comes
-    nearest."""
+    """Frees amounts where the Pods find nodes, but not within one HyperNode: on the emptiest node of the HyperNode
+    with the smallest shortage."""
     session = evidence.session
     adjustments = []
     for shortage in evidence.shortages("HyperNode"):
         hyper_node, d = session.hyper_nodes.get(shortage.name), session.dimensions.find(shortage.resource)
         rows = np.intersect1d(hyper_node.rows, evidence.rows) if hyper_node is not None else ()
-        guess = units(shortage.resource, shortage.missing)
-        if d is not None and len(rows) and guess > 0:
+        estimate = units(shortage.resource, shortage.missing)
+        if d is not None and len(rows) and estimate > 0:
             row = int(rows[session.nodes.idle[d, rows].argmax()])
-            if guess <= growth(evidence, row, d):
-                adjustments.append(amount_adjustment(evidence, row, d, guess))
+            if estimate <= growth(evidence, row, d):
+                adjustments.append(amount_adjustment(evidence, row, d, estimate))
     if adjustments:
         yield tuple(adjustments)
 
 
-def _offering(evidence: Evidence, left: Sequence[Task]) -> NDArray[np.bool_]:
-    """Shape (nodes,): nodes that have some of every device that is asked for; a machine does not grow one."""
+def _with_requested_devices(evidence: Evidence, unplaced: Sequence[Task]) -> NDArray[np.bool_]:
+    """Shape (nodes,): the nodes that have some of every requested device. Devices cannot be added to a node."""
     nodes = evidence.session.nodes
     offers = np.ones(len(nodes), dtype=bool)
-    for task in left:
+    for task in unplaced:
         for d in np.flatnonzero(task.cls.request).tolist():
             if d not in (CPU_INDEX, MEMORY_INDEX, PODS_INDEX):
                 offers &= nodes.allocatable[d] > 0
     return offers
 
 
-def mendable(evidence: Evidence, task: Task) -> dict[int, Mend]:
-    """Row -> what has to change about its taints, cordon and labels."""
+def node_fixes(evidence: Evidence, task: Task) -> dict[int, NodeFix]:
+    """Row -> the changes to its taints, cordon and labels."""
     nodes, labels = evidence.session.nodes.facts.objects, node_labels_of(evidence)
     return {
-        row: mend
+        row: fix
         for row in evidence.rows.tolist()
-        if (mend := mends(nodes[row], task.cls.spec, labels)) is not None and mend.needed
+        if (fix := fix_for(nodes[row], task.cls.spec, labels)) is not None and fix.needed
     }

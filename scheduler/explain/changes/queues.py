@@ -1,4 +1,4 @@
-"""Changes to queues and quotas: whether there is one, whether it is open, and how much it may have."""
+"""Changes to queues and quotas: creates and opens queues, raises limits."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,29 +6,32 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.api.device_amounts import device_class_of
 from scheduler.api.kinds import QUEUE, RESOURCE_QUOTA
 from scheduler.api.names import CLOSED_BY_PARENT
 from scheduler.api.queue import OPEN, ancestors
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
-from scheduler.explain.gates import GUARDING
-from scheduler.explain.turn import below, used_by
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, whole
+from scheduler.explain.gates import QUEUE_PLUGINS
+from scheduler.explain.queues import subtree, used_in_queue
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, indivisible
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.gates import GateKind
 
 _RAISED: Final = {"capability": ChangeKind.CAPABILITY, "deserved": ChangeKind.DESERVED}
-_SPARE: Final = 4
-"""How many times the amount that should do is tried before a limit is given up as not the cause."""
+_MAX_FACTOR: Final = 4
+"""The maximum amount of an adjustment is this many times the estimate. If that does not help, the limit is not the
+cause."""
 
 
-# --- being there, being open ---
+# --- existence and state ---
 def create_queue(evidence: Evidence) -> Iterator[Plan]:
+    """Creates the job's queue if it does not exist."""
     name = evidence.job.queue
     if name not in evidence.session.queues:
         edit = Edit(QUEUE, "", name, _new_queue, creates=True)
-        yield (whole(ChangeKind.QUEUE, Step(f"create queue {name}", (edit,))),)
+        yield (indivisible(ChangeKind.QUEUE, Step(f"create queue {name}", (edit,))),)
 
 
 def _new_queue(blank: Raw) -> Raw:
@@ -36,15 +39,15 @@ def _new_queue(blank: Raw) -> Raw:
 
 
 def open_queue(evidence: Evidence) -> Iterator[Plan]:
-    """Open the job's queue, and those above it that are not open either."""
+    """Opens the job's queue and its closed ancestors."""
     queues, name = evidence.session.queues, evidence.job.queue
     if name not in queues:
         return
-    shut = [above for above in (*reversed(ancestors(queues, name)), name) if not queues[above].open]
-    if shut:
+    closed = [above for above in (*reversed(ancestors(queues, name)), name) if not queues[above].open]
+    if closed:
         yield tuple(
-            whole(ChangeKind.QUEUE_STATE, Step(f"open queue {above}", (Edit(QUEUE, "", above, _opened),)), above)
-            for above in shut
+            indivisible(ChangeKind.QUEUE_STATE, Step(f"open queue {above}", (Edit(QUEUE, "", above, _opened),)), above)
+            for above in closed
         )
 
 
@@ -58,13 +61,13 @@ def _opened(queue: Raw) -> Raw:
 
 # --- amounts ---
 def raise_limits(evidence: Evidence) -> Iterator[Plan]:
-    """Raise the capability of the queue, and of those above it where they are in the way too."""
-    if evidence.plugins() & GUARDING:
+    """Raises the capability of the queue and of those ancestors that limit it."""
+    if evidence.plugins() & QUEUE_PLUGINS:
         yield from _raised(evidence, "capability")
 
 
 def raise_deserved(evidence: Evidence) -> Iterator[Plan]:
-    """Let the queue deserve more, so that it may take it from others."""
+    """Raises the deserved amount of the queue, so that it may reclaim from others."""
     if "capacity" in evidence.plugins() and evidence.session.configuration.has_action("reclaim"):
         yield from _raised(evidence, "deserved")
 
@@ -78,7 +81,7 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
     adjustments = []
     for at in (name, *(ancestors(session.queues, name) if field == "capability" else ())):
         amounts = getattr(session.queues[at], field)
-        used, others = used_by(session, at), evidence.others_need(below(session, at))
+        used, others = used_in_queue(session, at), evidence.other_jobs_need(subtree(session, at))
         for d in np.flatnonzero(need).tolist():
             resource, now = session.dimensions.names[d], float(amounts[d])
             if d == PODS_INDEX or np.isinf(now):
@@ -86,20 +89,22 @@ def _raised(evidence: Evidence, field: str) -> Iterator[Plan]:
             counted, held = known.get((at, resource), 0.0), float(used[d])
             missing = units(resource, float(need[d]) + max(counted, held) - now)
             if missing > 0:
-                # A queue that refuses the rest of a gang counts those of its Pods that it was giving room to.
+                # A queue that refuses the rest of a gang counts the Pods of the gang that it has accepted so far.
                 own = counted <= held + float(need[d])
-                guess = max(units(resource, float(need[d]) + held - now), 1) if own else missing
+                estimate = max(units(resource, float(need[d]) + held - now), 1) if own else missing
                 waiting = units(resource, float(others[d]))
                 change = partial(_with_amount, at, field, resource, now)
                 what, grain = f"{at} {resource}", grain_of(resource)
-                most = missing * _SPARE + waiting
-                adjustments.append(Adjustment(_RAISED[field], guess, most, change, what, grain, shared=guess + waiting))
+                most = missing * _MAX_FACTOR + waiting
+                adjustments.append(
+                    Adjustment(_RAISED[field], estimate, most, change, what, grain, shared=estimate + waiting)
+                )
     if adjustments:
         yield tuple(adjustments)
 
 
-def _with_amount(queue: str, field: str, resource: str, now: float, degree: int) -> Step:
-    then = quantity(resource, now + degree * unit_of(resource))
+def _with_amount(queue: str, field: str, resource: str, now: float, amount: int) -> Step:
+    then = quantity(resource, now + amount * unit_of(resource))
     text = f"raise queue {queue}'s {field} {resource} from {quantity(resource, now)} to {then}"
 
     def raised(raw: Raw) -> Raw:
@@ -110,22 +115,47 @@ def _with_amount(queue: str, field: str, resource: str, now: float, degree: int)
     return Step(text, (Edit(QUEUE, "", queue, raised),))
 
 
+def raise_device_limit(evidence: Evidence) -> Iterator[Plan]:
+    """Raises the limits of the queue and its ancestors on devices of a class, or on their capacity."""
+    over = [s for s in evidence.shortages("Queue") if device_class_of(s.resource)]
+    number = 1 if evidence.job.waiting_for_queue else max(len(evidence.wanted), 1)
+    adjustments = []
+    for shortage in over:
+        estimate = units(shortage.resource, shortage.asked * number - shortage.free)
+        change, what = partial(_with_device_limit, shortage), f"{shortage.name} {shortage.resource}"
+        adjustments.append(Adjustment(ChangeKind.DEVICE_QUOTA, estimate, estimate * _MAX_FACTOR, change, what))
+    if adjustments:
+        yield tuple(adjustments)
+
+
+def _with_device_limit(shortage: Shortage, amount: int) -> Step:
+    queue, resource = shortage.name, shortage.resource
+    then = quantity(resource, shortage.limit + amount * unit_of(resource))
+    text = f"raise queue {queue}'s capability {resource} from {quantity(resource, shortage.limit)} to {then}"
+
+    def raised(raw: Raw) -> Raw:
+        raw["spec"]["capability"] = {**(raw["spec"].get("capability") or {}), resource: then}
+        return raw
+
+    return Step(text, (Edit(QUEUE, "", queue, raised),))
+
+
 def raise_weight(evidence: Evidence) -> Iterator[Plan]:
-    """Give the queue more weight, where shares go by weight."""
+    """Raises the weight of the queue, where shares depend on weights."""
     session, name = evidence.session, evidence.job.queue
     if "proportion" not in evidence.plugins() or name not in session.queues or len(session.queues) < 2:
         return
-    if not (evidence.held(Held.OVERUSED, Held.QUOTA) or session.configuration.has_action("reclaim")):
+    if not (evidence.has_gate(GateKind.OVERUSED, GateKind.QUOTA) or session.configuration.has_action("reclaim")):
         return
     weight = session.queues[name].weight
     most = 100 * sum(queue.weight for queue in session.queues.values())
 
-    def at(degree: int) -> Step:
+    def at(amount: int) -> Step:
         def heavier(raw: Raw) -> Raw:
-            raw["spec"]["weight"] = weight + degree
+            raw["spec"]["weight"] = weight + amount
             return raw
 
-        text = f"raise queue {name}'s weight from {weight} to {weight + degree}"
+        text = f"raise queue {name}'s weight from {weight} to {weight + amount}"
         return Step(text, (Edit(QUEUE, "", name, heavier),))
 
     yield (Adjustment(ChangeKind.WEIGHT, 1, most, at),)
@@ -133,20 +163,23 @@ def raise_weight(evidence: Evidence) -> Iterator[Plan]:
 
 # --- quotas ---
 def raise_resource_quota(evidence: Evidence) -> Iterator[Plan]:
+    """Raises the ResourceQuotas of the namespace that refuse the job."""
     adjustments = []
     for shortage in evidence.shortages("ResourceQuota"):
-        guess = units(shortage.resource, shortage.missing)
-        if guess > 0:
+        estimate = units(shortage.resource, shortage.missing)
+        if estimate > 0:
             what = f"{shortage.name} {shortage.resource}"
             change, grain = partial(_with_hard, shortage), grain_of(shortage.resource)
-            adjustments.append(Adjustment(ChangeKind.RESOURCE_QUOTA, guess, guess * _SPARE, change, what, grain))
+            adjustments.append(
+                Adjustment(ChangeKind.RESOURCE_QUOTA, estimate, estimate * _MAX_FACTOR, change, what, grain)
+            )
     if adjustments:
         yield tuple(adjustments)
 
 
-def _with_hard(shortage: Shortage, degree: int) -> Step:
+def _with_hard(shortage: Shortage, amount: int) -> Step:
     resource = shortage.resource
-    then = quantity(resource, shortage.limit + degree * unit_of(resource))
+    then = quantity(resource, shortage.limit + amount * unit_of(resource))
     text = f"raise ResourceQuota {shortage.name}'s {resource} from {quantity(resource, shortage.limit)} to {then}"
     namespace, _, name = shortage.name.partition("/")
 

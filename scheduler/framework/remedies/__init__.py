@@ -1,5 +1,5 @@
-"""What a plugin offers about its refusals beyond their words: details with numbers, and changes that might help.
+"""What a plugin offers about its refusals: details with numbers, and changes that might help.
 
-``explain`` asks for both and tries the changes on copies of the cluster; so it knows no plugin. A plugin registers
-functions with ``registry``; ``evidence`` is what they are given, ``adjustments`` what they return.
+``explain`` asks for both and tries the changes on copies of the cluster, so it depends on no plugin. A plugin registers
+functions with ``registry``; they receive ``evidence`` and return ``adjustments``.
 """

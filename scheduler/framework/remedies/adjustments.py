@@ -1,4 +1,4 @@
-"""An adjustment is something that can be changed by degrees; a plan is what has to be changed together."""
+"""An adjustment is a change with an amount. A plan is a set of adjustments that are made together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ Key = tuple["ChangeKind", str]
 
 
 class ChangeKind(Enum):
-    """What kinds of changes there are, in the order in which they are preferred: first what only the owner of the job
-    or the queue has to write, then arguments, then what needs labels and taints, then free amounts, devices and
-    volumes, then new machines, then what others would lose, and last what the job would have less of."""
+    """The kinds of changes, preferred ones first: changes to the job and queue that their owner can make, plugin
+    arguments, labels and taints, freed amounts, devices and volumes, new nodes, changes that take from other jobs,
+    and last reductions of the job itself."""
 
     GATES = "scheduling gates"
     MINIMUM = "minMember"
@@ -36,7 +36,7 @@ class ChangeKind(Enum):
     HOURS = "hours of a zone"
     LOAD = "load of nodes"
     PLUGIN = "plugin"
-    """A change that a plugin offers and that is of no other kind."""
+    """A change of no other kind that a plugin offers."""
     NODES_MADE_FIT = "nodes made fit"
     CHIPS = "chips"
     DEVICES = "devices"
@@ -51,20 +51,21 @@ class ChangeKind(Enum):
     REQUEST = "request of the job"
 
 
-SHARING: Final = frozenset(
+REDISTRIBUTING: Final = frozenset(
     {
         ChangeKind.QUEUE, ChangeKind.QUEUE_STATE, ChangeKind.RESOURCE_QUOTA, ChangeKind.CARD_QUOTA,
         ChangeKind.CAPABILITY, ChangeKind.DESERVED, ChangeKind.WEIGHT, ChangeKind.DEVICE_QUOTA, ChangeKind.OVERCOMMIT,
         ChangeKind.PRIORITY, ChangeKind.SHRINK, ChangeKind.DELETE,
     }
 )  # fmt: skip
-"""Those that say who gets what is there: they make no node larger, no Pod smaller, and no gang smaller."""
+"""Kinds that only redistribute existing resources: they make no node larger, and no Pod or gang smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What becomes of one object: ``transform`` is given a copy of it, and gives the object as it should be, None for
-    gone. Of an object that is not there nothing becomes, unless the edit ``creates`` it (of a name alone)."""
+    """A change of one object. ``transform`` receives a copy of the object and returns its new state; None deletes
+    it. ``creates``: an object that does not exist is created, from one that has only a name; otherwise it is
+    skipped."""
 
     kind: Kind
     namespace: str
@@ -75,60 +76,60 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An adjustment at one degree."""
+    """An adjustment with a given amount."""
 
     text: str
     edits: tuple[Edit, ...] = ()
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Plugin -> arguments of the configuration."""
+    """Plugin -> arguments to change in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """Something that can be changed by 1, 2, 3 ... units. More of it never does harm, as far as one can tell."""
+    """A change with an amount of 1, 2, 3 ... units. A larger amount is assumed never to do harm."""
 
     kind: ChangeKind
-    guess: int
-    """The degree that should do."""
+    estimate: int
+    """The amount that is estimated to be enough."""
     most: int
-    """The highest degree that makes sense."""
+    """The maximum amount."""
     at: Callable[[int], Step]
-    """The change of a degree from 1 on."""
+    """Returns the change for an amount, from 1 on."""
     what: str = ""
-    """What is changed, where there may be several adjustments of a kind."""
+    """What is changed, to tell several adjustments of a kind apart."""
     grain: int = 1
-    """Units in what people count by, a core or a gibibyte: such amounts are tried first."""
-    apart: "Callable[[int], Plan] | None" = None
-    """The same at a degree as adjustments of one unit each, where some may do without those before them; None: all
+    """Units of a round amount, such as a core or a gibibyte; multiples of it are tried first."""
+    split: "Callable[[int], Plan] | None" = None
+    """Returns one adjustment of one unit for each unit of an amount, where a subset of them may be enough. None: all
     units are alike."""
     shared: int = 0
-    """The degree that should do where jobs that come first take their part of what is added; 0: the same."""
+    """The estimate if jobs earlier in the queue take their part of what is added; 0: the same as ``estimate``."""
 
     @property
     def attempts(self) -> tuple[int, int]:
-        """The degrees at which it is tried: one that should do for all, and the highest."""
-        return (min(max(self.shared, self.guess), self.most), self.most)
+        """The amounts to try: the larger estimate, and the maximum."""
+        return (min(max(self.shared, self.estimate), self.most), self.most)
 
     @property
     def key(self) -> Key:
-        """Identifies the adjustment among others."""
+        """Identifies the adjustment."""
         return (self.kind, self.what)
 
     @property
-    def welcome(self) -> int:
-        """The place among all kinds: the higher, the less welcome."""
+    def preference(self) -> int:
+        """The position in the order of kinds; lower is preferred."""
         return list(ChangeKind).index(self.kind)
 
 
 Plan = tuple[Adjustment, ...]
 
 
-def whole(kind: ChangeKind, step: Step, what: str = "") -> Adjustment:
-    """An adjustment of which there is only all."""
-    return Adjustment(kind, 1, 1, lambda degree: step, what)
+def indivisible(kind: ChangeKind, step: Step, what: str = "") -> Adjustment:
+    """An adjustment that has only one unit."""
+    return Adjustment(kind, 1, 1, lambda amount: step, what)
 
 
-# --- words ---
-def listed(names: list[str], most: int = 4) -> str:
+# --- text ---
+def join_names(names: list[str], most: int = 4) -> str:
     """``a, b, c and 3 more``"""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,5 +1,4 @@
-"""What a session showed about a job that waits: the Pods it would take to reach its goal, and which of them find no
-node even if no queue stands in the way."""
+"""What a session shows about a waiting job: the tasks that must be placed, and which of them no node accepts."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +15,14 @@ from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.remedies.adjustments import Raw
-from scheduler.framework.remedies.gates import Gate, Held
-from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.remedies.gates import Gate, GateKind
+from scheduler.framework.remedies.nodes import compared_resources
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 
 
 class Objects(Protocol):
-    """The objects of a cluster, as they are without any change."""
+    """The objects of a cluster, without any change."""
 
     def find(self, kind: Kind, namespace: str, name: str, /) -> Raw | None: ...
 
@@ -33,26 +32,26 @@ class Objects(Protocol):
 
 
 class Goal(Protocol):
-    """What is to be reached: the job starts, or one of its Pods gets a node."""
+    """The goal of explain: the job starts, or one of its Pods gets a node."""
 
     @property
     def pod(self) -> str:
-        """Key of the Pod; "": the job."""
+        """Key of the Pod; "": the goal is the job."""
 
-    def least(self, job: Job, /) -> int:
-        """How many tasks of the job have to have a node."""
+    def needed(self, job: Job, /) -> int:
+        """The number of tasks of the job that must have a node."""
 
     def wanted(self, job: Job, session: Session, /) -> list[Task]:
-        """The tasks that it takes to reach it."""
+        """The pending tasks that must be placed to reach the goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that plans are made from."""
+    """The input of functions that yield plans."""
 
     objects: Objects
     session: Session
-    """Closed; its books are those of the end of the session."""
+    """A closed session, with its books at the end of the session."""
     job: Job
     goal: Goal
     gates: Sequence[Gate]
@@ -63,7 +62,7 @@ class Evidence:
 
     @property
     def need(self) -> Vector:
-        """What the job would take of its queue to reach its goal."""
+        """The amounts that the job needs from its queue to reach the goal."""
         need: Vector = self.session.dimensions.zeros()
         for task in self.wanted:
             need = need + task.cls.request
@@ -72,24 +71,24 @@ class Evidence:
         return need
 
     @property
-    def too_large(self) -> bool:
-        """Whether so many of its Pods ask for more than any node has that the others are too few for the goal: nothing
-        that only frees what is there, or shares it out otherwise, is of use."""
+    def too_large_for_nodes(self) -> bool:
+        """Whether too few of its Pods fit on an empty node to reach the goal. If so, freeing or redistributing
+        existing resources does not help."""
         job, nodes = self.job, self.session.nodes
-        if job.size < self.goal.least(job):
-            return False  # the Pods that are still to come may be smaller
+        if job.size < self.goal.needed(job):
+            return False  # Pods that do not exist yet may be smaller
         pending = [task for task in job.of(TaskStatus.PENDING).values() if self.goal.pod in ("", task.key)]
         fits: dict[int, bool] = {}
         for cls in {task.cls.id: task.cls for task in pending}.values():
-            dims = compared(cls)
+            dims = compared_resources(cls)
             there = (nodes.allocatable[dims] >= cls.request[dims][:, np.newaxis]).all(axis=0)
             fits[cls.id] = bool(there.any())
-        needed = 1 if self.goal.pod else self.goal.least(job) - job.ready_count - job.waiting_count
+        needed = 1 if self.goal.pod else self.goal.needed(job) - job.ready_count - job.waiting_count
         return bool(pending) and sum(fits[task.cls.id] for task in pending) < needed
 
-    def others_need(self, queues: Collection[str] | None = None) -> Vector:
-        """What other jobs wait for, of the queues given or of all: those whose turn comes first take their part of what
-        is added."""
+    def other_jobs_need(self, queues: Collection[str] | None = None) -> Vector:
+        """The amounts that other waiting jobs of ``queues`` (None: all queues) need. Jobs earlier in the queue take
+        their part of what a change adds."""
         need: Vector = self.session.dimensions.zeros()
         for other in self.session.jobs.values():
             if other is not self.job and (queues is None or other.queue in queues):
@@ -99,34 +98,34 @@ class Evidence:
 
     @property
     def rows(self) -> Rows:
-        """The nodes of the session that are there without any change."""
+        """The rows of nodes that exist without any change."""
         names, objects = self.session.nodes.names, self.objects
         there = (row for row, name in enumerate(names) if objects.find(NODE, "", name) is not None)
         return np.fromiter(there, dtype=np.intp)
 
-    def held(self, *gates: Held) -> bool:
-        return any(gate.held in gates for gate in self.gates)
+    def has_gate(self, *kinds: GateKind) -> bool:
+        return any(gate.kind in kinds for gate in self.gates)
 
     def shortages(self, kind: str) -> list[Shortage]:
-        """Of queues, quotas or the cluster, each once."""
+        """The distinct shortages of a kind: Queue, ResourceQuota, HyperNode ..."""
         return list(dict.fromkeys(s for gate in self.gates for s in gate.shortages if s.kind == kind))
 
     def plugins(self) -> set[str]:
-        """The plugins that are configured."""
+        """The names of the configured plugins."""
         return {option.name for tier in self.session.configuration.tiers for option in tier}
 
-    def unused(self, kind: Kind, stem: str) -> str:
-        """A name like the one given that no object of a kind without namespaces has."""
+    def unused_name(self, kind: Kind, stem: str) -> str:
+        """A name, derived from ``stem``, that no object of a cluster-scoped kind has."""
         names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
         return next(name for name in names if self.objects.find(kind, "", name) is None)
 
     @contextmanager
-    def crowded(self) -> Iterator[list[Task]]:
-        """With as many of the wanted tasks placed as find a node, one after the other: those that find none."""
+    def unplaced_tasks(self) -> Iterator[list[Task]]:
+        """Places the wanted tasks one after the other, within the context; yields those that no node accepts."""
         session, job = self.session, self.job
-        given = dict(job.transaction)
+        before = dict(job.transaction)
         statement = Statement(session)
-        left = []
+        unplaced = []
         for task in self.wanted:
             rows = session.view(task.cls, job).choose(1)
             try:
@@ -135,10 +134,10 @@ class Evidence:
                     continue
             except AllocationError:
                 pass
-            left.append(task)
+            unplaced.append(task)
         try:
-            yield left
+            yield unplaced
         finally:
             statement.discard()
             job.transaction.clear()
-            job.transaction.update(given)
+            job.transaction.update(before)

@@ -1,4 +1,4 @@
-"""What holds a job or a Pod: one entry for each plugin or mechanism that does."""
+"""A gate is one reason why a job or Pod is not placed, with the plugin or mechanism that holds it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -6,43 +6,43 @@ from enum import Enum
 from scheduler.api.reasons import Shortage
 
 
-class Held(Enum):
-    """What can hold a job or a Pod, in the order of the road to a node."""
+class GateKind(Enum):
+    """The kinds of gates, in the order in which a job passes them."""
 
     OWNER = "owner"
-    """The object that is to make its Pods has not done so."""
+    """The object that creates its Pods has not created them."""
     QUEUE = "queue"
-    """Its queue is missing or takes nothing."""
+    """Its queue does not exist or accepts no jobs."""
     ENQUEUE = "enqueue"
-    """It is not let into its queue."""
+    """Its queue does not admit it."""
     VALIDITY = "validity"
-    """As it is, it could not be placed on any cluster."""
+    """The job is invalid: no cluster could place it."""
     GATES = "scheduling gates"
     OVERUSED = "overused"
-    """Its queue has all that it deserves and is passed over."""
+    """Its queue uses at least its deserved share and is skipped."""
     QUOTA = "quota"
-    """Its queue may not have more of something."""
+    """A quota of its queue is exhausted."""
     VOLUMES = "volumes"
-    """Its claims are not bound, or their volumes cannot be reached from every node."""
+    """Its claims are not bound, or nodes cannot reach their volumes."""
     NODES = "nodes"
-    """No node takes it."""
+    """No node accepts it."""
     GANG = "gang"
-    """Not enough of its Pods find a place."""
+    """Too few of its Pods find a node."""
     PIPELINED = "pipelined"
-    """It is pipelined: its place is promised, and other Pods still hold it."""
+    """It is pipelined: its place is still held by terminating Pods."""
     PREEMPT = "preempt"
     RECLAIM = "reclaim"
     GANG_PREEMPT = "gangpreempt"
     GANG_RECLAIM = "gangreclaim"
-    """Why no Pod is evicted for it."""
+    """Why the action evicts no Pod for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One thing that holds it back."""
+    """One reason why it is not placed."""
 
-    held: Held
+    kind: GateKind
     message: str
     plugin: str = ""
-    """Who says so; "": no plugin in particular."""
+    """The plugin that refuses; "": no specific plugin."""
     shortages: tuple[Shortage, ...] = ()

@@ -1,4 +1,4 @@
-"""More of an amount on one node, as far as there are machines of that size."""
+"""Adjustments that free amounts on one node, up to the size of the largest node."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,41 +10,42 @@ from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.remedies.nodes import compared_resources
 
-_SPARE: Final = 4
+_MAX_FACTOR: Final = 4
 
 
-def amounts_on(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Adjustment] | None:
-    """What a node lacks for all the tasks, ``without`` one resource; None: no node there is that large."""
+def missing_amounts(evidence: Evidence, row: int, tasks: Sequence[Task], without: int = -1) -> list[Adjustment] | None:
+    """The amounts that a node lacks for all the tasks, except those of resource ``without``. None: no node is that
+    large."""
     session, adjustments = evidence.session, []
-    for d in sorted({d for task in tasks for d in compared(task.cls)} | {PODS_INDEX}):
+    for d in sorted({d for task in tasks for d in compared_resources(task.cls)} | {PODS_INDEX}):
         resource, need = session.dimensions.names[d], sum(float(task.cls.request[d]) for task in tasks)
-        guess = units(resource, need - float(session.nodes.idle[d, row]))
-        if guess > 0 and d != without:
-            if guess > growth(evidence, row, d):
+        estimate = units(resource, need - float(session.nodes.idle[d, row]))
+        if estimate > 0 and d != without:
+            if estimate > growth(evidence, row, d):
                 return None
-            adjustments.append(amount_adjustment(evidence, row, d, guess))
+            adjustments.append(amount_adjustment(evidence, row, d, estimate))
     return adjustments
 
 
-def amount_adjustment(evidence: Evidence, row: int, d: int, guess: int) -> Adjustment:
-    """More of one resource on a node; ``guess``: the units that should do."""
+def amount_adjustment(evidence: Evidence, row: int, d: int, estimate: int) -> Adjustment:
+    """More of one resource on a node. ``estimate``: the units that should be enough."""
     nodes, resource = evidence.session.nodes, evidence.session.dimensions.names[d]
     change = partial(_with_more, nodes.names[row], resource, float(nodes.allocatable[d, row]))
-    most = max(guess, min(guess * _SPARE, growth(evidence, row, d)))
-    return Adjustment(ChangeKind.AMOUNT, guess, most, change, resource, grain_of(resource))
+    most = max(estimate, min(estimate * _MAX_FACTOR, growth(evidence, row, d)))
+    return Adjustment(ChangeKind.AMOUNT, estimate, most, change, resource, grain_of(resource))
 
 
 def growth(evidence: Evidence, row: int, d: int) -> int:
-    """Units by which the node may grow: to what the largest node there has."""
+    """The units by which the node may grow to reach the largest node."""
     nodes = evidence.session.nodes
     unit = unit_of(evidence.session.dimensions.names[d])
     return int((nodes.allocatable[d, evidence.rows].max() - nodes.allocatable[d, row]) // unit)
 
 
-def _with_more(node: str, resource: str, now: float, degree: int) -> Step:
-    more = degree * unit_of(resource)
+def _with_more(node: str, resource: str, now: float, amount: int) -> Step:
+    more = amount * unit_of(resource)
 
     def enlarged(raw: Raw) -> Raw:
         status = raw.setdefault("status", {})

@@ -1,4 +1,4 @@
-"""Which nodes take a Pod, by amounts and by filters."""
+"""Which nodes accept a Pod, by amounts and by filters."""
 
 from collections.abc import Mapping
 
@@ -13,27 +13,28 @@ from scheduler.framework.columns import Filter
 from scheduler.framework.session import Session
 
 
-def compared(cls: TaskClass) -> list[int]:
-    """The resources in which a class is compared with nodes: those asked for, and cpu and memory always."""
+def compared_resources(cls: TaskClass) -> list[int]:
+    """The resources in which requests are compared with nodes: those requested, and always cpu and memory."""
     if cls.best_effort:
         return []
     return sorted({*np.flatnonzero(cls.request > 0).tolist(), CPU_INDEX, MEMORY_INDEX})
 
 
-def open_rows(session: Session, job: Job, cls: TaskClass, ahead: Mapping[int, int] | None = None) -> Rows:
-    """The nodes that take one task of the class now. ``ahead``: row -> tasks of the class that go there first."""
+def accepting_rows(session: Session, job: Job, cls: TaskClass, ahead: Mapping[int, int] | None = None) -> Rows:
+    """The rows that accept one task of the class now. ``ahead``: row -> number of tasks of the class placed there
+    first."""
     taken = np.zeros(len(session.nodes), dtype=np.int64)
     for row, number in (ahead or {}).items():
         taken[row] = number
-    rows: Rows = np.flatnonzero(passing(session, session.filters(cls, job), taken))
-    for d in compared(cls):
+    rows: Rows = np.flatnonzero(passing_nodes(session, session.filters(cls, job), taken))
+    for d in compared_resources(cls):
         free = session.nodes.idle[d, rows] - taken[rows] * cls.request[d]
         rows = rows[free >= cls.request[d]]
     return rows
 
 
-def passing(session: Session, filters: list[Filter], taken: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-    """Shape (nodes,): where filters let one task, after ``taken`` of its class were placed there."""
+def passing_nodes(session: Session, filters: list[Filter], taken: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    """Shape (nodes,): whether all filters accept one task after ``taken`` tasks of its class."""
     rows: Rows = np.arange(len(session.nodes))
     passes = np.ones(len(rows), dtype=bool)
     for condition in filters:
@@ -42,7 +43,7 @@ def passing(session: Session, filters: list[Filter], taken: NDArray[np.int64] | 
 
 
 def room(amounts: Vector, cls: TaskClass) -> int:
-    """How many Pods of the class the amounts would do for."""
+    """How many Pods of the class fit into the amounts."""
     asked = cls.request > 0
     if not asked.any():
         return 1

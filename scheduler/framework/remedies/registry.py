@@ -1,5 +1,5 @@
-"""What plugins offer about their refusals: changes that might help, and details. Functions are registered by decorators
-for the class of a plugin; one is called only if that plugin is configured, and is given the plugin of the session."""
+"""Registers what plugins offer about their refusals: remedies and details. A decorated function belongs to a plugin
+class; it is called only if that plugin is configured, with the plugin instance of the session."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from scheduler.framework.signatures import check
 
 P = TypeVar("P", bound=Plugin)
 F = TypeVar("F", bound=Callable[..., Any])
-Offer = Callable[[Evidence], Iterator[Plan]]
+PlanSource = Callable[[Evidence], Iterator[Plan]]
 
 
 _remedies: list[tuple[type[Plugin], ChangeKind, Callable[..., Any]]] = []
@@ -24,21 +24,21 @@ _job_details: list[tuple[type[Plugin], Callable[..., Any]]] = []
 _node_labels: list[tuple[type[Plugin], Callable[..., Any]]] = []
 
 
-def remedies(plugin: type[P], place: ChangeKind = ChangeKind.PLUGIN) -> Callable[[F], F]:
-    """Decorator of ``function(evidence, plugin)``, which yields plans that might let the job run, the best first. They
-    are tried where ``place`` stands among all kinds of changes."""
+def remedies(plugin: type[P], kind: ChangeKind = ChangeKind.PLUGIN) -> Callable[[F], F]:
+    """Decorator of ``function(evidence, plugin)``, which yields plans that might let the job run, best first. They
+    are tried in the position of ``kind`` in ``ChangeKind``."""
 
     def register(function: F) -> F:
         check(plugin.name, "Remedies", function, ("Evidence", plugin.__name__))
-        _remedies.append((plugin, place, function))
+        _remedies.append((plugin, kind, function))
         return function
 
     return register
 
 
 def pod_details(plugin: type[P]) -> Callable[[F], F]:
-    """Decorator of ``function(session, plugin, task, job, reasons)``, which yields what the reasons of the nodes that
-    refuse a task leave unsaid, with numbers."""
+    """Decorator of ``function(session, plugin, task, job, reasons)``, which yields gates with numbers that the
+    nodes' reasons for refusing the task lack."""
 
     def register(function: F) -> F:
         check(plugin.name, "Details of a Pod", function, ("Session", plugin.__name__, "Task", "Job", "reasons"))
@@ -49,7 +49,7 @@ def pod_details(plugin: type[P]) -> Callable[[F], F]:
 
 
 def job_details(plugin: type[P]) -> Callable[[F], F]:
-    """Decorator of ``function(session, plugin, job)``: the same of a job that waits."""
+    """Decorator of ``function(session, plugin, job)``, which yields gates with numbers about a waiting job."""
 
     def register(function: F) -> F:
         check(plugin.name, "Details of a job", function, ("Session", plugin.__name__, "Job"))
@@ -60,7 +60,8 @@ def job_details(plugin: type[P]) -> Callable[[F], F]:
 
 
 def node_labels(plugin: type[P]) -> Callable[[F], F]:
-    """Decorator of ``function(evidence, plugin)``, which returns the labels that a node needs for the job to use it."""
+    """Decorator of ``function(evidence, plugin)``, which returns the labels that a node needs so that the job can
+    use it."""
 
     def register(function: F) -> F:
         check(plugin.name, "Labels of nodes", function, ("Evidence", plugin.__name__))
@@ -71,34 +72,34 @@ def node_labels(plugin: type[P]) -> Callable[[F], F]:
 
 
 # --- for explain ---
-def remedies_of(session: Session) -> list[tuple[ChangeKind, Offer]]:
-    """Where in the order of kinds plans are to be tried, and what yields them, of all configured plugins."""
+def remedies_of(session: Session) -> list[tuple[ChangeKind, PlanSource]]:
+    """The remedies of all configured plugins: their kind, and the function that yields plans."""
     return [
-        (place, _offer(plugin, function))
+        (kind, _plan_source(plugin, function))
         for plugin in session.plugins
-        for cls, place, function in _remedies
+        for cls, kind, function in _remedies
         if type(plugin) is cls
     ]
 
 
 def pod_details_of(session: Session, task: Task, job: Job, reasons: set[str]) -> Iterator[Gate]:
-    """What configured plugins have to say about a task that no node takes."""
+    """What the configured plugins add about a task that no node accepts."""
     for plugin in session.plugins:
         for cls, function in _pod_details:
             if type(plugin) is cls:
-                yield from _named(plugin, "details of a Pod", function, session, plugin, task, job, reasons)
+                yield from _with_plugin_name(plugin, "details of a Pod", function, session, plugin, task, job, reasons)
 
 
 def job_details_of(session: Session, job: Job) -> Iterator[Gate]:
-    """What configured plugins have to say about a job that waits."""
+    """What the configured plugins add about a waiting job."""
     for plugin in session.plugins:
         for cls, function in _job_details:
             if type(plugin) is cls:
-                yield from _named(plugin, "details of a job", function, session, plugin, job)
+                yield from _with_plugin_name(plugin, "details of a job", function, session, plugin, job)
 
 
 def node_labels_of(evidence: Evidence) -> dict[str, str]:
-    """The labels that a node needs for the job to use it."""
+    """The labels that a node needs so that the job can use it."""
     found: dict[str, str] = {}
     for plugin in evidence.session.plugins:
         for cls, function in _node_labels:
@@ -107,15 +108,17 @@ def node_labels_of(evidence: Evidence) -> dict[str, str]:
     return found
 
 
-def _offer(plugin: Plugin, function: Callable[..., Any]) -> Offer:
-    return lambda evidence: _named(plugin, "remedies", function, evidence, plugin)
+def _plan_source(plugin: Plugin, function: Callable[..., Any]) -> PlanSource:
+    return lambda evidence: _with_plugin_name(plugin, "remedies", function, evidence, plugin)
 
 
-def _named(plugin: Plugin, what: str, function: Callable[..., Iterable[Any]], *given: object) -> Iterator[Any]:
-    """What the function yields. Raises PluginError, which names the plugin, where it raises."""
+def _with_plugin_name(
+    plugin: Plugin, what: str, function: Callable[..., Iterable[Any]], *given: object
+) -> Iterator[Any]:
+    """Yields what the function yields. Raises PluginError with the plugin's name if it raises."""
     try:
         yield from function(*given)
     except PluginError:
         raise
-    except Exception as error:  # the code of others may raise anything
+    except Exception as error:  # an external plugin may raise anything
         raise PluginError(f"plugin {plugin.name}", what, words_of(error)) from error

@@ -20,10 +20,10 @@ from scheduler.api.names import (
 )
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.task import Task
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, join_names
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.node_amounts import amounts_on
-from scheduler.framework.remedies.nodes import compared, passing
+from scheduler.framework.remedies.node_amounts import missing_amounts
+from scheduler.framework.remedies.nodes import compared_resources, passing_nodes
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.ascend.columns import RingFilter
 from scheduler.plugins.ascend.plugin import Ascend
@@ -42,7 +42,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
     position = session.dimensions.find(ASCEND_910)
     if position is None:
         return
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         asking = [task for task in left if task.cls.request[position] > 0]
         if not asking or len(asking) < len(left):
             return
@@ -56,7 +56,7 @@ def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
             chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
             free[row] = -1  # taken: the next Pod needs another node
         other_adjustments = (
-            amounts_on(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
+            missing_amounts(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
         )
     if chips and other_adjustments is not None:
         whole = int(asking[0].cls.request[position]) // _MILLI
@@ -70,8 +70,8 @@ def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[
     """Returns the node, and the chips on it, where the fewest chips have to be freed for the task."""
     session = evidence.session
     filters = [f for f in session.filters(task.cls, evidence.job) if not isinstance(f, RingFilter)]
-    fits = passing(session, filters) & (free >= 0)
-    others = [d for d in compared(task.cls) if d != position]
+    fits = passing_nodes(session, filters) & (free >= 0)
+    others = [d for d in compared_resources(task.cls) if d != position]
     short = (session.nodes.idle[others] < task.cls.request[others][:, np.newaxis]).sum(axis=0)
     number = int(task.cls.request[position]) // _MILLI
     best: tuple[int, int, int, int] | None = None
@@ -97,7 +97,7 @@ def _freed(evidence: Evidence, chips: list[Chip], asked: int, amount: int) -> St
         holders = _holders(evidence, node)
         edits += _edits(node, freed_chips, holders)
         held = dict.fromkeys(pod for chip, pod in holders.items() if chip in freed_chips)
-        by = f" (held by {listed([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
+        by = f" (held by {join_names([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
         number = len(freed_chips)
         texts.append(f"{number} more free chip{'s' * (number > 1)}{where} on node {node}{by}")
     return Step(" and ".join(texts), tuple(edits))

@@ -32,7 +32,7 @@ def raise_card_quota(evidence: Evidence, plugin: CapacityCard) -> Iterator[Plan]
         for names, amount in needs.items():
             card = names[min(place, len(names) - 1)]
             adjustment = _adjustment(evidence, plugin, book, names, card, amount)
-            if adjustment is not None and (card not in adjustments or adjustment.guess > adjustments[card].guess):
+            if adjustment is not None and (card not in adjustments or adjustment.estimate > adjustments[card].estimate):
                 adjustments[card] = adjustment
         if adjustments and tuple(adjustments) not in known:
             known.add(tuple(adjustments))
@@ -48,10 +48,10 @@ def _adjustment(
     if missing <= 0:
         return None
     other_queues = sum(max(left(other), 0.0) for other in names if other != card)
-    guess = _cards(missing - other_queues if missing > other_queues else missing)
+    estimate = _cards(missing - other_queues if missing > other_queues else missing)
     most = _SPARE * _cards(missing) + _cards(book.pending.get(card, 0.0))
     change = partial(_with_cards, evidence, plugin, book, card)
-    return Adjustment(ChangeKind.CARD_QUOTA, guess, most, change, f"{book.queue.name} {card}")
+    return Adjustment(ChangeKind.CARD_QUOTA, estimate, most, change, f"{book.queue.name} {card}")
 
 
 def _cards(amount: float) -> int:

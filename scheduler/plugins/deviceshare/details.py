@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.deviceshare.cards import UNLIMITED
@@ -31,4 +31,4 @@ def cards(session: Session, plugin: DeviceShare, task: Task, job: Job, reasons: 
         ]
         where = f"of {len(cards)} cards the one with most memory free is on node {session.nodes.names[row]}"
         text = f"{task.name} asks for {claim.description}; {where}, with {', '.join(amounts)} free"
-        yield Gate(Held.NODES, text, DeviceShare.name)
+        yield Gate(GateKind.NODES, text, DeviceShare.name)

@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.names import NODEGROUP_NAME
 from scheduler.api.task import Task
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.nodegroup.plugin import LIMIT_EXCEEDED, NO_AFFINITY, NO_GROUPS, NO_LABEL, OTHER_GROUP, NodeGroup
@@ -22,7 +22,7 @@ def node_groups(session: Session, plugin: NodeGroup, task: Task, job: Job, reaso
         admitted = ", ".join(name for name in names if own.admits(name)) or "none"
         groups = ", ".join([*numbers, f"without: {int((codes < 0).sum())}"])
         text = f"of the node groups that are there queue {job.queue} may use {admitted} (nodes by group: {groups})"
-        yield Gate(Held.NODES, text, plugin.name)
+        yield Gate(GateKind.NODES, text, plugin.name)
     if LIMIT_EXCEEDED in reasons and limits is not None:
         for group in limits.of:
             asked = [d for d in np.flatnonzero(task.cls.request).tolist() if np.isfinite(limits.of[group][d])]
@@ -32,4 +32,4 @@ def node_groups(session: Session, plugin: NodeGroup, task: Task, job: Job, reaso
                 )
                 for d in asked
             )
-            yield Gate(Held.NODES, f"queue {job.queue} in node group {group}: {amounts}", plugin.name)
+            yield Gate(GateKind.NODES, f"queue {job.queue} in node group {group}: {amounts}", plugin.name)

@@ -13,7 +13,7 @@ from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
 from scheduler.framework.extension import ENABLE_HIERARCHY
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed
+from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, join_names
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.nodes import room
 from scheduler.framework.remedies.registry import node_labels, remedies
@@ -34,7 +34,7 @@ def allow_groups(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
     queue, more = _queue_with_affinity(evidence, name), _other_groups(evidence, plugin.groups[name])
 
     def at(amount: int) -> Step:
-        text = f"let queue {queue} use node group{'s' * (amount > 1)} {listed(more[:amount])}"
+        text = f"let queue {queue} use node group{'s' * (amount > 1)} {join_names(more[:amount])}"
         return Step(text, (Edit(QUEUE, "", queue, partial(_with_groups, more[:amount])),))
 
     if more:
@@ -64,7 +64,7 @@ def _by_room(evidence: Evidence) -> list[str]:
     """All node groups, beginning with those that have room for the most Pods without a node."""
     session, rows = evidence.session, evidence.rows
     codes, names = session.nodes.facts.label_column(NODEGROUP_NAME)
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         rooms = [room(session.nodes.idle[:, row], left[0].cls) if left else 0 for row in rows.tolist()]
     totals = np.bincount(codes[rows] + 1, weights=np.array(rooms, dtype=float), minlength=len(names) + 1)[1:]
     present = set(codes[rows].tolist())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.numa_aware.demand import demand_of
@@ -24,4 +24,4 @@ def numa_nodes(session: Session, plugin: NumaAware, task: Task, job: Job, reason
     row = max(free, key=lambda row: (free[row], -row))
     asked = ", ".join(f"{name} {number}" for name, number in demand.containers)
     most = f"at most {free[row]} are free on one NUMA node (of {session.nodes.names[row]})"
-    yield Gate(Held.NODES, f"{task.name} asks for cpus of its own (by container: {asked}); {most}", NumaAware.name)
+    yield Gate(GateKind.NODES, f"{task.name} asks for cpus of its own (by container: {asked}); {most}", NumaAware.name)

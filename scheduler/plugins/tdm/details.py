@@ -6,7 +6,7 @@ from datetime import datetime
 from scheduler.api.job import Job
 from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.task import Task, revocable
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.tdm.plugin import Tdm
@@ -20,5 +20,5 @@ def zones(session: Session, plugin: Tdm, task: Task, job: Job, reasons: set[str]
         clock = datetime.fromtimestamp(session.now).strftime("%H:%M")
         who = "may use them" if revocable(task.cls.annotations) else f"may not, without annotation {REVOCABLE_ZONE}"
         yield Gate(
-            Held.NODES, f"{number} of {len(codes)} nodes are on loan, {task.name} {who}; it is {clock}", Tdm.name
+            GateKind.NODES, f"{number} of {len(codes)} nodes are on loan, {task.name} {who}; it is {clock}", Tdm.name
         )

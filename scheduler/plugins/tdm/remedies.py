@@ -10,7 +10,16 @@ import numpy as np
 from scheduler.api.kinds import POD
 from scheduler.api.names import REVOCABLE_ZONE
 from scheduler.api.task import revocable
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.adjustments import (
+    Adjustment,
+    ChangeKind,
+    Edit,
+    Plan,
+    Raw,
+    Step,
+    indivisible,
+    join_names,
+)
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.tdm.plugin import ZONE, Tdm
@@ -29,19 +38,19 @@ def open_zones(evidence: Evidence, plugin: Tdm) -> Iterator[Plan]:
     zones = _zones(evidence)
     if not zones:
         return
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         names = [task.name for task in left if not revocable(task.cls.annotations)]
     change = partial(_revocable, evidence.job.namespace, names)
     pods = (Adjustment(ChangeKind.REVOCABLE, len(names), len(names), change),) if names else ()
     if pods:
         yield pods
-    for hours in sorted(_opened(evidence, zones), key=lambda adjustment: adjustment.guess):
+    for hours in sorted(_opened(evidence, zones), key=lambda adjustment: adjustment.estimate):
         yield (*pods, hours)
 
 
 def _revocable(namespace: str, names: list[str], amount: int) -> Step:
     chosen = names[:amount]
-    what = f"{len(chosen)} Pod{'s' * (len(chosen) > 1)} ({listed(chosen)})"
+    what = f"{len(chosen)} Pod{'s' * (len(chosen) > 1)} ({join_names(chosen)})"
     text = f"let {what} do with nodes on loan: annotation {REVOCABLE_ZONE}={_ANY}"
     return Step(text, tuple(Edit(POD, namespace, name, _made_revocable) for name in chosen))
 
@@ -60,7 +69,7 @@ def _opened(evidence: Evidence, zones: list[str]) -> Iterator[Adjustment]:
             hours = parse_hours(arguments.text(key, ""))
         except HoursError:
             text = f"give revocable zone {zone} hours in tdm's arguments: {_ALWAYS}"
-            yield whole(ChangeKind.HOURS, Step(text, arguments=_hours(key, _ALWAYS)), zone)
+            yield indivisible(ChangeKind.HOURS, Step(text, arguments=_hours(key, _ALWAYS)), zone)
             continue
         if not hours.contains(now):
             yield _widened(zone, key, hours, now)

@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.usage.plugin import BUSY_CPU, BUSY_MEMORY, Usage
@@ -25,4 +25,4 @@ def loads(session: Session, plugin: Usage, task: Task, job: Job, reasons: set[st
             row = int(busy[load[busy].argmin()])
             idlest = f"the idlest of them, {session.nodes.names[row]}, uses {load[row]:g}%"
             text = f"{len(busy)} of {len(known)} nodes use more than {most:g}% of their {what}; {idlest}"
-            yield Gate(Held.NODES, text, Usage.name)
+            yield Gate(GateKind.NODES, text, Usage.name)

@@ -12,7 +12,7 @@ from scheduler.framework import registry
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.loading import load_directory
 from scheduler.testing import World, configuration, gang, group, node, queue
-from tests.unit.explain.worlds import changes
+from tests.unit.explain.small_clusters import changes
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "writing-plugins.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL))

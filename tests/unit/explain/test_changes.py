@@ -1,27 +1,27 @@
-"""The kinds of changes, each in a cluster where it is what helps."""
+"""Each kind of change, in a cluster where it helps."""
 
 import json
 
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.gates import GateKind
 from tests.builders import NAME, Raw, configuration, group, node, pod, pods, queue
-from tests.unit.explain.worlds import DEFAULT, LARGE, PLAIN, changes, explained
+from tests.unit.explain.small_clusters import DEFAULT, LARGE, PLAIN, changes, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
 ORDERED = configuration(["priority", "gang", "predicates", "capacity"])
 
 
-def test_a_queue_that_is_missing_is_to_be_created() -> None:
+def test_suggests_creating_a_missing_queue() -> None:
     assert changes("g", node("n1"), group("g", "q"), pod("p", "1c", "g")) == ["create queue q"]
 
 
-def test_a_queue_that_is_closed_is_to_be_opened() -> None:
+def test_suggests_opening_a_closed_queue() -> None:
     closed = queue("q", state="Closed")
     assert changes("g", node("n1"), closed, group("g", "q"), pod("p", "1c", "g"), conf=CAPACITY) == ["open queue q"]
 
 
-def test_of_queues_closed_with_the_one_above_only_that_one_is_to_be_opened() -> None:
+def test_suggests_opening_only_the_ancestor_that_closed_its_descendants() -> None:
     hierarchy = configuration({"gang": {}, "predicates": {}, "capacity": {"enableHierarchy": True}})
     found = changes(
         "g", node("n1"), queue("dept", state="Closed"), queue("team", parent="dept"), group("g", "team"),
@@ -30,7 +30,7 @@ def test_of_queues_closed_with_the_one_above_only_that_one_is_to_be_opened() -> 
     assert found == ["open queue dept"]
 
 
-def test_a_limit_of_a_queue_is_to_be_raised_by_what_is_missing() -> None:
+def test_suggests_raising_the_capability_by_the_missing_amount() -> None:
     found = changes(
         "g", node("n1", "16c+16Gi"), queue("q", capability="10c"), group("h", "q"), pod("h-0", "8c", "h", on="n1"),
         group("g", "q", 2), pods("p", 2, "3c", "g"), conf=CAPACITY,
@@ -38,7 +38,7 @@ def test_a_limit_of_a_queue_is_to_be_raised_by_what_is_missing() -> None:
     assert found[0] == "raise queue q's capability cpu from 10 to 14"
 
 
-def test_so_is_the_limit_of_the_queue_above_it() -> None:
+def test_suggests_raising_the_capability_of_the_parent_queue() -> None:
     hierarchy = configuration({"gang": {}, "predicates": {}, "capacity": {"enableHierarchy": True}})
     found = changes(
         "g", node("n1", "16c+16Gi"), queue("dept", capability="2c"), queue("team", capability="4c", parent="dept"),
@@ -47,7 +47,7 @@ def test_so_is_the_limit_of_the_queue_above_it() -> None:
     assert found[0] == "raise queue dept's capability cpu from 2 to 3"
 
 
-def test_a_card_quota_is_to_be_raised() -> None:
+def test_suggests_raising_a_card_quota() -> None:
     limited = queue("q")
     limited["metadata"]["annotations"] = {CARD_QUOTA: json.dumps({"NVIDIA-H200": 1})}
     labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "4"}
@@ -59,7 +59,7 @@ def test_a_card_quota_is_to_be_raised() -> None:
     assert found == ["queue q needs 3 NVIDIA-H200 more in its card quota (4 in all)"]
 
 
-def test_a_resource_quota_is_to_be_raised() -> None:
+def test_suggests_raising_a_resource_quota() -> None:
     quota: Raw = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -73,7 +73,7 @@ def test_a_resource_quota_is_to_be_raised() -> None:
     assert found == ["raise ResourceQuota default/rq's memory from 1Gi to 3Gi"]
 
 
-def test_a_queue_with_too_little_weight_is_to_get_more() -> None:
+def test_suggests_raising_the_weight_of_a_queue() -> None:
     conf = parse_configuration(
         "actions: enqueue, allocate, reclaim\n"
         "tiers:\n- plugins: [{name: gang, enableReclaimable: false}, {name: predicates}, {name: proportion}]\n"
@@ -86,17 +86,17 @@ def test_a_queue_with_too_little_weight_is_to_get_more() -> None:
     assert found[0] == "raise queue b's weight from 1 to 2"
 
 
-def test_scheduling_gates_are_to_be_removed_from_as_many_pods_as_it_takes() -> None:
+def test_suggests_removing_scheduling_gates_from_as_many_pods_as_needed() -> None:
     found = changes("g", node("n1"), group("g", minimum=2), pods("p", 3, "1c", "g", gated=True))
     assert found == ["remove the scheduling gates of 2 Pods: p-0, p-1"]
 
 
-def test_a_gang_that_lacks_pods_is_to_ask_for_fewer() -> None:
+def test_suggests_a_lower_minimum_for_a_gang_with_missing_pods() -> None:
     found = changes("g", node("n1"), group("g", minimum=4), pods("p", 2, "1c", "g"))
     assert found == ["lower minMember of PodGroup default/g from 4 to 2 (it has 2 Pods)"]
 
 
-def test_a_gang_that_lacks_pods_of_a_task_is_to_ask_for_fewer_of_these() -> None:
+def test_suggests_a_lower_role_minimum_for_a_gang_with_missing_pods_of_a_role() -> None:
     found = changes(
         "g", node("n1"), group("g", minimum=3, roles={"a": 2, "b": 1}), pods("a", 2, "1c", "g", role="a"),
         pod("c", "1c", "g", role="c"),
@@ -104,64 +104,64 @@ def test_a_gang_that_lacks_pods_of_a_task_is_to_ask_for_fewer_of_these() -> None
     assert found == ["lower minTaskMember of task b of PodGroup default/g from 1 to 0 (it has 0)"]
 
 
-def test_a_taint_is_to_be_removed() -> None:
+def test_suggests_removing_a_taint() -> None:
     tainted: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n1", "1c"), node("n2", **tainted), group("g"), pod("p", "2c", "g"))
     assert found[0] == "remove taint dedicated=x:NoSchedule from node n2"
 
 
-def test_a_cordoned_node_is_to_be_uncordoned() -> None:
+def test_suggests_uncordoning_a_node() -> None:
     found = changes("g", node("n1", unschedulable=True), group("g"), pod("p", "2c", "g"))
     assert found[0] == "uncordon node n1"
 
 
-def test_a_node_is_to_be_labelled() -> None:
+def test_suggests_labelling_a_node() -> None:
     found = changes("g", node("n1"), group("g"), pod("p", "2c", "g", selector={"disk": "ssd"}))
     assert found[0] == "label node n1 with disk=ssd"
 
 
-def test_a_label_that_says_something_else_is_left_as_it_is() -> None:
+def test_a_label_with_another_value_is_not_overwritten() -> None:
     found = changes("g", node("n1", labels={"disk": "hdd"}), group("g"), pod("p", "2c", "g", selector={"disk": "ssd"}))
     assert found == ["1 node more, with 2 cpu, label disk=ssd"]
 
 
-def test_amounts_are_to_be_freed_where_fewest_are_missing() -> None:
+def test_suggests_freeing_amounts_on_the_node_with_the_smallest_shortage() -> None:
     found = changes("g", node("n1", "2c+8Gi"), node("n2", "3c+1Gi"), *LARGE, group("g"), pod("p", "4c+3Gi", "g"))
     assert found[0] == "2 cpu more on node n1"
 
 
-def test_several_amounts_are_to_be_freed_on_one_node_where_several_are_missing() -> None:
+def test_suggests_freeing_several_amounts_on_one_node() -> None:
     found = changes("g", node("n1", "2c+1Gi"), *LARGE, group("g"), pod("p", "4c+3Gi", "g"))
     assert found[0] == "2 cpu more on node n1 and 2Gi memory more on node n1"
 
 
-def test_nodes_are_to_be_added_like_the_smallest_that_would_do() -> None:
+def test_suggests_nodes_like_the_smallest_suitable_node() -> None:
     used = [group("h", minimum=2), pod("h-0", "4c", "h", on="n1", priority=9), pod("h-1", "16c", "h", on="n2")]
     found = changes("g", node("n1"), node("n2", "16c+8Gi"), *used, group("g", minimum=3), pods("p", 3, "3c", "g"))
     assert "3 nodes like n1 more" in found
 
 
-def test_without_any_node_one_is_to_be_made_to_measure() -> None:
+def test_suggests_a_fitted_node_for_a_cluster_without_nodes() -> None:
     assert changes("g", group("g"), pod("p", "2c+1Gi", "g")) == ["1 node more, with 2 cpu, 1Gi memory"]
 
 
-def test_a_pod_that_asks_for_nothing_needs_a_node_all_the_same() -> None:
+def test_suggests_a_node_for_a_pod_without_requests() -> None:
     assert changes("g", group("g"), pod("p", "", "g")) == ["1 node more"]
 
 
-def test_a_job_that_is_no_more_important_is_to_go() -> None:
-    apart: Raw = {"labels": {"app": "a"}, "affinity": {"podAntiAffinity": {
+def test_suggests_deleting_a_job_of_no_higher_priority() -> None:
+    split: Raw = {"labels": {"app": "a"}, "affinity": {"podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}}  # fmt: skip
     zone = {"zone": "z"}
     found = changes(
-        "g", node("n1", labels=zone), group("h"), pod("h-0", "1c", "h", on="n1", **apart), group("g"),
-        pod("p", "1c", "g", **apart),
+        "g", node("n1", labels=zone), group("h"), pod("h-0", "1c", "h", on="n1", **split), group("g"),
+        pod("p", "1c", "g", **split),
     )  # fmt: skip
     assert "delete PodGroup default/h (1 Pod in queue default, priority 0)" in found
 
 
-def test_chips_of_one_ring_are_to_be_freed_and_their_holder_is_named() -> None:
+def test_suggests_freeing_chips_of_one_hccs_ring_and_names_their_holder() -> None:
     held = {ASCEND_910: "Ascend910-0,Ascend910-1"}
     other = {ASCEND_910: "Ascend910-4,Ascend910-5"}
     chips = "1c+huawei.com/Ascend910"
@@ -174,7 +174,7 @@ def test_chips_of_one_ring_are_to_be_freed_and_their_holder_is_named() -> None:
     assert found[0] == "2 more free chips in one HCCS ring on node n1 (held by default/a-0)"
 
 
-def test_where_several_things_are_in_the_way_all_of_them_are_named_and_nothing_else() -> None:
+def test_with_several_obstacles_the_change_contains_exactly_what_is_needed() -> None:
     closed = queue("q", capability="1c", state="Closed")
     found = changes(
         "g", node("n1", "2c+8Gi"), *LARGE, closed, group("g", "q"), pod("p", "3c", "g", gated=True), conf=CAPACITY
@@ -185,7 +185,7 @@ def test_where_several_things_are_in_the_way_all_of_them_are_named_and_nothing_e
     ]
 
 
-def test_of_tainted_nodes_only_those_that_are_needed_are_named() -> None:
+def test_only_the_needed_tainted_nodes_are_named() -> None:
     def fenced(name: str, cpu: int, *keys: str) -> Raw:
         return node(name, f"{cpu}c+8Gi", taints=[{"key": key, "effect": "NoSchedule"} for key in keys])
 
@@ -195,7 +195,7 @@ def test_of_tainted_nodes_only_those_that_are_needed_are_named() -> None:
     assert found[0] == "remove taint a:NoSchedule from node n2 and remove taint b:NoSchedule from node n2"
 
 
-def test_nothing_is_claimed_where_nothing_helps() -> None:
+def test_no_change_is_reported_when_none_works() -> None:
     it = explained(
         "podgroup", "g", node("n1"), group("g"), pod("p", "1c", "g", selector={"kubernetes.io/hostname": "n9"}),
         search=True,
@@ -203,7 +203,7 @@ def test_nothing_is_claimed_where_nothing_helps() -> None:
     assert (it.searched, it.changes) == (True, [])
 
 
-def test_a_change_comes_as_documents_that_can_be_tried() -> None:
+def test_a_change_has_documents_for_what_if() -> None:
     it = explained("podgroup", "g", node("n1"), *LARGE, group("g"), pod("p", "6c", "g"), search=True)
     (document,) = it.changes[0].documents
     assert document == {
@@ -214,7 +214,7 @@ def test_a_change_comes_as_documents_that_can_be_tried() -> None:
     }
 
 
-def test_more_may_be_promised_where_that_is_what_is_in_the_way() -> None:
+def test_suggests_a_higher_overcommit_factor() -> None:
     it = explained(
         "podgroup", "g", node("n1"), queue("q"), group("h", "q", asks="4c", phase="Inqueue"),
         pod("h-0", "4c", "h", selector={"no": "where"}), group("g", asks="1c"), pod("p", "1c", "g"),
@@ -223,20 +223,20 @@ def test_more_may_be_promised_where_that_is_what_is_in_the_way() -> None:
     assert "raise overcommit's argument overcommit-factor from 1.2 to 1.25" in [change.text for change in it.changes]
 
 
-def test_configurations_without_queues_are_explained_too() -> None:
+def test_a_configuration_without_queue_plugins_is_explained() -> None:
     found = changes("g", node("n1"), *LARGE, group("g"), pod("p", "5c", "g"), conf=PLAIN)
     assert found[0] == "1 cpu more on node n1"
 
 
 # --- what a person can carry out --------------------------------------------------------------------------------------
-def test_no_node_is_to_grow_beyond_the_largest_there_is() -> None:
+def test_no_node_grows_beyond_the_largest_existing_node() -> None:
     nodes = [node(f"n{number}") for number in range(3)]
     assert changes("g", *nodes, group("g"), pod("p", "403c", "g")) == ["let Pod default/p ask for 4 cpu instead of 403"]
     found = changes("g", node("n9", "8c+8Gi"), *nodes, group("g"), pod("p", "9c", "g"))
     assert not any("more" in text for text in found)
 
 
-def test_new_nodes_have_a_size_that_exists() -> None:
+def test_new_nodes_have_an_existing_size() -> None:
     used = [group("h"), pod("h-0", "3c", "h", on="n0", priority=9)]
     found = changes("g", node("n0"), *used, group("g"), pod("p", "3c", "g"))
     assert found == [
@@ -246,12 +246,12 @@ def test_new_nodes_have_a_size_that_exists() -> None:
     ]
 
 
-def test_all_pods_of_a_gang_are_to_ask_for_as_much_less_as_lets_them_fit() -> None:
+def test_suggests_smaller_requests_for_all_pods_of_a_gang() -> None:
     found = changes("g", node("n0"), node("n1"), group("g", minimum=4), pods("p", 4, "5c", "g"))
     assert found == ["let each of 4 Pods of PodGroup default/g ask for 2 cpu instead of 5"]
 
 
-def test_where_no_node_fits_one_is_made_fit_for_pods_that_ask_for_less() -> None:
+def test_smaller_requests_are_combined_with_changes_to_an_unsuitable_node() -> None:
     fenced: Raw = {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]}
     found = changes("g", node("n0", **fenced), group("g", minimum=2), pods("p", 2, "5c", "g"))
     assert found == [
@@ -260,7 +260,7 @@ def test_where_no_node_fits_one_is_made_fit_for_pods_that_ask_for_less() -> None
     ]
 
 
-def test_what_the_pod_group_announces_is_to_shrink_with_what_its_pods_ask_for() -> None:
+def test_min_resources_shrink_with_the_requests_of_the_pods() -> None:
     conf = configuration(["gang", "overcommit", "predicates"])
     it = explained("podgroup", "g", node("n0"), group("g", asks="9c"), pod("p", "9c", "g"), conf=conf, search=True)
     (change,) = it.changes
@@ -268,7 +268,7 @@ def test_what_the_pod_group_announces_is_to_shrink_with_what_its_pods_ask_for() 
     assert {document["kind"] for document in change.documents} == {"Pod", "PodGroup"}
 
 
-def test_a_number_of_chips_that_no_pod_may_ask_for_is_to_be_another() -> None:
+def test_suggests_a_valid_number_of_chips() -> None:
     ring = {"accelerator-type": "module"}
     found = changes(
         "g", node("n1", "8c+8Gi+huawei.com/Ascend910=8", ring), group("g"), pod("p", "1c+huawei.com/Ascend910=3", "g"),
@@ -277,7 +277,7 @@ def test_a_number_of_chips_that_no_pod_may_ask_for_is_to_be_another() -> None:
     assert found == ["let Pod default/p ask for 2 huawei.com/Ascend910 instead of 3"]
 
 
-def test_of_a_job_that_runs_more_than_it_needs_some_pods_are_to_go() -> None:
+def test_suggests_removing_pods_above_the_minimum_of_another_job() -> None:
     found = changes(
         "g", node("n0", "8c+8Gi"), group("h", minimum=2), pods("h", 4, "2c", "h", on="n0"), group("g", minimum=2),
         pods("p", 2, "2c", "g"),
@@ -285,7 +285,7 @@ def test_of_a_job_that_runs_more_than_it_needs_some_pods_are_to_go() -> None:
     assert "2 Pods fewer of PodGroup default/h, which needs 2: h-3, h-2" in found
 
 
-def test_a_replica_set_that_is_to_be_smaller_does_not_make_its_pods_again() -> None:
+def test_scaling_down_a_replica_set_does_not_create_its_pods_again() -> None:
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"schedulerName": NAME, "containers": [{"name": "c"}]}}
     meta = {"name": "web", "namespace": "default", "uid": "u"}
     replica_set = {
@@ -317,7 +317,7 @@ CARDS = configuration(["gang", "predicates", "capacity-card"])
 EITHER = {CARD_NAME: "NVIDIA-H200|NVIDIA-L40S"}
 
 
-def test_the_quota_of_a_card_that_a_gang_may_choose_is_to_be_raised() -> None:
+def test_suggests_raising_the_quota_of_one_of_several_allowed_cards() -> None:
     found = changes(
         "g", carded("n1", "NVIDIA-L40S"), with_cards("q", {"NVIDIA-L40S": 1}), group("g", "q", 2),
         pods("p", 2, "1c+nvidia.com/gpu=1", "g", annotations=EITHER), conf=CARDS,
@@ -325,17 +325,17 @@ def test_the_quota_of_a_card_that_a_gang_may_choose_is_to_be_raised() -> None:
     assert found[0] == "queue q needs 1 NVIDIA-L40S more in its card quota (2 in all)"
 
 
-def test_a_quota_that_lets_in_a_part_of_the_gang_is_named_and_raised() -> None:
+def test_a_quota_that_admits_part_of_a_gang_is_named_and_raised() -> None:
     objects = (
         carded("n1", "NVIDIA-H200"), with_cards("q", {"NVIDIA-H200": 3}), group("g", "q", 4),
         pods("p", 4, "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}),
     )  # fmt: skip
     it = explained("podgroup", "g", *objects, conf=CARDS, search=True)
-    assert Held.QUOTA in {gate.held for gate in it.gates}
+    assert GateKind.QUOTA in {gate.kind for gate in it.gates}
     assert it.changes[0].text == "queue q needs 1 NVIDIA-H200 more in its card quota (4 in all)"
 
 
-def test_a_quota_with_an_odd_number_in_it_is_replaced() -> None:
+def test_a_quota_with_a_malformed_number_is_replaced() -> None:
     found = changes(
         "g", carded("n1", "NVIDIA-H200"), with_cards("q", {"NVIDIA-H200": "three"}), group("g", "q"),
         pod("p", "1c+nvidia.com/gpu=1", "g", annotations={CARD_NAME: "NVIDIA-H200"}), conf=CARDS,
@@ -343,7 +343,7 @@ def test_a_quota_with_an_odd_number_in_it_is_replaced() -> None:
     assert found[0] == "queue q needs 1 NVIDIA-H200 more in its card quota (1 in all)"
 
 
-def test_a_node_with_a_slice_of_a_card_that_no_node_has_is_to_be_added() -> None:
+def test_suggests_a_node_with_a_card_slice_that_no_node_has() -> None:
     slice_ = "NVIDIA-H200/mig-1g.18gb-mixed"
     found = changes(
         "g", node("n1"), with_cards("q", {slice_: 1}), group("g", "q"),
@@ -354,7 +354,7 @@ def test_a_node_with_a_slice_of_a_card_that_no_node_has_is_to_be_added() -> None
 
 # --- behind others ----------------------------------------------------------------------------------------------------
 def behind(number: int, *objects: Raw, place: str = "default") -> list[Raw]:
-    """A gang whose turn comes after so many equal ones, where nothing is free."""
+    """A gang behind a number of equal gangs in its queue, on a full cluster."""
     made = [*objects, group("r", place), pod("r-0", "4c", "r", on="n0", priority=9)]
     for name in [*(f"h{i:03}" for i in range(number)), "g"]:
         made += [group(name, place, 2), *pods(name, 2, "2c", name)]
@@ -364,19 +364,19 @@ def behind(number: int, *objects: Raw, place: str = "default") -> list[Raw]:
 FIRST = "raise the priority of PodGroup default/g from 0 to 1 (PriorityClass priority-1, to be created)"
 
 
-def test_behind_many_jobs_more_nodes_are_for_these_too_or_the_job_is_to_go_first() -> None:
+def test_behind_many_jobs_suggests_nodes_for_all_or_a_higher_priority() -> None:
     found = changes("g", *behind(100, node("n0")), conf=DEFAULT)
     assert found[:2] == ["101 nodes like n0 more", f"{FIRST} and 1 node like n0 more"]
 
 
-def test_behind_many_jobs_of_its_queue_a_limit_is_raised_for_these_too_or_the_job_is_to_go_first() -> None:
+def test_behind_many_jobs_suggests_a_limit_for_all_or_a_higher_priority() -> None:
     limited = queue("q", capability="4c")
     found = changes("g", *behind(40, node("n0", "999c+999Gi"), limited, place="q"), conf=ORDERED)
     assert "raise queue q's capability cpu from 4 to 168" in found
     assert f"{FIRST} and raise queue q's capability cpu from 4 to 8" in found
 
 
-def test_a_limit_that_lets_in_a_part_of_a_gang_is_raised_together_with_what_nodes_lack() -> None:
+def test_a_limit_that_admits_part_of_a_gang_is_raised_together_with_missing_node_amounts() -> None:
     found = changes(
         "g", node("n0", "8c+8Gi"), queue("q", capability="4c"), group("g", "q", 4), pods("p", 4, "3c", "g"),
         conf=CAPACITY,

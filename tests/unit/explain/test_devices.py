@@ -1,17 +1,17 @@
-"""Devices that Pods claim: how many are missing, on a node and of a queue; cards and cpus that are shared out."""
+"""Gates and changes for claimed devices, GPU cards and exclusive cpus."""
 
 from scheduler.api.names import VGPU_IDS
-from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.gates import GateKind
 from tests.builders import configuration, group, node, pod, pods, queue
 from tests.device_builders import claim, device_class, gpus, named, request, resource_slice, template, templated
-from tests.unit.explain.worlds import changes, explained
+from tests.unit.explain.small_clusters import changes, explained
 from tests.unit.plugins.deviceshare.devices import VGPU, limited, slice_of, vgpu_node
 from tests.unit.plugins.numa_aware.test_numa_aware import guaranteed, nodes, numa
 
 CAPACITY = configuration(["priority", "gang"], ["predicates", "capacity"])
 
 
-def test_more_devices_are_to_be_on_the_node_that_lacks_fewest() -> None:
+def test_suggests_devices_on_the_node_that_lacks_fewest() -> None:
     objects = (
         node("n1"), node("n2"), device_class(), resource_slice(gpus(1), "n1"), resource_slice(gpus(2), "n2"),
         template("three", request(count=3)), group("g"), pod("p", "1c", "g", resourceClaims=templated("three")),
@@ -22,7 +22,7 @@ def test_more_devices_are_to_be_on_the_node_that_lacks_fewest() -> None:
     assert (shortage.resource, shortage.asked, shortage.free) == ("deviceclass/gpu", 3000, 2000)
 
 
-def test_a_node_without_devices_is_to_get_such_as_others_have() -> None:
+def test_suggests_devices_like_those_of_other_nodes() -> None:
     found = changes(
         "g", node("n1"), node("n2", "1c+1Gi"), device_class(), resource_slice(gpus(2), "n2"),
         template("two", request(count=2)), group("g"), pod("p", "2c", "g", resourceClaims=templated("two")),
@@ -30,7 +30,7 @@ def test_a_node_without_devices_is_to_get_such_as_others_have() -> None:
     assert found[0] == "2 more devices of class gpu on node n1"
 
 
-def test_a_claim_that_pods_share_counts_once() -> None:
+def test_a_shared_claim_counts_once() -> None:
     found = changes(
         "g", node("n1"), device_class(), resource_slice(gpus(1), "n1"), claim("both", request(count=2)),
         group("g", minimum=2), pods("p", 2, "1c", "g", resourceClaims=named("both")),
@@ -38,7 +38,7 @@ def test_a_claim_that_pods_share_counts_once() -> None:
     assert found == ["1 more device of class gpu on node n1"]
 
 
-def test_a_node_that_is_added_has_the_devices_of_the_one_it_is_like() -> None:
+def test_a_new_node_has_the_devices_of_its_model() -> None:
     found = changes(
         "g", node("n1", "2c+4Gi"), device_class(), resource_slice(gpus(2), "n1"), template("one", request()),
         group("h"), pod("h", "2c", "h", on="n1", priority=5), group("g"),
@@ -47,7 +47,7 @@ def test_a_node_that_is_added_has_the_devices_of_the_one_it_is_like() -> None:
     assert "1 node like n1 more" in found
 
 
-def test_a_class_that_is_missing_is_told_and_nothing_is_made_up() -> None:
+def test_a_missing_device_class_is_reported_without_a_change() -> None:
     objects = (
         node("n1"), resource_slice(gpus(2), "n1"), template("one", request()), group("g"),
         pod("p", "1c", "g", resourceClaims=templated("one")),
@@ -57,7 +57,7 @@ def test_a_class_that_is_missing_is_told_and_nothing_is_made_up() -> None:
     assert changes("g", *objects) == []
 
 
-def test_a_queue_is_to_have_more_devices() -> None:
+def test_suggests_a_higher_device_limit_of_a_queue() -> None:
     found = changes(
         "g", node("n1", "64c+64Gi"), device_class(), resource_slice(gpus(4), "n1"),
         queue("q", capability="deviceclass/gpu=1"), template("one", request()), group("g", "q", 3),
@@ -66,7 +66,7 @@ def test_a_queue_is_to_have_more_devices() -> None:
     assert found == ["raise queue q's capability deviceclass/gpu from 1 to 3"]
 
 
-def test_a_card_of_which_too_little_is_free_is_told_with_the_best_there_is() -> None:
+def test_reports_a_card_with_too_little_free_and_the_best_available() -> None:
     held = [
         limited(f"h{i}", slice_of(1, 6000, 10), group="h", on="n1", annotations={VGPU_IDS: f"n1-{i},NVIDIA,6000,10:"})
         for i in range(2)
@@ -80,11 +80,11 @@ def test_a_card_of_which_too_little_is_free_is_told_with_the_best_there_is() -> 
     assert changes("g", *objects, conf=VGPU)[0] == "1 node like n1 more"
 
 
-def test_cpus_that_no_numa_node_has_together_are_told_with_the_best_there_is() -> None:
+def test_reports_cpus_that_no_numa_node_has_and_the_best_available() -> None:
     it = explained(
         "podgroup", "g", nodes("n1"), numa("n1", free="0-2,4-6"), guaranteed("g", "4"),
         conf=configuration(["gang"], ["predicates", "numa-aware"]),
     )  # fmt: skip
-    assert [gate.message for gate in it.gates if gate.held is Held.NODES and gate.plugin] == [
+    assert [gate.message for gate in it.gates if gate.kind is GateKind.NODES and gate.plugin] == [
         "g-0 asks for cpus of its own (by container: main 4); at most 3 are free on one NUMA node (of n1)"
     ]

@@ -1,12 +1,12 @@
-"""Why nobody makes room, and the priority at which somebody would."""
+"""Why no Pod is evicted, and the priority at which one would be."""
 
 from typing import Any
 
 from scheduler.explain.explanation import Explanation
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.framework.remedies.gates import Held
+from scheduler.framework.remedies.gates import GateKind
 from tests.builders import Raw, configuration, group, node, pod, pods, queue
-from tests.unit.explain.worlds import changes, explained
+from tests.unit.explain.small_clusters import changes, explained
 
 PREEMPTING = configuration(["priority", "gang"], ["predicates"], actions="enqueue, allocate, preempt, backfill")
 GANGS = parse_configuration(
@@ -28,8 +28,8 @@ def of_class(name: str, value: int) -> Raw:
 MID, TOP = of_class("mid", 50), of_class("top", 51)
 
 
-def message(it: Explanation, held: Held) -> str:
-    (found,) = [gate.message for gate in it.gates if gate.held is held]
+def message(it: Explanation, held: GateKind) -> str:
+    (found,) = [gate.message for gate in it.gates if gate.kind is held]
     return found
 
 
@@ -38,7 +38,7 @@ def holding(priority_class: str = "mid") -> list[Raw]:
     return [node("n1"), MID, group("h", priority_class=priority_class), *pods("h", 4, "1c", "h", on="n1")]
 
 
-def test_a_priority_above_that_of_those_who_hold_the_nodes_is_named_with_who_would_go() -> None:
+def test_suggests_a_priority_that_preempts_and_lists_the_victims() -> None:
     it = explained("podgroup", "g", holding(), group("g"), pod("p", "2c", "g"), conf=PREEMPTING, search=True)
     change = it.changes[-1]
     assert (
@@ -52,91 +52,92 @@ def test_a_priority_above_that_of_those_who_hold_the_nodes_is_named_with_who_wou
     ]
 
 
-def test_a_priority_class_that_is_there_is_used() -> None:
+def test_an_existing_priority_class_is_used() -> None:
     found = changes("g", holding(), TOP, group("g"), pod("p", "2c", "g"), conf=PREEMPTING)
     assert "raise the priority of PodGroup default/g from 0 to 51 (PriorityClass top)" in found
 
 
-def test_a_class_of_the_name_that_would_be_given_is_left_as_it_is() -> None:
+def test_an_existing_priority_class_with_the_generated_name_is_kept() -> None:
     found = changes("g", holding(), of_class("priority-51", 7), group("g"), pod("p", "2c", "g"), conf=PREEMPTING)
     assert any("from 0 to 51 (PriorityClass priority-51-2, to be created)" in text for text in found)
 
 
-def test_nobody_is_outdone_who_has_the_highest_priority_there_is() -> None:
+def test_no_priority_above_the_highest_is_suggested() -> None:
     highest = of_class("highest", 1_000_000_000)
     objects = (node("n1"), highest, group("h", priority_class="highest"), pods("h", 4, "1c", "h", on="n1"))
     found = changes("g", *objects, group("g"), pod("p", "2c", "g"), conf=PREEMPTING)
     assert not any("priority of" in text for text in found)
 
 
-def test_without_an_action_that_evicts_no_priority_is_tried() -> None:
+def test_no_priority_is_tried_without_an_evicting_action() -> None:
     assert not any("priority of" in text for text in changes("g", holding(), group("g"), pod("p", "2c", "g")))
 
 
 # --- gangs for gangs ---
-def test_gangs_that_are_no_less_important_are_not_evicted_for_a_gang() -> None:
+def test_gangs_of_no_lower_priority_are_not_evicted_for_a_gang() -> None:
     it = explained("podgroup", "g", holding(), group("g", minimum=2), pods("p", 2, "2c", "g"), conf=GANGS)
-    assert message(it, Held.GANG_PREEMPT) == (
+    assert message(it, GateKind.GANG_PREEMPT) == (
         "of 4 Pods of other jobs in queue default, 0 may be evicted (their priority spares 4)"
     )
     assert (
-        message(it, Held.GANG_RECLAIM) == "proportion: with 2 Pods more queue default would have more than it deserves"
+        message(it, GateKind.GANG_RECLAIM)
+        == "proportion: with 2 Pods more queue default would have more than it deserves"
     )
 
 
-def test_it_is_told_for_how_many_of_a_gang_there_would_be_room() -> None:
+def test_reports_how_many_pods_of_the_gang_would_fit_after_evictions() -> None:
     objects: list[Any] = [
         node("n1"), MID, group("h"), pod("h", "2c", "h", on="n1"), group("i", priority_class="mid"),
         pod("i", "2c", "i", on="n1"), group("g", minimum=2, priority_class="mid"), pods("p", 2, "2c", "g"),
     ]  # fmt: skip
     it = explained("podgroup", "g", *objects, conf=GANGS)
-    assert message(it, Held.GANG_PREEMPT) == (
+    assert message(it, GateKind.GANG_PREEMPT) == (
         "of 2 Pods of other jobs in queue default, 1 may be evicted (their priority spares 1); without them there "
         "would be room for 1 of 2 Pods"
     )
 
 
-def test_gangs_that_may_not_be_broken_are_told_of() -> None:
+def test_reports_gangs_that_must_stay_whole() -> None:
     it = explained(
         "podgroup", "g", node("n1"), MID, group("h", minimum=4), pods("h", 4, "1c", "h", on="n1"),
         group("g", priority_class="mid"), pod("p", "2c", "g"), conf=SPARING,
     )  # fmt: skip
-    assert message(it, Held.GANG_PREEMPT) == (
+    assert message(it, GateKind.GANG_PREEMPT) == (
         "of 4 Pods of other jobs in queue default, 0 may be evicted (allowWholeBundle: false spares 4)"
     )
 
 
-def test_gangs_that_do_not_give_way_are_told_of() -> None:
+def test_reports_gangs_that_do_not_allow_eviction() -> None:
     never = group("h", annotations={"volcano.sh/preemptable": "false"})
     it = explained(
         "podgroup", "g", node("n1"), MID, never, pods("h", 4, "1c", "h", on="n1"), group("g", priority_class="mid"),
         pod("p", "2c", "g"), conf=SPARING,
     )  # fmt: skip
-    assert message(it, Held.GANG_PREEMPT).endswith("0 may be evicted (their PodGroup spares 4)")
+    assert message(it, GateKind.GANG_PREEMPT).endswith("0 may be evicted (their PodGroup spares 4)")
 
 
-def test_other_queues_that_cannot_be_reclaimed_from_lose_nothing_to_a_gang() -> None:
+def test_queues_that_are_not_reclaimable_lose_nothing_to_a_gang() -> None:
     it = explained(
         "podgroup", "g", node("n1"), queue("q"), queue("kept", reclaimable=False), group("h", "kept"),
         pods("h", 4, "1c", "h", on="n1"), group("g", "q"), pod("p", "1c", "g"), conf=GANGS,
     )  # fmt: skip
     assert (
-        message(it, Held.GANG_RECLAIM)
+        message(it, GateKind.GANG_RECLAIM)
         == "there is no Pod of other queues that can be reclaimed from that may be evicted"
     )
 
 
-def test_a_job_with_a_network_topology_preempts_nobody_node_by_node() -> None:
+def test_a_job_with_a_network_topology_does_not_preempt_on_single_nodes() -> None:
     it = explained(
         "podgroup", "g", holding(), group("g", networkTopology={"mode": "soft"}), pod("p", "2c", "g"), conf=PREEMPTING
     )
-    assert message(it, Held.PREEMPT) == "it asks for a network topology: single nodes are of no use to it"
+    assert message(it, GateKind.PREEMPT) == "it asks for a network topology: single nodes are of no use to it"
 
 
 # --- how long it may wait ---
-def test_a_job_that_is_let_in_after_a_while_is_told_when() -> None:
+def test_reports_when_sla_admits_a_job() -> None:
     conf = configuration(["gang", "sla", "overcommit"], ["predicates"], arguments={"sla": {"sla-waiting-time": "1h"}})
     it = explained("podgroup", "g", node("n1"), group("g", asks="9c"), pod("p", "2c", "g"), conf=conf)
     (gate,) = [gate for gate in it.gates if gate.plugin == "sla"]
-    assert gate.held is Held.ENQUEUE
+    assert gate.kind is GateKind.ENQUEUE
     assert gate.message.startswith("it is let in once it has waited 1h0m0s, that is in 59m")

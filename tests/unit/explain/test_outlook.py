@@ -1,11 +1,11 @@
-"""What it is, and what will become of it if nobody changes anything."""
+"""The outlook of Pods, PodGroups and jobs."""
 
 import pytest
 
-from scheduler.explain import NotThereError, Outlook
-from scheduler.framework.remedies.gates import Held
+from scheduler.explain import NotFoundError, Outlook
+from scheduler.framework.remedies.gates import GateKind
 from tests.builders import Raw, group, node, pod, pods, queue
-from tests.unit.explain.worlds import DEFAULT, explained
+from tests.unit.explain.small_clusters import DEFAULT, explained
 
 JOB: Raw = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -27,7 +27,7 @@ JOB: Raw = {
 }
 
 
-def test_a_pod_that_has_a_node_is_placed_and_told_how_the_nodes_compare() -> None:
+def test_a_placed_pod_has_a_ranking_of_nodes() -> None:
     it = explained("pod", "p", node("n1"), node("n2", "8c+16Gi"), group("g"), pod("p", "1c", "g", on="n1"))
     assert (it.outlook, it.state) == (Outlook.PLACED, "it has node n1")
     assert it.ranking is not None
@@ -36,14 +36,14 @@ def test_a_pod_that_has_a_node_is_placed_and_told_how_the_nodes_compare() -> Non
     assert all(set(ranked.by_plugin) == {"nodeorder"} for ranked in it.ranking.best)
 
 
-def test_a_gang_that_will_be_placed_starts_and_says_what_its_node_was_chosen_from() -> None:
+def test_a_gang_that_will_be_placed_starts_with_a_ranking() -> None:
     it = explained("podgroup", "g", node("n1"), node("n2"), group("g", minimum=2), pods("p", 2, "3c", "g"))
     assert (it.outlook, it.state) == (Outlook.STARTS, "it gets its nodes in the next session")
     assert it.ranking is not None
     assert it.ranking.chosen == max(it.ranking.best, key=lambda ranked: ranked.total).name
 
 
-def test_each_pod_of_a_gang_is_told_what_was_left_when_its_turn_came() -> None:
+def test_the_ranking_of_each_pod_of_a_gang_counts_the_pods_placed_before_it() -> None:
     objects = (node("n1"), node("n2"), group("g", minimum=2), pods("p", 2, "3c", "g"))
     first, second = (explained("pod", f"p-{i}", *objects).ranking for i in range(2))
     assert first is not None and second is not None
@@ -51,17 +51,17 @@ def test_each_pod_of_a_gang_is_told_what_was_left_when_its_turn_came() -> None:
     assert first.chosen != second.chosen
 
 
-def test_a_job_that_waits_for_others_to_leave_starts_later_and_says_for_whom_it_waits() -> None:
+def test_a_job_that_waits_for_terminating_pods_starts_later_and_names_them() -> None:
     it = explained(
         "podgroup", "g", node("n1"), group("h"), pod("h-0", "4c", "h", on="n1", deleting=True),
         group("g"), pod("g-0", "2c", "g"),
     )  # fmt: skip
     assert it.outlook is Outlook.WAITS  # nothing in a simulation ends a Pod that terminates from the start
-    (gate,) = [gate for gate in it.gates if gate.held is Held.PIPELINED]
+    (gate,) = [gate for gate in it.gates if gate.kind is GateKind.PIPELINED]
     assert gate.message == "g-0 is promised node n1 and waits for default/h-0 to terminate there"
 
 
-def test_what_is_finished_has_ended() -> None:
+def test_a_finished_object_has_ended() -> None:
     it = explained("pod", "p", node("n1"), group("g"), pod("p", "1c", "g", on="n1", phase="Succeeded"))
     assert (it.outlook, it.state) == (Outlook.ENDED, "it is Succeeded")
 
@@ -78,36 +78,36 @@ def test_a_vcjob_is_explained_through_its_pod_group() -> None:
     assert it.group.startswith("default/train-")
 
 
-def test_a_vcjob_that_is_not_let_in_has_no_pods_and_is_told_why() -> None:
+def test_a_vcjob_that_is_not_admitted_has_no_pods_and_gets_a_reason() -> None:
     it = explained("job", "train", node("n1", "1c+4Gi"), JOB, conf=DEFAULT, search=True)
     assert (it.outlook, it.size, it.phase) == (Outlook.WAITS, 0, "Pending")
-    assert [(gate.held, gate.plugin) for gate in it.gates] == [
-        (Held.ENQUEUE, "overcommit"), (Held.ENQUEUE, "proportion")]  # fmt: skip
+    assert [(gate.kind, gate.plugin) for gate in it.gates] == [
+        (GateKind.ENQUEUE, "overcommit"), (GateKind.ENQUEUE, "proportion")]  # fmt: skip
     assert it.changes
 
 
-def test_a_pod_group_without_pods_that_was_let_in_waits_for_its_owner() -> None:
+def test_an_admitted_pod_group_without_pods_waits_for_its_owner() -> None:
     it = explained("podgroup", "g", node("n1"), group("g", phase="Inqueue"))
-    assert (it.outlook, [gate.held for gate in it.gates]) == (Outlook.WAITS, [Held.OWNER])
+    assert (it.outlook, [gate.kind for gate in it.gates]) == (Outlook.WAITS, [GateKind.OWNER])
 
 
 @pytest.mark.parametrize("kind", ["pod", "podgroup", "job"])
-def test_what_is_not_there_is_said_to_be_not_there(kind: str) -> None:
-    with pytest.raises(NotThereError, match=f"there is no {kind} nobody in namespace default"):
+def test_a_missing_object_raises_not_found(kind: str) -> None:
+    with pytest.raises(NotFoundError, match=f"there is no {kind} nobody in namespace default"):
         explained(kind, "nobody", node("n1"))
 
 
-def test_the_place_in_the_queue_names_those_before_it() -> None:
+def test_the_queue_position_names_the_jobs_ahead() -> None:
     it = explained(
         "podgroup", "c", node("n1", "1c"), queue("q"),
         *((group(name, "q"), pod(f"{name}-0", "2c", name)) for name in "abc"), group("d"), pod("d-0", "2c", "d"),
     )  # fmt: skip
-    assert it.turn is not None
-    assert (it.turn.queue, it.turn.position, it.turn.waiting) == ("q", 3, 3)
-    assert it.turn.before == ("default/a", "default/b")
+    assert it.queue_position is not None
+    assert (it.queue_position.queue, it.queue_position.position, it.queue_position.waiting) == ("q", 3, 3)
+    assert it.queue_position.before == ("default/a", "default/b")
 
 
-def test_more_pods_of_a_gang_that_runs_wait_for_a_place_of_their_own() -> None:
+def test_further_pods_of_a_running_gang_wait_for_nodes() -> None:
     it = explained(
         "podgroup", "g", node("n1"), group("g"), pods("p", 2, "2c", "g", on="n1"), pod("p-2", "2c", "g"), search=True
     )

@@ -1,4 +1,4 @@
-"""A search makes few trials: it begins with what the numbers say, and does not try what cannot be of use."""
+"""The search makes few trials: it starts with the estimates and skips changes that cannot help."""
 
 from functools import partial
 from operator import le
@@ -8,54 +8,54 @@ import pytest
 
 from scheduler.cluster.memory import Simulation
 from scheduler.explain import Change, explain
-from scheduler.explain.laboratory import Laboratory
-from scheduler.explain.search import least
+from scheduler.explain.search import smallest_amount
+from scheduler.explain.trials import TrialRunner
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Step
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
-from tests.unit.explain.worlds import DEFAULT, PLAIN
+from tests.unit.explain.small_clusters import DEFAULT, PLAIN
 
 
-def adjustment(guess: int, most: int, shared: int = 0, grain: int = 1) -> Adjustment:
-    return Adjustment(ChangeKind.NODES, guess, most, lambda degree: Step(str(degree)), grain=grain, shared=shared)
+def adjustment(estimate: int, most: int, shared: int = 0, grain: int = 1) -> Adjustment:
+    return Adjustment(ChangeKind.NODES, estimate, most, lambda amount: Step(str(amount)), grain=grain, shared=shared)
 
 
 @pytest.mark.parametrize(
     "shape", [adjustment(1, 64), adjustment(9, 64), adjustment(3, 64, 40), adjustment(5, 64, 9, 4), adjustment(64, 64)]
 )
-def test_the_least_degree_is_found_whatever_the_guesses(shape: Adjustment) -> None:
+def test_the_smallest_amount_is_found_for_any_estimate(shape: Adjustment) -> None:
     for needed in range(1, 65):
-        assert least(partial(le, needed), shape.most, shape, droppable=False) == needed
+        assert smallest_amount(partial(le, needed), shape.most, shape, droppable=False) == needed
 
 
-def test_a_guess_that_is_right_is_looked_at_together_with_one_unit_less() -> None:
+def test_a_correct_estimate_takes_one_further_trial_with_one_unit_less() -> None:
     tried: list[int] = []
 
-    def works(degree: int) -> bool:
-        tried.append(degree)
-        return degree >= 101
+    def works(amount: int) -> bool:
+        tried.append(amount)
+        return amount >= 101
 
-    assert least(works, 101, adjustment(1, 189, 101), droppable=False) == 101
+    assert smallest_amount(works, 101, adjustment(1, 189, 101), droppable=False) == 101
     assert tried == [100]
 
 
 # --- trials -----------------------------------------------------------------------------------------------------------
 def searched(monkeypatch: pytest.MonkeyPatch, *objects: Any, conf: Configuration) -> tuple[list[Change], list[str]]:
-    """The changes found, and what was tried, each once."""
+    """The changes that were found, and the distinct changes that were tried."""
     tried: dict[str, None] = {}
-    after = Laboratory.after
+    after = TrialRunner.after
 
-    def noted(self: Laboratory, steps: list[Step]) -> Simulation | None:
+    def recorded(self: TrialRunner, steps: list[Step]) -> Simulation | None:
         tried["; ".join(step.text for step in steps)] = None
         return after(self, steps)
 
-    monkeypatch.setattr(Laboratory, "after", noted)
+    monkeypatch.setattr(TrialRunner, "after", recorded)
     found = explain(Simulation(manifests(*objects), conf, [NAME]), "podgroup", "default", "g")
     return found.changes, list(tried)
 
 
 def full(number: int, queue_name: str = "default") -> list[Raw]:
-    """Nodes that are full but for one core, each with a job."""
+    """Nodes with one free core each, the rest used by a job."""
     return [
         raw
         for i in range(number)
@@ -67,13 +67,13 @@ def full(number: int, queue_name: str = "default") -> list[Raw]:
     ]
 
 
-def test_for_a_pod_that_is_larger_than_any_node_nothing_of_others_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_to_other_jobs_are_not_tried_for_a_pod_larger_than_any_node(monkeypatch: pytest.MonkeyPatch) -> None:
     found, tried = searched(monkeypatch, *full(6), group("g"), pod("p", "500c", "g"), conf=DEFAULT)
     assert [change.text for change in found] == ["let Pod default/p ask for 1 cpu instead of 500"]
     assert tried == [f"let Pod default/p ask for {cpu} cpu instead of 500" for cpu in ("1", "1001m")]
 
 
-def test_where_it_would_take_both_others_are_deleted_for_a_pod_that_asks_for_less(
+def test_deleting_a_job_and_reducing_the_request_are_combined_when_both_are_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     objects = [node("n1", "8c+8Gi"), group("r"), pod("r-0", "8c", "r", on="n1")]
@@ -81,13 +81,13 @@ def test_where_it_would_take_both_others_are_deleted_for_a_pod_that_asks_for_les
     assert [set(change.kinds) for change in found] == [{"delete", "request of the job"}]
 
 
-def test_others_are_too_few_only_if_the_job_has_all_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_with_missing_pods_does_not_count_as_too_large_for_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = [node("n1", "8c+8Gi"), group("g", minimum=2), pod("p", "500c", "g")]
     found, _ = searched(monkeypatch, *objects, conf=PLAIN)
     assert found
 
 
-def test_of_what_does_not_even_do_together_nothing_is_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_that_fail_together_are_not_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = configuration(["priority", "gang", "predicates", "proportion"])
     objects = [queue("q", capability="2c"), node("free", "8c+8Gi"), *full(6), group("g", "q"), pod("p", "4c", "g")]
     found, tried = searched(monkeypatch, *objects, conf=conf)
@@ -95,7 +95,7 @@ def test_of_what_does_not_even_do_together_nothing_is_tried_alone(monkeypatch: p
     assert not any(text.startswith("delete") for text in tried)
 
 
-def test_a_way_out_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_change_is_reported_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = configuration(
         ["priority", "gang", "predicates", "drf", "nodeorder"], actions="enqueue, allocate, preempt, backfill"
     )
@@ -106,7 +106,7 @@ def test_a_way_out_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({change.kinds for change in found}) == len(found)
 
 
-def test_behind_others_the_nodes_for_all_are_tried_first_and_no_number_below_those_needed(
+def test_with_jobs_ahead_the_estimate_for_all_jobs_is_tried_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = [raw for i in range(20) for raw in (group(f"h{i:02}", minimum=2), *pods(f"h{i:02}", 2, "4c", f"h{i:02}"))]

@@ -1,4 +1,4 @@
-"""What plugins offer about their refusals: asked for of configured plugins alone, and named when it fails."""
+"""Remedies and details of plugins: only configured plugins are called, and an exception names its plugin."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -9,15 +9,15 @@ from scheduler.framework import registry
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.failures import PluginError, RegistrationError
 from scheduler.framework.remedies import registry as offers
-from scheduler.framework.remedies.adjustments import ChangeKind, Step, whole
-from scheduler.framework.remedies.gates import Gate, Held
+from scheduler.framework.remedies.adjustments import ChangeKind, Step, indivisible
+from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod
-from tests.unit.explain.worlds import changes, explained
+from tests.unit.explain.small_clusters import changes, explained
 
 
 class Fake:
-    """Refuses every job until its argument says otherwise."""
+    """Refuses every job until its argument allows it."""
 
     name: ClassVar[str] = "fake"
 
@@ -48,15 +48,15 @@ WORLD = (node("n"), group("g"), pod("p", "1c", "g"))
 def test_explain_tries_what_a_plugin_offers() -> None:
     @offers.remedies(Fake)
     def open_it(evidence: Any, plugin: Fake) -> Iterator[Any]:
-        yield (whole(ChangeKind.PLUGIN, Step("open fake", arguments={"fake": {"open": True}})),)
+        yield (indivisible(ChangeKind.PLUGIN, Step("open fake", arguments={"fake": {"open": True}})),)
 
     assert "open fake" in changes("g", *WORLD, conf=PLAN)
 
 
-def test_details_of_a_plugin_are_shown() -> None:
+def test_details_of_a_plugin_become_gates() -> None:
     @offers.pod_details(Fake)
     def detail(session: Session, plugin: Fake, task: Any, job: Any, reasons: set[str]) -> Iterator[Gate]:
-        yield Gate(Held.NODES, f"{task.name}: {', '.join(sorted(reasons))}", plugin.name)
+        yield Gate(GateKind.NODES, f"{task.name}: {', '.join(sorted(reasons))}", plugin.name)
 
     gates = explained("podgroup", "g", *WORLD, conf=PLAN).gates
     assert ("fake", "p: fake is not open") in [(gate.plugin, gate.message) for gate in gates]
@@ -71,7 +71,7 @@ def test_a_plugin_that_is_not_configured_offers_nothing() -> None:
     assert offers.remedies_of(session) == []
 
 
-def test_a_remedy_that_raises_names_its_plugin() -> None:
+def test_an_exception_in_a_remedy_names_the_plugin() -> None:
     @offers.remedies(Fake)
     def open_it(evidence: Any, plugin: Fake) -> Iterator[Any]:
         raise KeyError("x")

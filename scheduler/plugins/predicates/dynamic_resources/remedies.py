@@ -11,7 +11,7 @@ from scheduler.api.kinds import RESOURCE_SLICE
 from scheduler.api.task import Task
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.nodes import passing, room
+from scheduler.framework.remedies.nodes import passing_nodes, room
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.dynamic_resources.books import Books
 from scheduler.plugins.predicates.dynamic_resources.claims import Claims
@@ -29,7 +29,7 @@ _SPARE: Final = 4
 def more_devices(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Adds copies of existing devices to the node that has room for the Pods and needs the fewest devices."""
     session = evidence.session
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         tasks = [task for task in left if task.cls.device_claims]
         rows = _rows_without_devices(evidence, tasks[0]) if tasks else []
     if not rows:
@@ -53,7 +53,7 @@ def _rows_without_devices(evidence: Evidence, task: Task) -> list[int]:
     filters = [
         f for f in session.filters(task.cls, evidence.job) if not isinstance(f, DeviceFilter | SharedClaimFilter)
     ]
-    fits = np.intersect1d(np.flatnonzero(passing(session, filters)), evidence.rows)
+    fits = np.intersect1d(np.flatnonzero(passing_nodes(session, filters)), evidence.rows)
     return [row for row in fits.tolist() if room(session.nodes.idle[:, row], task.cls)]
 
 
@@ -109,7 +109,7 @@ def _with_devices(evidence: Evidence, node: str, name: str, model: Device, amoun
     copies = [{**_without_nodes(original), "name": f"{model.spec.name}-more-{i}"} for i in range(1, amount + 1)]
     if model.slice.spec.node_name == node:
         return Step(text, (Edit(RESOURCE_SLICE, "", slice_name, partial(_extended, copies)),))
-    own = evidence.unused(RESOURCE_SLICE, f"{node}-{model.driver}-more")
+    own = evidence.unused_name(RESOURCE_SLICE, f"{node}-{model.driver}-more")
     pool = {"name": own, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": model.driver, "nodeName": node, "pool": pool, "devices": copies}
     return Step(text, (Edit(RESOURCE_SLICE, "", own, lambda blank: {**blank, "spec": spec}, creates=True),))

@@ -8,8 +8,8 @@ from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import quantity
-from scheduler.framework.remedies.gates import Gate, Held
-from scheduler.framework.remedies.nodes import passing
+from scheduler.framework.remedies.gates import Gate, GateKind
+from scheduler.framework.remedies.nodes import passing_nodes
 from scheduler.framework.remedies.registry import pod_details
 from scheduler.framework.session import Session
 from scheduler.plugins.predicates.plugin import Predicates
@@ -24,12 +24,12 @@ def volumes(session: Session, plugin: Predicates, task: Task, job: Job, reasons:
     if not task.cls.claims:
         return
     nodes = len(session.nodes)
-    left = int(passing(session, plugin.volumes.filters(task.cls)).sum())
+    left = int(passing_nodes(session, plugin.volumes.filters(task.cls)).sum())
     for mounted in task.cls.claims if left < nodes else ():
         claim = session.snapshot.claims.get(f"{task.namespace}/{mounted.name}")
         what = "does not exist" if claim is None else _describe(session, claim)
         yield Gate(
-            Held.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
+            GateKind.VOLUMES, f"{task.name}: claim {mounted.name} {what} (volumes let it onto {left} of {nodes} nodes)"
         )
     state = plugin.volumes.claim_state(task.cls)
     if state.unattached and left < nodes:
@@ -45,7 +45,7 @@ def _attachments(session: Session, task: Task, unattached: Iterable[tuple[str, i
         if number:
             most = f"{left[row]:g} of {attached.limits[driver][row]:g} on node {session.nodes.names[row]}"
             text = f"{number} nodes have fewer places left than that for volumes of {driver}, most are left: {most}"
-            yield Gate(Held.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
+            yield Gate(GateKind.VOLUMES, f"{task.name}: needs {needed} attached; {text}")
 
 
 def _describe(session: Session, claim: PersistentVolumeClaim) -> str:

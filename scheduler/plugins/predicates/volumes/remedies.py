@@ -13,9 +13,18 @@ from scheduler.api.quantity import QuantityError
 from scheduler.api.storage import CsiStorageCapacity, PersistentVolumeClaim
 from scheduler.api.task import Task
 from scheduler.api.written_amounts import grain_of, quantity, unit_of, units
-from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step, listed, whole
+from scheduler.framework.remedies.adjustments import (
+    Adjustment,
+    ChangeKind,
+    Edit,
+    Plan,
+    Raw,
+    Step,
+    indivisible,
+    join_names,
+)
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.nodes import passing, room
+from scheduler.framework.remedies.nodes import passing_nodes, room
 from scheduler.framework.remedies.registry import remedies
 from scheduler.plugins.predicates.plugin import Predicates
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest, claim_key, is_bound, request_of
@@ -38,7 +47,7 @@ def more_volumes(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     created together with a volume."""
     keys = _claims(evidence, plugin)
     adjustments = [
-        whole(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
+        indivisible(ChangeKind.VOLUMES, _with_claim(evidence, key), key)
         for key in keys
         if key not in evidence.session.snapshot.claims
     ]
@@ -55,13 +64,13 @@ def more_volumes(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
 
 def _claims(evidence: Evidence, predicates: Predicates) -> list[str]:
     """The keys of the claims of Pods without a node for which the volume filters reject any node."""
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         rejected = [task for task in left if task.cls.claims and not _passes_everywhere(evidence, predicates, task)]
     return list(dict.fromkeys(f"{task.namespace}/{mounted.name}" for task in rejected for mounted in task.cls.claims))
 
 
 def _passes_everywhere(evidence: Evidence, predicates: Predicates, task: Task) -> bool:
-    return bool(passing(evidence.session, predicates.volumes.filters(task.cls)).all())
+    return bool(passing_nodes(evidence.session, predicates.volumes.filters(task.cls)).all())
 
 
 def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[PersistentVolumeClaim, ClaimRequest]]:
@@ -77,7 +86,7 @@ def _unbound(evidence: Evidence, keys: Sequence[str]) -> Iterator[tuple[Persiste
 
 def _with_claim(evidence: Evidence, key: str) -> Step:
     namespace, _, name = key.partition("/")
-    volume = evidence.unused(VOLUME, f"volume-for-{namespace}-{name}")
+    volume = evidence.unused_name(VOLUME, f"volume-for-{namespace}-{name}")
     amounts = {STORAGE: _SMALL}
     claim_spec: Raw = {"accessModes": [_MODE], "resources": {"requests": amounts}, "volumeName": volume}
     claim_ref = {"namespace": namespace, "name": name}
@@ -112,10 +121,10 @@ def _with_volumes(
     def created(blank: Raw) -> Raw:
         return {**blank, "metadata": {**blank["metadata"], "labels": labels}, "spec": spec}
 
-    names = [request.prebound or evidence.unused(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
+    names = [request.prebound or evidence.unused_name(VOLUME, f"volume-for-{key.replace('/', '-')}") for key in chosen]
     of_class = f" of class {request.storage_class}" if request.storage_class else " without a class"
     text = f"{amount} volume{'s' * (amount > 1)} more of {size}{of_class}, {', '.join(spec['accessModes'])}"
-    text += f" (for claim{'s' * (amount > 1)} {listed(chosen)})"
+    text += f" (for claim{'s' * (amount > 1)} {join_names(chosen)})"
     return Step(text, tuple(Edit(VOLUME, "", name, created, creates=True) for name in names))
 
 
@@ -160,13 +169,13 @@ def _with_storage(capacity: CsiStorageCapacity, amount: int) -> Step:
 def more_attachments(evidence: Evidence, plugin: Predicates) -> Iterator[Plan]:
     """Raises the attach limits of the node that otherwise has room for the most Pods."""
     session = evidence.session
-    with evidence.crowded() as left:
+    with evidence.unplaced_tasks() as left:
         tasks = [task for task in left if task.cls.claims]
         state = plugin.volumes.claim_state(tasks[0].cls) if tasks else None
         if state is None or not (state.unattached or state.attached):
             return
         others = [f for f in session.filters(tasks[0].cls, evidence.job) if not isinstance(f, AttachFilter)]
-        open_rows = np.intersect1d(np.flatnonzero(passing(session, others)), evidence.rows)
+        open_rows = np.intersect1d(np.flatnonzero(passing_nodes(session, others)), evidence.rows)
         rooms = {row: room(session.nodes.idle[:, row], tasks[0].cls) for row in open_rows.tolist()}
     row = max(rooms, key=lambda row: (rooms[row], -row), default=None)
     if row is None or not rooms[row]:

@@ -1,4 +1,4 @@
-"""Node groups, nodes on loan, busy nodes: what is said of them, and what would open them."""
+"""Gates and changes for node groups, revocable zones and node load."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from scheduler.cluster.memory import Simulation
 from scheduler.explain import Explanation, explain
 from scheduler.framework.configuration import Configuration
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
-from tests.unit.explain.worlds import changes, explained
+from tests.unit.explain.small_clusters import changes, explained
 
 GROUPS = configuration(["priority", "gang"], ["predicates", "nodegroup"])
 REVOCABLE = {REVOCABLE_ZONE: "*"}
@@ -21,14 +21,14 @@ def of_plugin(it: Explanation, plugin: str) -> list[str]:
 
 # --- node groups ---
 def using(*groups: str, limits: Raw | None = None) -> Raw:
-    """Queue ``q`` with its affinity."""
+    """Queue ``q`` with an affinity."""
     made = queue("q", affinity={"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(groups)}})
     if limits is not None:
         made["metadata"]["annotations"] = {NODEGROUP_RESOURCE_LIMITS: json.dumps(limits)}
     return made
 
 
-def test_a_queue_is_to_use_another_group() -> None:
+def test_suggests_another_node_group_for_a_queue() -> None:
     objects = (
         node("n1", "1c+4Gi", {NODEGROUP_NAME: "a"}), node("n2", labels={NODEGROUP_NAME: "b"}), using("a"),
         group("g", "q"), pod("p", "2c", "g"),
@@ -43,7 +43,7 @@ def test_a_queue_is_to_use_another_group() -> None:
     ]
 
 
-def test_a_group_that_a_queue_is_kept_from_is_taken_off_what_keeps_it() -> None:
+def test_a_node_group_is_removed_from_the_anti_affinity_of_the_queue() -> None:
     kept = queue("q", affinity={
         "nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["a"]},
         "nodeGroupAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["b", "c"]},
@@ -58,7 +58,7 @@ def test_a_group_that_a_queue_is_kept_from_is_taken_off_what_keeps_it() -> None:
     assert affinity["nodeGroupAntiAffinity"] == {"requiredDuringSchedulingIgnoredDuringExecution": ["c"]}
 
 
-def test_where_queues_inherit_the_one_above_that_speaks_is_to_use_another_group() -> None:
+def test_an_inherited_affinity_is_changed_at_the_ancestor_that_defines_it() -> None:
     conf = configuration({"gang": {}}, {"predicates": {}, "nodegroup": {"enableHierarchy": True}})
     above = {**using("a"), "metadata": {"name": "dept"}}
     found = changes(
@@ -68,12 +68,12 @@ def test_where_queues_inherit_the_one_above_that_speaks_is_to_use_another_group(
     assert found[0] == "let queue dept use node group b"
 
 
-def test_a_node_without_a_group_is_to_be_put_into_one() -> None:
+def test_suggests_a_group_label_for_a_node_without_one() -> None:
     found = changes("g", node("n1"), using("b"), group("g", "q"), pod("p", "2c", "g"), conf=GROUPS)
     assert found[0] == "label node n1 with volcano.sh/nodegroup-name=b"
 
 
-def test_where_no_node_has_a_group_one_is_made_up() -> None:
+def test_suggests_a_new_group_when_no_node_has_one() -> None:
     assert changes("g", node("n1"), queue("q"), group("g", "q"), pod("p", "2c", "g"), conf=GROUPS)[0] == (
         "let queue q use node group q and label node n1 with volcano.sh/nodegroup-name=q"
     )
@@ -86,7 +86,7 @@ def test_nodes_that_need_no_group_are_not_labelled() -> None:
     assert found[0] == "remove taint dedicated:NoSchedule from node n1"
 
 
-def test_a_limit_of_a_group_is_to_be_raised_and_told_with_its_numbers() -> None:
+def test_suggests_raising_the_limit_of_a_node_group_with_its_numbers() -> None:
     objects = (
         node("n1", labels={NODEGROUP_NAME: "b"}), using("b", limits={"b": {"cpu": "3"}}), group("g", "q", 2),
         pods("p", 2, "2c", "g"),
@@ -107,7 +107,7 @@ def lent(*objects: Any, zone: str = "z") -> tuple[Any, ...]:
     return (node("n1", labels={REVOCABLE_ZONE: zone}), group("g"), *objects)
 
 
-def test_a_zone_that_begins_later_is_to_begin_earlier() -> None:
+def test_suggests_an_earlier_start_of_a_zone_that_is_not_open_yet() -> None:
     objects = lent(pod("p", "2c", "g", annotations=REVOCABLE))
     it = explained("podgroup", "g", *objects, conf=lending("13:30-15:00"), search=True)
     assert it.changes[0].text == (
@@ -117,19 +117,19 @@ def test_a_zone_that_begins_later_is_to_begin_earlier() -> None:
     assert of_plugin(it, "tdm") == ["1 of 1 nodes are on loan, p may use them; it is 12:00"]
 
 
-def test_a_zone_that_is_over_is_to_end_later() -> None:
+def test_suggests_a_later_end_of_a_zone_that_has_closed() -> None:
     found = changes("g", *lent(pod("p", "2c", "g", annotations=REVOCABLE)), conf=lending("08:00-11:00"))
     assert found[0] == "let revocable zone z end 61 min later: 08:00-12:01 rather than 08:00-11:00 (it is 12:00)"
 
 
-def test_a_zone_without_hours_is_to_be_given_some() -> None:
+def test_suggests_hours_for_a_zone_without_hours() -> None:
     objects = lent(pod("p", "2c", "g", annotations=REVOCABLE), zone="other")
     assert changes("g", *objects, conf=lending("08:00-11:00"))[0] == (
         "give revocable zone other hours in tdm's arguments: 00:00-00:00"
     )
 
 
-def test_pods_are_to_do_with_nodes_on_loan() -> None:
+def test_suggests_that_pods_accept_revocable_nodes() -> None:
     objects = lent(pods("p", 2, "2c", "g"))
     it = explained("podgroup", "g", *objects, conf=lending("08:00-15:00"), search=True)
     assert it.changes[0].text == ("let 1 Pod (p-0) do with nodes on loan: annotation volcano.sh/revocable-zone=*")
@@ -138,7 +138,7 @@ def test_pods_are_to_do_with_nodes_on_loan() -> None:
     ]
 
 
-def test_pods_and_hours_may_both_have_to_change() -> None:
+def test_a_change_may_need_both_pods_and_hours() -> None:
     assert changes("g", *lent(pod("p", "2c", "g")), conf=lending("12:30-15:00"))[0] == (
         "let 1 Pod (p) do with nodes on loan: annotation volcano.sh/revocable-zone=* and let revocable zone z begin "
         "30 min earlier: 12:00-15:00 rather than 12:30-15:00 (it is 12:00)"
@@ -146,7 +146,7 @@ def test_pods_and_hours_may_both_have_to_change() -> None:
 
 
 # --- busy nodes ---
-def test_thresholds_are_to_be_raised_for_the_idlest_node_and_no_further() -> None:
+def test_thresholds_are_raised_only_as_far_as_the_idlest_node_needs() -> None:
     conf = configuration(["gang"], ["predicates", "usage"], arguments={"usage": {"thresholds": {"cpu": 70, "mem": 60}}})
     simulation = Simulation(manifests(node("n1"), node("n2"), group("g"), pod("p", "2c", "g")), conf, [NAME])
     simulation.take_usage({"n1": NodeUsage(92.5, 80, 0), "n2": NodeUsage(75.2, 10, 0)})
@@ -159,7 +159,7 @@ def test_thresholds_are_to_be_raised_for_the_idlest_node_and_no_further() -> Non
     ]
 
 
-def test_both_thresholds_may_have_to_be_raised() -> None:
+def test_a_change_may_raise_both_thresholds() -> None:
     conf = configuration(["gang"], ["predicates", "usage"])
     simulation = Simulation(manifests(node("n1"), group("g"), pod("p", "2c", "g")), conf, [NAME])
     simulation.take_usage({"n1": NodeUsage(92.5, 81, 0)})

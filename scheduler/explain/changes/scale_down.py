@@ -1,4 +1,4 @@
-"""Fewer Pods of other jobs: of those that run more than they need at least."""
+"""Scales down other jobs that run more Pods than their minimum."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,30 +13,31 @@ from scheduler.api.task import Task, TaskStatus
 from scheduler.cluster.memory.server import controller_of
 from scheduler.framework.remedies.adjustments import Adjustment, ChangeKind, Edit, Plan, Raw, Step
 from scheduler.framework.remedies.evidence import Evidence
-from scheduler.framework.remedies.nodes import compared
+from scheduler.framework.remedies.nodes import compared_resources
 
 _HOLDING: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
-_MOST_PODS: Final = 24
+_MAX_PODS: Final = 24
 _SCALED: Final = {kind.name: kind for kind in (REPLICA_SET, STATEFUL_SET)}
 
 
-def shrink_others(evidence: Evidence) -> Iterator[Plan]:
-    """Let jobs that are no more important run fewer Pods: one, else several."""
-    spare = _spare(evidence)
-    if spare:
-        change = partial(_fewer, evidence, spare)
-        yield (Adjustment(ChangeKind.SHRINK, 1, len(spare), change, apart=partial(_each, evidence, spare)),)
+def scale_down_others(evidence: Evidence) -> Iterator[Plan]:
+    """Removes Pods of jobs of no higher priority that run more than their minimum: one Pod, else several."""
+    removable = _removable(evidence)
+    if removable:
+        change = partial(_without_pods, evidence, removable)
+        yield (Adjustment(ChangeKind.SHRINK, 1, len(removable), change, split=partial(_one_each, evidence, removable)),)
 
 
-def _each(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -> Plan:
+def _one_each(evidence: Evidence, removable: Sequence[tuple[Job, Task]], amount: int) -> Plan:
     return tuple(
-        Adjustment(ChangeKind.SHRINK, 1, 1, partial(_fewer, evidence, [one]), one[1].key) for one in spare[:degree]
+        Adjustment(ChangeKind.SHRINK, 1, 1, partial(_without_pods, evidence, [one]), one[1].key)
+        for one in removable[:amount]
     )
 
 
-def _spare(evidence: Evidence) -> list[tuple[Job, Task]]:
-    """Pods that others can do without, those first that leave room for a Pod that finds none; of one job the youngest
-    go first."""
+def _removable(evidence: Evidence) -> list[tuple[Job, Task]]:
+    """Pods above the minimum of their jobs, those first that make room for a waiting Pod; of one job, the youngest
+    first."""
     session, wanted = evidence.session, next(iter(evidence.wanted), None)
     asked = np.flatnonzero(evidence.need)
     found: list[tuple[tuple[object, ...], Job, Task]] = []
@@ -50,22 +51,22 @@ def _spare(evidence: Evidence) -> list[tuple[Job, Task]]:
         for task in holding[: max(other.ready_count - max(other.min_member, 1), 0)]:
             enough = wanted is not None and _leaves_room(evidence, task, wanted)
             found.append(((not enough, other.priority, other.key), other, task))
-    return [(job, task) for _, job, task in sorted(found, key=lambda entry: entry[0])[:_MOST_PODS]]
+    return [(job, task) for _, job, task in sorted(found, key=lambda entry: entry[0])[:_MAX_PODS]]
 
 
 def _leaves_room(evidence: Evidence, held: Task, wanted: Task) -> bool:
     nodes = evidence.session.nodes
-    row, dims = nodes.index.get(held.node), compared(wanted.cls)
+    row, dims = nodes.index.get(held.node), compared_resources(wanted.cls)
     return row is not None and bool((nodes.idle[dims, row] + held.cls.request[dims] >= wanted.cls.request[dims]).all())
 
 
-def _fewer(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -> Step:
-    gone: dict[str, tuple[Job, list[Task]]] = {}
-    for job, task in spare[:degree]:
-        gone.setdefault(job.key, (job, []))[1].append(task)
+def _without_pods(evidence: Evidence, removable: Sequence[tuple[Job, Task]], amount: int) -> Step:
+    removed: dict[str, tuple[Job, list[Task]]] = {}
+    for job, task in removable[:amount]:
+        removed.setdefault(job.key, (job, []))[1].append(task)
     texts: list[str] = []
     edits: list[Edit] = []
-    for job, tasks in gone.values():
+    for job, tasks in removed.values():
         what = "Pod" if len(tasks) == 1 else f"{len(tasks)} Pods"
         names = ", ".join(task.name for task in tasks)
         texts.append(f"{what} fewer of PodGroup {job.key}, which needs {max(job.min_member, 1)}: {names}")
@@ -76,7 +77,7 @@ def _fewer(evidence: Evidence, spare: Sequence[tuple[Job, Task]], degree: int) -
 
 
 def _scaled_down(evidence: Evidence, task: Task) -> Iterator[Edit]:
-    """One replica less of what would make the Pod again."""
+    """Removes one replica from the workload that would create the Pod again."""
     server = evidence.objects
     raw = server.find(POD, task.namespace, task.name)
     owner = None if raw is None else controller_of(raw)

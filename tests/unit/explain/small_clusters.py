@@ -1,4 +1,4 @@
-"""Explanations of small clusters in a line."""
+"""Builds explanations of small clusters."""
 
 from typing import Any
 
@@ -26,5 +26,5 @@ def explained(kind: str, name: str, *objects: Any, conf: Configuration = PLAIN, 
 
 
 def changes(name: str, *objects: Any, conf: Configuration = PLAIN) -> list[str]:
-    """What would let a PodGroup run, in words."""
+    """The texts of the changes that would let a PodGroup run."""
     return [change.text for change in explained("podgroup", name, *objects, conf=conf, search=True).changes]

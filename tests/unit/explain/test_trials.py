@@ -1,11 +1,11 @@
-"""A trial goes on no longer than its outcome is open."""
+"""A trial ends as soon as its result is certain."""
 
 from typing import Any
 
 from scheduler.api.kinds import QUEUE
 from scheduler.cluster.memory import Simulation
-from scheduler.explain.laboratory import Laboratory
 from scheduler.explain.target import Goal
+from scheduler.explain.trials import TrialRunner
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.remedies.adjustments import Edit, Step
 from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, queue
@@ -29,11 +29,11 @@ def trial(cpu: str, conf: Configuration) -> tuple[bool, Simulation]:
     settled = Simulation(manifests(*WORLD), conf, [NAME])
     settled.run()
     before = settled.cycles
-    laboratory = Laboratory(settled, GOAL, "")
-    after = laboratory.after(raised(cpu))
+    trials = TrialRunner(settled, GOAL, "")
+    after = trials.after(raised(cpu))
     assert after is not None
     after.cycles -= before
-    return laboratory.works(raised(cpu)), after
+    return trials.works(raised(cpu)), after
 
 
 def node_of(simulation: Simulation) -> str | None:
@@ -43,20 +43,20 @@ def node_of(simulation: Simulation) -> str | None:
     return node
 
 
-def test_what_is_reached_for_good_is_not_carried_out() -> None:
+def test_a_goal_that_stays_reached_ends_the_trial_before_binding() -> None:
     works, after = trial("6", configuration(PLUGINS))
     assert works
     assert node_of(after) is None
 
 
-def test_where_actions_evict_it_is_carried_out_and_kept_until_nothing_changes() -> None:
+def test_with_evicting_actions_the_trial_runs_until_nothing_changes() -> None:
     works, after = trial("6", configuration(PLUGINS, actions="enqueue, allocate, preempt"))
     assert works
     assert node_of(after) == "n1"
     assert not after.cycle()
 
 
-def test_sessions_with_nothing_but_words_left_are_not_run() -> None:
+def test_sessions_that_only_record_reasons_are_not_run() -> None:
     works, after = trial("5", configuration(PLUGINS))
     assert not works
     assert after.cycles == 1

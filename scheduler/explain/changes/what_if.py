@@ -1,4 +1,4 @@
-"""Edits of objects as the documents of a what-if file: whole manifests, merge patches, deletions."""
+"""Converts edits of objects to the documents of a what-if file: manifests, merge patches, deletions."""
 
 import copy
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from scheduler.cluster.memory.what_if import DELETE, MERGE
 from scheduler.framework.remedies.adjustments import Edit, Raw
 
 
-def documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw]:
-    """What the edits, made one after the other, come to."""
+def what_if_documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw]:
+    """The documents of the edits, applied in order."""
     before: dict[tuple[str, str, str], tuple[Kind, Raw | None]] = {}
     after: dict[tuple[str, str, str], Raw | None] = {}
     for edit in edits:
@@ -47,7 +47,8 @@ def _document(kind: Kind, namespace: str, name: str, old: Raw | None, new: Raw |
 
 
 def _patch(old: Raw, new: Raw) -> Raw:
-    """What a JSON merge patch has to say to make the new of the old. Edits take nothing away but items of lists."""
+    """The JSON merge patch that turns ``old`` into ``new``. Edits remove only items of lists, so it deletes no
+    field."""
     result: dict[str, Any] = {}
     for key, value in new.items():
         was = old.get(key)

@@ -1,15 +1,15 @@
-"""A session that is looked on decides as any other, and knows who refused."""
+"""A traced session decides as an ordinary one, and attributes refusals to plugins."""
 
 from random import Random
 from typing import Any
 
 import pytest
 
-from scheduler.explain.witness import Witness
+from scheduler.explain.traced_session import TracedSession
 from scheduler.framework.cycle import run_cycle
 from scheduler.framework.extension import JOB_ENQUEUEABLE
 from tests.builders import Raw, World, group, node, pods, queue
-from tests.unit.explain.worlds import DEFAULT
+from tests.unit.explain.small_clusters import DEFAULT
 
 
 def objects(random: Random) -> list[Raw]:
@@ -23,7 +23,7 @@ def objects(random: Random) -> list[Raw]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_decisions_are_those_of_a_plain_session(seed: int) -> None:
+def test_a_traced_session_decides_as_an_ordinary_session(seed: int) -> None:
     given = objects(Random(seed))
 
     def decided(**settings: Any) -> list[tuple[str, str]]:
@@ -34,17 +34,17 @@ def test_decisions_are_those_of_a_plain_session(seed: int) -> None:
 
     plain = decided()
     assert plain
-    assert decided(make_session=lambda *given, **rest: Witness(*given, about="default/g0", **rest)) == plain
+    assert decided(make_session=lambda *given, **rest: TracedSession(*given, about="default/g0", **rest)) == plain
 
 
-def test_a_refusal_is_known_with_its_author() -> None:
+def test_a_refusal_is_attributed_to_its_plugin_and_extension_point() -> None:
     world = World(node("n1"), group("g", asks="99c"), pods("p", 1, "1c", "g"))
     snapshot = world.cluster.cache.snapshot(world.cluster.now)
     outcome = run_cycle(
-        snapshot, DEFAULT, make_session=lambda *given, **rest: Witness(*given, about="default/g", **rest)
+        snapshot, DEFAULT, make_session=lambda *given, **rest: TracedSession(*given, about="default/g", **rest)
     )
     session = outcome.session
-    assert isinstance(session, Witness)
+    assert isinstance(session, TracedSession)
     refusals = session.jobs["default/g"].refusals
-    authors = [author for refusal in refusals if (author := session.author_of(refusal)) is not None]
-    assert {(author.plugin, author.point) for author in authors} == {("overcommit", JOB_ENQUEUEABLE)}
+    sources = [source for refusal in refusals if (source := session.source_of(refusal)) is not None]
+    assert {(source.plugin, source.point) for source in sources} == {("overcommit", JOB_ENQUEUEABLE)}

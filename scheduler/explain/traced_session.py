@@ -1,11 +1,11 @@
-"""A session that is looked on: which plugin said what about one job, and what the choice of a node was made from.
+"""A session that records which plugin refused one job at which extension point, and how a node was chosen.
 
-It decides as any other. Plugins' functions are wrapped where they answer about jobs and queues, so a refusal is known
-with who uttered it, and at which question, whatever plugin that is.
+It makes the same decisions as an ordinary session. It wraps the plugins' functions that answer about jobs and queues,
+so every refusal is attributed to its plugin and extension point, for external plugins too.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,68 +33,69 @@ _QUESTIONS: Final = frozenset({JOB_ENQUEUEABLE, JOB_VALID, OVERUSED, ALLOCATABLE
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
-    """Who refused, at which question."""
+class RefusalSource:
+    """The plugin that refused, and its extension point."""
 
     plugin: str
     point: ExtensionPoint
 
 
-class Witness(Session):
-    """A session about one job."""
+class TracedSession(Session):
+    """A session that traces one job."""
 
     def __init__(
         self, snapshot: Snapshot, configuration: Configuration, *, about: str, pod: str = "", **settings: Any
     ) -> None:
-        """``about``: key of the job; ``pod``: key of the Pod whose choice is wanted, "" for the first that is placed.
-        The rest as for any session."""
+        """``about``: key of the traced job. ``pod``: key of the Pod to rank nodes for; "": the first that is placed.
+        The other arguments are those of ``Session``."""
         self._about = about
         self._pod = pod
-        self._authors: dict[int, tuple[Refusal, Author]] = {}
-        self._speaking: Author | None = None
+        self._refusal_sources: dict[int, tuple[Refusal, RefusalSource]] = {}
+        self._current_source: RefusalSource | None = None
         self.refusers: dict[ExtensionPoint, list[str]] = {}
-        """Question -> the plugins that answered no for the job."""
+        """Extension point -> the plugins that refused the job there."""
         self.rankings: dict[str, Ranking] = {}
-        """Pod -> what its node was chosen from."""
+        """Pod -> the ranking of nodes when it was placed."""
         super().__init__(snapshot, configuration, **settings)
 
-    # --- who says what ---
+    # --- refusals ---
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
-        heard = self._listening(point, function, self._option.name) if point in _QUESTIONS else function
-        super()._add(point, heard, source)
+        recorded = self._recording(point, function, self._option.name) if point in _QUESTIONS else function
+        super()._add(point, recorded, source)
 
-    def author_of(self, refusal: Refusal) -> Author | None:
-        known = self._authors.get(id(refusal))
+    def source_of(self, refusal: Refusal) -> RefusalSource | None:
+        """The plugin and extension point of a refusal; None: unknown."""
+        known = self._refusal_sources.get(id(refusal))
         return known[1] if known is not None else None
 
-    def _listening(self, point: ExtensionPoint, function: Function, plugin: str) -> Function:
-        author = Author(plugin, point)
+    def _recording(self, point: ExtensionPoint, function: Function, plugin: str) -> Function:
+        author = RefusalSource(plugin, point)
 
-        def heard(*arguments: Any) -> Any:
-            before, self._speaking = self._speaking, author
+        def recorded(*arguments: Any) -> Any:
+            before, self._current_source = self._current_source, author
             try:
                 answer = function(*arguments)
             finally:
-                self._speaking = before
+                self._current_source = before
             if isinstance(answer, Refusal):
-                self._authors[id(answer)] = (answer, author)
+                self._refusal_sources[id(answer)] = (answer, author)
             if _denies(answer) and any(isinstance(a, Job) and a.key == self._about for a in arguments):
                 self.refusers.setdefault(point, []).append(plugin)
             return answer
 
-        return heard
+        return recorded
 
     def refuse(self, job: Job, refusal: Refusal) -> None:  # type: ignore[override]
-        if self._speaking is not None:
-            self._authors[id(refusal)] = (refusal, self._speaking)
+        if self._current_source is not None:
+            self._refusal_sources[id(refusal)] = (refusal, self._current_source)
         super().refuse(job, refusal)
 
-    # --- what was chosen from ---
+    # --- rankings ---
     def statement(self) -> Statement:
-        return _WatchedStatement(self)
+        return _TracedStatement(self)
 
-    def look(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one class are about to take their rows, one after the other."""
+    def record_ranking(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Records the ranking of nodes before tasks of one class are allocated to ``rows``, in this order."""
         if job.key != self._about:
             return
         for i, task in enumerate(tasks):
@@ -103,19 +104,16 @@ class Witness(Session):
                 self.rankings = {task.key: rank(self, job, task, chosen=chosen, ahead=Counter(rows[:i]))}
 
 
-class _WatchedStatement(Statement):
-    def __init__(self, session: Witness) -> None:
+class _TracedStatement(Statement):
+    def __init__(self, session: TracedSession) -> None:
         super().__init__(session)
         self._witness = session
 
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._witness.look(job, tasks, rows)
+        self._witness.record_ranking(job, tasks, rows)
         super().allocate(job, tasks, rows)
 
 
 def _denies(answer: object) -> bool:
-    """Whether an answer means no: a refusal, a vote against, no room."""
+    """Whether an answer is a refusal: a Refusal, a rejecting vote, or room for no task."""
     return isinstance(answer, Refusal) or answer is Vote.REJECT or (isinstance(answer, int) and answer <= 0)
-
-
-Watch = Callable[..., Witness]

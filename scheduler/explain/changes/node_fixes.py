@@ -1,4 +1,4 @@
-"""What would have to change about a node so that its taints, its cordon and its labels let a Pod in."""
+"""Changes to a node's taints, cordon and labels that let it accept a Pod."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Any
 from scheduler.api.names import HOSTNAME_LABEL, UNSCHEDULABLE_TAINT
 from scheduler.api.objects import Node, NodeSelectorTerm, PodSpec, Requirement, Taint
 from scheduler.api.pod_rules import NO_EXECUTE, NO_SCHEDULE, tolerates
-from scheduler.framework.remedies.adjustments import Raw, listed
+from scheduler.framework.remedies.adjustments import Raw, join_names
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class NodeFix:
     """Changes to one node."""
 
     node: str
     taints: tuple[tuple[str, str, str], ...]
-    """Key, value and effect of those to be removed."""
+    """Key, value and effect of the taints to remove."""
     uncordon: bool
     labels: tuple[tuple[str, str], ...]
-    """Those to be set."""
+    """The labels to set."""
 
     @property
     def size(self) -> int:
@@ -30,9 +30,9 @@ class Mend:
         return self.size > 0
 
 
-def mends(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> Mend | None:
-    """What it takes for a Pod of that spec; None: labels cannot do it. ``wanted``: labels that the node has to have
-    besides, whatever they say."""
+def fix_for(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> NodeFix | None:
+    """The changes that a Pod with this spec needs; None: labels cannot make the node suitable. ``wanted``: further
+    labels that the node needs."""
     labels = _labels(node, spec)
     if labels is None:
         return None
@@ -46,18 +46,18 @@ def mends(node: Node, spec: PodSpec, wanted: Mapping[str, str]) -> Mend | None:
     cordoned = node.spec.unschedulable and not tolerates(
         tolerations, Taint(key=UNSCHEDULABLE_TAINT, effect=NO_SCHEDULE)
     )
-    return Mend(node.metadata.name, taints, cordoned, tuple(sorted(labels.items())))
+    return NodeFix(node.metadata.name, taints, cordoned, tuple(sorted(labels.items())))
 
 
-def mended(mend: Mend, raw: Raw) -> Raw:
-    """The node with its changes."""
+def fixed_node(fix: NodeFix, raw: Raw) -> Raw:
+    """The node with the changes applied."""
     spec = raw.setdefault("spec", {})
-    if mend.taints:
-        spec["taints"] = [t for t in spec.get("taints") or () if _key(t) not in mend.taints]
-    if mend.uncordon:
+    if fix.taints:
+        spec["taints"] = [t for t in spec.get("taints") or () if _key(t) not in fix.taints]
+    if fix.uncordon:
         spec["unschedulable"] = False
-    if mend.labels:
-        raw["metadata"]["labels"] = {**(raw["metadata"].get("labels") or {}), **dict(mend.labels)}
+    if fix.labels:
+        raw["metadata"]["labels"] = {**(raw["metadata"].get("labels") or {}), **dict(fix.labels)}
     return raw
 
 
@@ -65,20 +65,20 @@ def _key(taint: dict[str, Any]) -> tuple[str, str, str]:
     return (str(taint.get("key", "")), str(taint.get("value", "")), str(taint.get("effect", "")))
 
 
-def words(chosen: Sequence[Mend]) -> str:
-    """The changes to several nodes; those that take the same together."""
+def words(chosen: Sequence[NodeFix]) -> str:
+    """The text of the changes to several nodes; nodes with the same changes are grouped."""
     alike: dict[str, list[str]] = {}
-    for mend in chosen:
-        alike.setdefault(_words(mend), []).append(mend.node)
+    for fix in chosen:
+        alike.setdefault(_words(fix), []).append(fix.node)
     return "; ".join(text.format(nodes=_nodes(names)) for text, names in alike.items())
 
 
-def _words(mend: Mend) -> str:
-    parts = [f"remove taint {_shown(taint)} from {{nodes}}" for taint in mend.taints]
-    if mend.uncordon:
+def _words(fix: NodeFix) -> str:
+    parts = [f"remove taint {_shown(taint)} from {{nodes}}" for taint in fix.taints]
+    if fix.uncordon:
         parts.append("uncordon {nodes}")
-    if mend.labels:
-        parts.append(f"label {{nodes}} with {', '.join(_braced(f'{key}={value}') for key, value in mend.labels)}")
+    if fix.labels:
+        parts.append(f"label {{nodes}} with {', '.join(_braced(f'{key}={value}') for key, value in fix.labels)}")
     return " and ".join(parts)
 
 
@@ -88,18 +88,18 @@ def _shown(taint: tuple[str, str, str]) -> str:
 
 
 def _braced(text: str) -> str:
-    """Braces are no placeholders."""
+    """Escapes braces for ``str.format``."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _nodes(names: list[str]) -> str:
-    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({listed(names)})"
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({join_names(names)})"
 
 
 # --- labels ---
 def _labels(node: Node, spec: PodSpec) -> dict[str, str] | None:
-    """The labels that the node lacks for the Pod's selector and required affinity; None: labels cannot do it. One that
-    says something else is left as it is: what it says is so."""
+    """The labels that the Pod's selector and required affinity need and the node lacks. None: labels cannot make it
+    suitable, because a label has another value, which is never overwritten."""
     have = node.metadata.labels or {}
     lacking = {key: value for key, value in (spec.node_selector or {}).items() if have.get(key) != value}
     if HOSTNAME_LABEL in lacking or lacking.keys() & have.keys():
@@ -151,7 +151,7 @@ def _met(requirement: Requirement, value: str | None) -> bool:
 
 
 def _value(requirement: Requirement) -> str | None:
-    """A value that meets the requirement; None: only the want of the label would, or nothing does."""
+    """A value that meets the requirement; None: only the absence of the label does, or no value does."""
     values = requirement.values or []
     match requirement.operator:
         case "In":
