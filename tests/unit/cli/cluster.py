@@ -1,4 +1,4 @@
-"""The command line against an API server in this process: what is typed, what it answers, what is printed."""
+"""Runs the command line against an API server in this process."""
 
 import asyncio
 import threading
@@ -85,7 +85,7 @@ def write_kubeconfig(path: Path, url: str, namespace: str = "") -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Cluster]:
-    """On a thread of its own, since a command runs an event loop of its own."""
+    """On a separate thread, because a command runs its own event loop."""
     api = FakeApi()
     loop = asyncio.new_event_loop()
     app = web.Application()

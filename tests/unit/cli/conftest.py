@@ -1,4 +1,4 @@
-"""Every test of the command line may ask for a cluster."""
+"""The fixture of a cluster for tests of the command line."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Completion: of commands without loading them, of names from the cluster or not at all; scripts; kubectl's plugin."""
+"""Completion of commands (without loading them) and of names from the cluster; scripts; the kubectl plugin."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ HEAVY = ("kubernetes", "aiohttp", "numpy", "rich", "yaml", "prometheus_client")
 
 
 def process(*arguments: str, **environment: str) -> str:
-    """What a process of its own prints, and then which heavy packages it has loaded."""
+    """Runs a separate process; returns its output, followed by the heavy packages that it has loaded."""
     code = (
         "import atexit, sys; sys.argv[0] = 'volcano-py'\n"
         f"atexit.register(lambda: print(*(name for name in {HEAVY} if name in sys.modules)))\n"
@@ -39,7 +39,7 @@ def test_help_loads_no_heavy_package(arguments: list[str]) -> None:
     assert process(*arguments).endswith("\n\n")
 
 
-def test_a_simulation_that_asks_nobody_loads_nothing_to_ask_with(tmp_path: Path) -> None:
+def test_a_simulation_without_external_calls_loads_no_http_client(tmp_path: Path) -> None:
     manifest = tmp_path / "node.yaml"
     manifest.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n", encoding="utf-8")
 
@@ -80,7 +80,7 @@ def test_names_are_completed_in_the_namespace_that_was_given(cluster: Cluster) -
     assert completions("job", "view", "-k", str(cluster.kubeconfig), "-n", "team-a", "") == ["theirs"]
 
 
-def test_without_a_cluster_nothing_is_completed_and_nothing_is_said(
+def test_without_a_cluster_nothing_is_completed_and_nothing_is_printed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
@@ -97,7 +97,7 @@ def test_a_script_calls_the_program(shell: str) -> None:
     assert f"_VOLCANO_PY_COMPLETE={shell}_complete" in result.stdout
 
 
-def test_kubectl_is_answered_in_its_protocol(
+def test_completion_for_kubectl_uses_its_protocol(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-vc", "job", "s"])
@@ -107,7 +107,7 @@ def test_kubectl_is_answered_in_its_protocol(
     assert capsys.readouterr().out == "suspend\tStop a vcjob until it is resumed.\n:4\n"
 
 
-def test_kubectl_may_complete_files_where_one_is_meant(
+def test_kubectl_completes_files_for_file_flags(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-vc", "job", "run", "-f", ""])

@@ -1,4 +1,4 @@
-"""What is said when the API server cannot be reached, refuses, or talks nonsense; nothing ends in a traceback."""
+"""Errors when the API server is unreachable, refuses, or sends malformed answers; none is a traceback."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def answers(cluster: Cluster, body: str = "", *, status: int = 200, reason: str 
     cluster.api.on("GET", JOBS, answer)
 
 
-def test_a_server_that_does_not_answer_is_named_with_what_to_check(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named_with_flags_to_check(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     write_kubeconfig(kubeconfig, "http://127.0.0.1:1")
 
@@ -48,7 +48,7 @@ def test_the_flag_for_the_server_overrides_the_kubeconfig(cluster: Cluster, tmp_
 
 
 @pytest.mark.parametrize("flags", [["-k", "/nowhere"], ["--context", "nowhere"]])
-def test_credentials_that_cannot_be_had_say_which_flags_help(cluster: Cluster, flags: list[str]) -> None:
+def test_missing_credentials_are_reported_with_flags_that_help(cluster: Cluster, flags: list[str]) -> None:
     said = cluster.refuses("job", "list", *flags)
 
     assert said.startswith("Failed to job list: ")
@@ -65,7 +65,7 @@ def test_in_a_pod_the_namespace_is_that_of_its_service_account(tmp_path: Path, m
     assert credentials.Credentials().namespace() == "team-a"
 
 
-def test_credentials_the_server_does_not_know(cluster: Cluster) -> None:
+def test_rejected_credentials_are_reported_with_flags_that_help(cluster: Cluster) -> None:
     answers(cluster, "Unauthorized", status=401, reason="Unauthorized")
 
     assert cluster.refuses("job", "list") == (
@@ -74,7 +74,7 @@ def test_credentials_the_server_does_not_know(cluster: Cluster) -> None:
     )
 
 
-def test_a_right_that_is_missing(cluster: Cluster) -> None:
+def test_a_missing_right_is_reported_with_who_can_grant_it(cluster: Cluster) -> None:
     said = 'jobs.batch.volcano.sh is forbidden: User "eve" cannot list resource "jobs"'
     answers(cluster, said, status=403, reason="Forbidden")
 
@@ -83,7 +83,7 @@ def test_a_right_that_is_missing(cluster: Cluster) -> None:
     )
 
 
-def test_resource_definitions_that_are_missing(cluster: Cluster) -> None:
+def test_missing_resource_definitions_are_reported_with_how_to_install_them(cluster: Cluster) -> None:
     answers(cluster, "404 page not found\n", status=404)
 
     assert cluster.refuses("job", "list") == (
@@ -92,7 +92,7 @@ def test_resource_definitions_that_are_missing(cluster: Cluster) -> None:
     )
 
 
-def test_a_refusal_without_words(cluster: Cluster) -> None:
+def test_a_refusal_without_a_message_is_reported_with_its_status(cluster: Cluster) -> None:
     answers(cluster, status=418)
 
     assert cluster.refuses("job", "list") == f"{ASKED}the API server at {cluster.api.url} answered 418\n"
@@ -112,7 +112,7 @@ def test_a_refusal_without_words(cluster: Cluster) -> None:
         '{"items": [' + '{"a":' * 100_000,
     ],
 )
-def test_an_answer_that_is_malformed(cluster: Cluster, body: str) -> None:
+def test_a_malformed_answer_is_reported(cluster: Cluster, body: str) -> None:
     answers(cluster, body)
 
     said = cluster.refuses("job", "list")
@@ -121,7 +121,7 @@ def test_an_answer_that_is_malformed(cluster: Cluster, body: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["null", "5", '{"name": 5}', '{"creationTimestamp": "yesterday", "name": "a"}'])
-def test_objects_that_are_malformed_in_any_way_are_left_out(cluster: Cluster, metadata: str) -> None:
+def test_malformed_objects_are_left_out(cluster: Cluster, metadata: str) -> None:
     answers(cluster, f'{{"items": [{{"metadata": {metadata}}}]}}')
 
     for form in ("table", "wide", "json", "yaml", "name"):
@@ -130,11 +130,11 @@ def test_objects_that_are_malformed_in_any_way_are_left_out(cluster: Cluster, me
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "nonsense://x", "http://", "http://host:99999999"])
-def test_an_address_that_is_none_is_named(url: str, cluster: Cluster) -> None:
+def test_an_invalid_address_is_reported(url: str, cluster: Cluster) -> None:
     assert url in cluster.refuses("job", "list", "-s", url)
 
 
-def test_what_is_read_is_not_converted_to_text(cluster: Cluster) -> None:
+def test_the_result_of_a_command_is_not_converted_to_text(cluster: Cluster) -> None:
     shown = []
 
     class Large:

@@ -1,4 +1,4 @@
-"""The listing that CONTRIBUTING.md shows is a command, and its test passes."""
+"""The listing in CONTRIBUTING.md is a working command, and its test passes."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8
 COMMAND, TEST = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_listing_shown_is_a_command_and_passes_its_test(
+def test_the_listing_in_the_guide_is_a_command_that_passes_its_test(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shown_listing.py").write_text(COMMAND, encoding="utf-8")

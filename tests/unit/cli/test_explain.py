@@ -31,12 +31,12 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def crowded(tmp_path: Path) -> str:
-    """A gang of three of which two find a place."""
+    """A gang of three Pods, of which two fit."""
     return written(tmp_path / "cluster.yaml", node("n1"), group("g", minimum=3), *pods("p", 3, "2c", "g"))
 
 
 # --- from manifests ---------------------------------------------------------------------------------------------------
-def test_the_table_says_what_holds_it_and_what_would_help(crowded: str, tmp_path: Path) -> None:
+def test_the_table_shows_causes_and_changes_that_help(crowded: str, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(PLAIN)
     result = run("explain", "podgroup", "g", "-f", crowded, "--scheduler-conf", str(conf))
@@ -54,7 +54,7 @@ def test_the_table_says_what_holds_it_and_what_would_help(crowded: str, tmp_path
 
 
 @pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_the_documents_hold_the_same_as_data(crowded: str, output: str, load: Any) -> None:
+def test_json_and_yaml_contain_the_same_data(crowded: str, output: str, load: Any) -> None:
     result = run("explain", "podgroup", "g", "-f", crowded, "-o", output)
     assert result.exit_code == 0, result.output
     document = load(result.stdout)
@@ -65,7 +65,7 @@ def test_the_documents_hold_the_same_as_data(crowded: str, output: str, load: An
     assert document["changes"][0]["whatIf"][0]["kind"] == "Node"
 
 
-def test_what_is_found_can_be_given_to_simulate(crowded: str, tmp_path: Path) -> None:
+def test_a_found_change_can_be_simulated(crowded: str, tmp_path: Path) -> None:
     document = json.loads(run("explain", "podgroup", "g", "-f", crowded, "-o", "json").stdout)
     change = written(tmp_path / "change.yaml", *document["changes"][0]["whatIf"])
     result = run("simulate", "-f", crowded, "--what-if", change)
@@ -73,11 +73,11 @@ def test_what_is_found_can_be_given_to_simulate(crowded: str, tmp_path: Path) ->
     assert "starts  default/g          3/3, needs 3  queue default" in result.stdout
 
 
-def test_without_changes_none_are_looked_for(crowded: str) -> None:
+def test_with_no_changes_no_changes_are_searched(crowded: str) -> None:
     assert "Smallest change" not in run("explain", "podgroup", "g", "-f", crowded, "--no-changes").stdout
 
 
-def test_a_placed_pod_is_told_why_its_node(tmp_path: Path) -> None:
+def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -> None:
     path = written(tmp_path / "c.yaml", node("n1"), node("n2", "1c"), group("g"), pod("p", "2c", "g", on="n1"))
     result = run("explain", "pod", "p", "-f", path)
     assert "Pod default/p: placed\n  it has node n1" in result.stdout
@@ -94,13 +94,15 @@ def test_a_placed_pod_is_told_why_its_node(tmp_path: Path) -> None:
         (["queue", "g"], 2, "'queue' is not one of 'pod', 'podgroup', 'job'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_explained_is_refused(crowded: str, arguments: list[str], code: int, words: str) -> None:
+def test_an_object_that_cannot_be_explained_is_refused(
+    crowded: str, arguments: list[str], code: int, words: str
+) -> None:
     result = run("explain", *arguments, "-f", crowded)
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
 
 
-def test_manifests_that_cannot_be_read_are_refused_with_their_place(tmp_path: Path) -> None:
+def test_malformed_manifests_are_refused_with_file_and_line(tmp_path: Path) -> None:
     path = written(tmp_path / "bad.yaml", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": 3})
     result = run("explain", "pod", "p", "-f", path)
     assert result.exit_code == 1
@@ -108,19 +110,19 @@ def test_manifests_that_cannot_be_read_are_refused_with_their_place(tmp_path: Pa
 
 
 # --- from a cluster ---------------------------------------------------------------------------------------------------
-def living(raw: Raw, uid: str) -> Raw:
+def live(raw: Raw, uid: str) -> Raw:
     created = {"uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "3"}
     return {**raw, "metadata": {**raw["metadata"], **created}}
 
 
 def holding(cluster: Cluster, *, scheduler: str = "volcano-py") -> None:
-    cluster.holds(NODES, living(node("n1"), "u1"))
-    cluster.holds(QUEUES, living(queue("default"), "u2"))
-    cluster.holds(CLUSTER_GROUPS, living(group("g", phase="Inqueue"), "u3"))
-    cluster.holds(CLUSTER_PODS, living(pod("p", "6c", "g", scheduler=scheduler), "u4"))
+    cluster.holds(NODES, live(node("n1"), "u1"))
+    cluster.holds(QUEUES, live(queue("default"), "u2"))
+    cluster.holds(CLUSTER_GROUPS, live(group("g", phase="Inqueue"), "u3"))
+    cluster.holds(CLUSTER_PODS, live(pod("p", "6c", "g", scheduler=scheduler), "u4"))
 
 
-def test_a_living_cluster_is_read_once_and_never_written_to(cluster: Cluster) -> None:
+def test_a_live_cluster_is_read_once_and_never_written_to(cluster: Cluster) -> None:
     holding(cluster)
     result = cluster.run("explain", "podgroup", "g", "-n", "default")
     assert result.exit_code == 0, (result.output, result.exception)
@@ -129,7 +131,7 @@ def test_a_living_cluster_is_read_once_and_never_written_to(cluster: Cluster) ->
     assert {call.method for call in cluster.api.calls} == {"GET"}
 
 
-def test_the_scheduler_of_the_cluster_says_how_it_is_configured_and_which_names_it_answers_to(cluster: Cluster) -> None:
+def test_configuration_and_names_are_those_of_the_scheduler_in_the_cluster(cluster: Cluster) -> None:
     holding(cluster, scheduler="volcano")
     labels = {"app.kubernetes.io/part-of": "volcano-py", "app.kubernetes.io/component": "scheduler"}
     meta = {"name": "volcano-py-scheduler", "namespace": "volcano-system", "labels": labels}
@@ -143,16 +145,16 @@ def test_the_scheduler_of_the_cluster_says_how_it_is_configured_and_which_names_
     assert "built-in" not in result.stderr
 
 
-def test_without_it_the_built_in_configuration_is_taken_and_that_is_said(cluster: Cluster) -> None:
+def test_without_a_scheduler_the_built_in_configuration_is_used_with_a_note(cluster: Cluster) -> None:
     holding(cluster)
     assert "the built-in one is taken" in cluster.run("explain", "podgroup", "g", "-n", "default").stderr
 
 
-def test_objects_that_cannot_be_used_are_told_of_and_left_out(cluster: Cluster) -> None:
+def test_malformed_objects_cause_warnings_and_are_left_out(cluster: Cluster) -> None:
     holding(cluster)
-    broken = living({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}, "spec": "none"}, "u9")
-    odd = living(node("n3", "many"), "u10")
-    cluster.holds(NODES, living(node("n1"), "u1"), broken, odd)
+    broken = live({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}, "spec": "none"}, "u9")
+    odd = live(node("n3", "many"), "u10")
+    cluster.holds(NODES, live(node("n1"), "u1"), broken, odd)
     result = cluster.run("explain", "podgroup", "g", "-n", "default")
     assert result.exit_code == 0, (result.output, result.exception)
     assert "warning: Node n2: Node: spec: " in result.stderr
@@ -160,7 +162,7 @@ def test_objects_that_cannot_be_used_are_told_of_and_left_out(cluster: Cluster) 
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])
-def test_an_object_that_is_nested_without_end_holds_up_no_other(depth: int, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_deeply_nested_object_does_not_affect_others(depth: int, cluster: Cluster, tmp_path: Path) -> None:
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "t"}}
     parameters = '{"x":' * depth + "1" + "}" * depth
     config = {"opaque": {"driver": "d", "parameters": "DEEP"}}
@@ -185,7 +187,7 @@ def test_an_object_that_is_nested_without_end_holds_up_no_other(depth: int, clus
     assert run("simulate", "-f", str(dump)).exit_code == 0
 
 
-def test_what_one_may_not_see_is_done_without_unless_nothing_can_be_said_then(cluster: Cluster) -> None:
+def test_kinds_that_cannot_be_listed_are_left_out_unless_they_are_required(cluster: Cluster) -> None:
     holding(cluster)
     forbidden = {"kind": "Status", "message": 'storageclasses is forbidden: User "me" cannot list'}
     cluster.api.answer("GET", "/apis/storage.k8s.io/v1/storageclasses", forbidden, status=403)
@@ -195,8 +197,8 @@ def test_what_one_may_not_see_is_done_without_unless_nothing_can_be_said_then(cl
 
 
 def test_names_are_completed_by_kind(cluster: Cluster) -> None:
-    cluster.holds(PODS, living(pod("train-0", "1c"), "u1"))
-    cluster.holds(GROUPS, living(group("train"), "u2"))
+    cluster.holds(PODS, live(pod("train-0", "1c"), "u1"))
+    cluster.holds(GROUPS, live(group("train"), "u2"))
     from click.shell_completion import ShellComplete
 
     def names(kind: str) -> list[str]:
@@ -207,7 +209,7 @@ def test_names_are_completed_by_kind(cluster: Cluster) -> None:
 
 
 # --- simulate --what-if -----------------------------------------------------------------------------------------------
-def test_what_if_prints_what_differs(tmp_path: Path) -> None:
+def test_what_if_prints_the_differences(tmp_path: Path) -> None:
     before = written(tmp_path / "c.yaml", node("n1", "2c+4Gi"), group("g"), pod("p", "2c", "g"), group("h"),
                      pod("q", "4c", "h"))  # fmt: skip
     change = written(tmp_path / "w.yaml", node("n2"))
@@ -218,13 +220,13 @@ def test_what_if_prints_what_differs(tmp_path: Path) -> None:
     assert "default/g" not in result.stdout
 
 
-def test_what_if_says_so_when_it_makes_no_difference(tmp_path: Path) -> None:
+def test_what_if_reports_when_there_is_no_difference(tmp_path: Path) -> None:
     before = written(tmp_path / "c.yaml", node("n1"), group("g"), pod("p", "2c", "g"))
     result = run("simulate", "-f", before, "--what-if", written(tmp_path / "w.yaml", node("n2", "1c")))
     assert result.stdout == "It makes no difference.\n"
 
 
-def test_what_if_as_a_document(tmp_path: Path) -> None:
+def test_what_if_prints_a_document(tmp_path: Path) -> None:
     before = written(tmp_path / "c.yaml", node("n1", "1c"), group("g"), pod("p", "2c", "g"))
     change = written(tmp_path / "w.yaml", node("n2"))
     document = json.loads(run("simulate", "-f", before, "--what-if", change, "-o", "json").stdout)
@@ -232,7 +234,7 @@ def test_what_if_as_a_document(tmp_path: Path) -> None:
     assert yaml.safe_load(run("simulate", "-f", before, "--what-if", change, "-o", "yaml").stdout) == document
 
 
-def test_a_change_that_makes_no_sense_ends_with_code_two(tmp_path: Path) -> None:
+def test_an_invalid_change_ends_with_code_2(tmp_path: Path) -> None:
     before = written(tmp_path / "c.yaml", node("n1"))
     change = written(tmp_path / "w.yaml", {"apiVersion": "v1", "kind": "Node",
                      "metadata": {"name": "n7", "annotations": {"volcano-py/what-if": "delete"}}})  # fmt: skip

@@ -1,4 +1,4 @@
-"""What others wrote never steers the terminal: every command is run against objects, errors and files full of it."""
+"""Text of other users never controls the terminal: every command runs on hostile objects, errors and files."""
 
 import json
 import re
@@ -79,7 +79,7 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("queue", "list"): LISTS,
     ("queue", "operate"): [["q", "-a", "open"], ["q", "-a", "close"], ["q", "-a", "update", "-w", "3"]],
 }
-"""What is asked of an API server, and how."""
+"""Commands against an API server."""
 LOCAL: dict[tuple[str, ...], list[list[str]]] = {
     ("completion",): [["bash"], ["zsh"], ["fish"]],
     ("controllers",): [["--kubeconfig", "BROKEN", "--leader-elect=false"]],
@@ -97,7 +97,7 @@ LOCAL: dict[tuple[str, ...], list[list[str]]] = {
     ],
     ("webhooks",): [["--webhook-service-name", "s", "--admission-conf", "BROKEN"]],
 }
-"""What is asked of files, and how."""
+"""Commands on files."""
 
 
 def test_every_command_is_covered() -> None:
@@ -218,7 +218,7 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("path", LIVE, ids=" ".join)
 @pytest.mark.parametrize("answers", ["objects", "spoilt-names", "errors"])
-def test_no_object_and_no_error_of_a_cluster_steers_the_terminal(
+def test_no_object_or_error_of_a_cluster_controls_the_terminal(
     path: tuple[str, ...], answers: str, terminal: bool, files: dict[str, str], cluster: Cluster
 ) -> None:
     if answers == "errors":
@@ -237,18 +237,18 @@ def test_no_object_and_no_error_of_a_cluster_steers_the_terminal(
 
 
 @pytest.mark.parametrize("path", LOCAL, ids=" ".join)
-def test_no_file_steers_the_terminal(path: tuple[str, ...], terminal: bool, files: dict[str, str]) -> None:
+def test_no_file_controls_the_terminal(path: tuple[str, ...], terminal: bool, files: dict[str, str]) -> None:
     for arguments in LOCAL[path]:
         result = run(path, arguments, files, None)
         allowed = "\t" if path == ("completion",) else ""
         assert not [c for c in raw_characters(result.stdout) if c not in allowed], (arguments, result.stdout)
         assert not raw_characters(result.stderr), (arguments, result.stderr)
         assert "\N{SKULL}" not in result.output
-        told = path == ("completion",) or "no-such-pod" in arguments
-        assert told or any(code in result.output for code in (r"\x1b", r"\u001b", r"\e")), "nothing hostile was shown"
+        ok = path == ("completion",) or "no-such-pod" in arguments
+        assert ok or any(code in result.output for code in (r"\x1b", r"\u001b", r"\e")), "nothing hostile was shown"
 
 
-def test_no_recording_steers_the_terminal(
+def test_no_recording_controls_the_terminal(
     terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
 ) -> None:
     asked = [node(f"n{HOSTILE}", "4c"), queue("q"), group("g", "q", 2), pod(f"p{HOSTILE}", "1c", "g")]
@@ -265,7 +265,7 @@ def test_no_recording_steers_the_terminal(
             assert output or word in result.stdout
 
 
-def test_no_name_of_a_cluster_is_completed_that_could_steer_a_shell(
+def test_names_that_a_shell_would_interpret_are_not_completed(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["train", f"tr{HOSTILE}", "tr$(reboot)", "tr;x", "tr x"]
@@ -278,7 +278,7 @@ def test_no_name_of_a_cluster_is_completed_that_could_steer_a_shell(
 
 
 @given(st.text() | st.text(alphabet=sorted(set(HOSTILE)) + list("ab: #-'\"\t")))
-def test_documents_escape_what_they_hold_and_lose_nothing(value: str) -> None:
+def test_documents_are_escaped_without_loss(value: str) -> None:
     value = value.encode("utf-8", "ignore").decode()
     item = {"metadata": {"annotations": {value: value}}, "list": [value, {"a": value}]}
 
@@ -309,7 +309,7 @@ def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
         assert (result.exit_code, "nested too deeply" in result.stderr) == (1, True)
 
 
-def test_commands_write_through_one_function() -> None:
+def test_commands_print_with_one_function() -> None:
     writing = re.compile(r"click\.(s?echo|style)\(|(?<!\.)print\(|sys\.std(out|err)\b(?!\.isatty)|\bConsole\(|\bText\(")
     root = Path(text.__file__).parent
     found = {
@@ -319,7 +319,7 @@ def test_commands_write_through_one_function() -> None:
 
 
 @pytest.mark.parametrize("depth", [400, 20_000])
-def test_an_object_of_a_cluster_that_is_nested_without_end_ends_in_an_error(depth: int, cluster: Cluster) -> None:
+def test_a_deeply_nested_object_of_a_cluster_causes_an_error(depth: int, cluster: Cluster) -> None:
     text = (
         '{"items": [{"metadata": {"name": "train"}, "spec": {"x": ' + '{"x": ' * depth + "1" + "}" * (depth + 2) + "]}"
     )

@@ -1,4 +1,4 @@
-"""``volcano-py replay`` and ``--record``: what they print and how they end."""
+"""``volcano-py replay`` and ``--record``: output and exit codes."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["replay", *map(str, arguments)])
 
 
-def test_a_directory_that_comes_to_the_same_is_told_in_a_line_per_file(tmp_path: Path) -> None:
+def test_a_directory_without_differences_has_a_row_per_file(tmp_path: Path) -> None:
     Recorded(tmp_path, some_cluster()).run(3)
     result = run(tmp_path)
     assert result.exit_code == 0
@@ -24,7 +24,7 @@ def test_a_directory_that_comes_to_the_same_is_told_in_a_line_per_file(tmp_path:
     assert row.split() == [str(tmp_path / f"test-00001{SUFFIX}"), "3", "8", "0", "same"]
 
 
-def test_a_session_that_differs_is_shown_with_both_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_differs_is_shown_with_both_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = Recorded(tmp_path, some_cluster()).run(2)
     monkeypatch.setattr("scheduler.plugins.gang.Gang.open", lambda self, session: None)
     result = run(recorded.files[0])
@@ -41,13 +41,13 @@ def test_json_has_all_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert {"field": "binds", "name": "default/g3-0", "recorded": "n1", "now": ""} in item["differs"]["differences"]
 
 
-def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"x{SUFFIX}").write_text("hello")
     for path, complaint in ((tmp_path, "not a recording"), (tmp_path / "none", "No such file")):
         result = run(path)
         assert result.exit_code == 2 and complaint in result.output
 
 
-def test_an_empty_directory_is_no_recording(tmp_path: Path) -> None:
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 2 and f"no {SUFFIX} file in it" in result.output

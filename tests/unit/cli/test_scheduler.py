@@ -1,4 +1,4 @@
-"""The flags of ``volcano-py scheduler``: Volcano's names, Go's notations, and what is refused."""
+"""The flags of ``volcano-py scheduler``: Volcano's names, Go's syntax, and refused values."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_durations_are_read_in_gos_notation_or_as_seconds(text: str, seconds: fl
 
 
 @pytest.mark.parametrize("text", ["", "s", "1x", "-1s", "1s junk", "1 s", "nan", "inf"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_malformed_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         DURATION.convert(text, None, None)
 
@@ -49,7 +49,7 @@ def flags(*arguments: str) -> dict[str, Any]:
     return seen
 
 
-def test_booleans_and_verbosity_are_taken_in_both_forms() -> None:
+def test_booleans_and_verbosity_are_accepted_in_both_forms() -> None:
     assert flags()["leader_elect"] is True
     assert flags("--leader-elect=false", "--enable-metrics")["leader_elect"] is False
     assert flags("--leader-elect=false", "--enable-metrics")["enable_metrics"] is True
@@ -76,7 +76,7 @@ def test_a_bad_configuration_file_ends_with_code_2_naming_file_and_line(tmp_path
     ("command", "flag"),
     [("scheduler", "--scheduler-conf"), ("webhooks", "--admission-conf"), ("simulate", "--scheduler-conf")],
 )
-def test_a_configuration_file_that_is_nested_without_end_ends_with_code_2_not_by_a_signal(
+def test_a_deeply_nested_configuration_file_ends_with_code_2_not_by_a_signal(
     command: str, flag: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "deep.conf"
@@ -88,7 +88,7 @@ def test_a_configuration_file_that_is_nested_without_end_ends_with_code_2_not_by
     assert "deep.conf:1: nested more than 100 deep" in result.stderr
 
 
-def test_a_kubeconfig_that_is_nested_without_end_ends_with_code_1_naming_the_file(tmp_path: Path) -> None:
+def test_a_deeply_nested_kubeconfig_ends_with_code_1_naming_the_file(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text("[" * 100_000, encoding="utf-8")
     result = CliRunner().invoke(main, ["scheduler", f"--kubeconfig={path}", "--leader-elect=false"])
@@ -96,7 +96,7 @@ def test_a_kubeconfig_that_is_nested_without_end_ends_with_code_1_naming_the_fil
     assert f"cannot load credentials from {path}:1: nested more than 100 deep" in result.stderr
 
 
-def test_credentials_that_cannot_be_had_end_with_code_1(tmp_path: Path) -> None:
+def test_missing_credentials_end_with_code_1(tmp_path: Path) -> None:
     arguments = ["scheduler", f"--kubeconfig={tmp_path / 'none'}", "--leader-elect=false"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 1
@@ -109,7 +109,7 @@ def test_lease_times_that_would_allow_two_leaders_are_refused() -> None:
     assert "--leader-elect-lease-duration must be longer" in result.stderr
 
 
-def test_flags_about_storage_are_taken_and_one_of_them_has_no_effect(tmp_path: Path) -> None:
+def test_flags_of_storage_are_accepted_and_one_has_no_effect(tmp_path: Path) -> None:
     storage = ["--csi-storage=false", "--ignored-provisioners=example.com/a,example.com/b"]
     arguments = ["scheduler", f"--kubeconfig={tmp_path / 'none'}", "--leader-elect=false", *storage]
     result = CliRunner().invoke(main, arguments)
@@ -142,7 +142,7 @@ def test_feature_gates_are_read_as_volcano_reads_them(arguments: tuple[str, ...]
     assert found == [frozenset({"SchedulingGatesQueueAdmission"} if on else ())]
 
 
-def test_a_feature_gate_that_means_nothing_here_is_said_to_have_no_effect() -> None:
+def test_an_unknown_feature_gate_is_reported_to_have_no_effect() -> None:
     command = click.command("scheduler")(feature_gates(lambda features: None))
     result = CliRunner().invoke(command, ["--feature-gates=PriorityClass=true"])
     assert result.output == "scheduler: feature gate PriorityClass has no effect here\n"

@@ -1,4 +1,4 @@
-"""The simulator's contract, sentence by sentence, through its command line."""
+"""``volcano-py simulate``: input, defaults, output, and errors, through the command line."""
 
 import json
 import os
@@ -67,11 +67,11 @@ SMALL = [node("n1"), group("a"), pod("p", "1c", "a")]
 
 
 # --- where manifests come from ---
-def test_one_file_of_several_documents(conf: str, tmp_path: Path) -> None:
+def test_a_file_may_have_several_documents(conf: str, tmp_path: Path) -> None:
     assert nodes_of(simulated(SMALL, conf, tmp_path)) == {"p": "n1"}
 
 
-def test_several_files_and_directories_read_in_sorted_order(conf: str, tmp_path: Path) -> None:
+def test_files_and_directories_are_read_in_sorted_order(conf: str, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     written(folder / "b.yml", group("a"))
@@ -91,18 +91,18 @@ def test_several_files_and_directories_read_in_sorted_order(conf: str, tmp_path:
 @pytest.mark.parametrize(
     "text", [yaml.safe_dump_all(SMALL), json.dumps({"apiVersion": "v1", "kind": "List", "items": SMALL})]
 )
-def test_standard_input_in_yaml_or_json(text: str, conf: str) -> None:
+def test_standard_input_may_be_yaml_or_json(text: str, conf: str) -> None:
     assert nodes_of(listing(run("-f", "-", "--scheduler-conf", conf, "-o", "json", stdin=text))) == {"p": "n1"}
 
 
-def test_lists_are_unpacked_even_in_lists_and_of_a_kind_of_their_own(conf: str) -> None:
+def test_lists_are_unpacked_also_nested_and_typed_ones(conf: str) -> None:
     inner = {"apiVersion": "v1", "kind": "PodList", "items": [pod("p", "1c", "a")]}
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [node("n1"), group("a"), inner]})
     assert nodes_of(listing(run("-f", "-", "--scheduler-conf", conf, "-o", "json", stdin=text))) == {"p": "n1"}
 
 
 @pytest.mark.parametrize("text", ["", "---\n---\n", "# nothing\n", "apiVersion: v1\nkind: List\nitems: []\n"])
-def test_nothing_at_all_is_an_empty_cluster_with_its_defaults(text: str, conf: str) -> None:
+def test_empty_input_is_an_empty_cluster_with_defaults(text: str, conf: str) -> None:
     items = listing(run("-f", "-", "--scheduler-conf", conf, "-o", "json", stdin=text))
     assert {(o["kind"], o["metadata"]["name"]) for o in items} == {
         ("Namespace", "default"), ("Queue", "default"), ("Queue", "root"),
@@ -126,7 +126,7 @@ def test_namespaced_objects_without_a_namespace_are_in_the_default_one(conf: str
     assert find(items, "Pod", "p")["metadata"]["namespace"] == "default" and nodes_of(items) == {"p": "n1"}
 
 
-def test_creation_times_are_a_second_apart_and_follow_those_given(conf: str, tmp_path: Path) -> None:
+def test_default_creation_times_are_a_second_apart_and_follow_given_ones(conf: str, tmp_path: Path) -> None:
     objects = [node("n1"), group("a"), group("b"), group("c")]
     objects[1]["metadata"]["creationTimestamp"] = "2024-05-01T12:00:00Z"
     objects[3]["metadata"]["creationTimestamp"] = None
@@ -135,14 +135,14 @@ def test_creation_times_are_a_second_apart_and_follow_those_given(conf: str, tmp
     assert stamps == ["2020-01-01T12:00:01Z", "2024-05-01T12:00:00Z", "2024-05-01T12:00:01Z", "2024-05-01T12:00:02Z"]
 
 
-def test_queues_that_are_read_together_are_of_one_age_so_that_the_name_decides(conf: str, tmp_path: Path) -> None:
+def test_queues_have_the_same_creation_time_so_that_the_name_decides(conf: str, tmp_path: Path) -> None:
     objects = [node("n1", "1c"), queue("zoo"), queue("ape")]
     for name in ("zoo", "ape"):
         objects += [group(name, name), pod(f"{name}-0", "1c", name)]
     assert nodes_of(simulated(objects, conf, tmp_path)) == {"ape-0": "n1", "zoo-0": None}
 
 
-def test_uids_are_made_from_kind_namespace_and_name_only(conf: str, tmp_path: Path) -> None:
+def test_uids_depend_on_kind_namespace_and_name_only(conf: str, tmp_path: Path) -> None:
     first = simulated(SMALL, conf, tmp_path)
     second = simulated([group("z"), *reversed(SMALL)], conf, tmp_path)
     for kind, name in (("Node", "n1"), ("PodGroup", "a"), ("Pod", "p")):
@@ -190,7 +190,7 @@ def test_pods_of_other_schedulers_are_left_alone(conf: str, tmp_path: Path) -> N
     assert nodes_of(simulated(objects, conf, tmp_path, *names)) == {"p": "n1", "q": "n1"}
 
 
-def test_fields_that_are_null_are_as_if_not_written(conf: str, tmp_path: Path) -> None:
+def test_null_fields_count_as_absent(conf: str, tmp_path: Path) -> None:
     objects = [node("n1"), group("a"), pod("p", "1c", "a")]
     objects[2]["spec"]["nodeName"] = None
     objects[2]["status"] = {"conditions": None, "phase": None}
@@ -200,7 +200,7 @@ def test_fields_that_are_null_are_as_if_not_written(conf: str, tmp_path: Path) -
     assert nodes_of(simulated(objects, conf, tmp_path)) == {"p": "n1"}
 
 
-def test_an_unknown_kind_is_warned_of_and_carried_through(conf: str, tmp_path: Path) -> None:
+def test_an_unknown_kind_causes_a_warning_and_is_kept(conf: str, tmp_path: Path) -> None:
     strange = {
         "apiVersion": "example.com/v1",
         "kind": "Strange",
@@ -231,7 +231,7 @@ def test_without_a_kubelet_bound_pods_stay_pending_on_their_node(conf: str, tmp_
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
 
 
-def test_exactly_so_many_cycles(conf: str, tmp_path: Path) -> None:
+def test_cycles_is_the_exact_number_of_cycles(conf: str, tmp_path: Path) -> None:
     phases = [
         find(simulated(SMALL, conf, tmp_path, "--cycles", str(n)), "PodGroup", "a")["status"]["phase"] for n in (1, 2)
     ]
@@ -250,7 +250,7 @@ def test_items_are_sorted_by_kind_namespace_and_name(conf: str, tmp_path: Path) 
     assert keys == sorted(keys)
 
 
-def test_events_are_core_events_that_count(conf: str, tmp_path: Path) -> None:
+def test_repeated_events_are_counted(conf: str, tmp_path: Path) -> None:
     items = simulated([*SMALL, pod("big", "99c", "a")], conf, tmp_path)
     events = [o for o in items if o["kind"] == "Event"]
     assert events
@@ -265,7 +265,7 @@ def test_events_are_core_events_that_count(conf: str, tmp_path: Path) -> None:
     assert scheduled["type"] == "Normal" and scheduled["count"] == 1
 
 
-def test_yaml_and_json_say_the_same(conf: str, tmp_path: Path) -> None:
+def test_yaml_and_json_have_the_same_content(conf: str, tmp_path: Path) -> None:
     path = written(tmp_path / "in.yaml", *SMALL)
     as_json = run("-f", path, "--scheduler-conf", conf, "-o", "json").stdout
     as_yaml = run("-f", path, "--scheduler-conf", conf, "-o", "yaml").stdout
@@ -289,7 +289,7 @@ def test_yaml_and_json_say_the_same(conf: str, tmp_path: Path) -> None:
         "\U0001f600",
     ],
 )
-def test_json_is_written_as_python_writes_it(value: object, tmp_path: Path) -> None:
+def test_values_are_encoded_like_json_dumps(value: object, tmp_path: Path) -> None:
     widget = {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": "m"}, "data": [value, {"key": value}]}
     (tmp_path / "m.json").write_text(json.dumps(widget))
     result = run("-f", str(tmp_path / "m.json"), "-o", "json")
@@ -297,14 +297,14 @@ def test_json_is_written_as_python_writes_it(value: object, tmp_path: Path) -> N
     assert find(listing(result), "Widget", "m")["data"] == [value, {"key": value}]
 
 
-def test_a_table_shows_brackets_of_messages_as_they_are(conf: str, tmp_path: Path) -> None:
+def test_a_table_shows_brackets_of_messages_unchanged(conf: str, tmp_path: Path) -> None:
     objects = [node("n[/bold]"), group("[red]a"), pod("p[x]", "1c", "[red]a"), pod("q[/]", "[y]=9", "[red]a")]
     result = run("-f", written(tmp_path / "in.yaml", *objects), "--scheduler-conf", conf)
     assert result.exit_code == 0, result.exception
     assert "n[/bold]" in result.stdout and "p[x]" in result.stdout and "[red]a" in result.stdout
 
 
-def test_a_table_shows_memory_of_queues_as_people_write_it(conf: str, tmp_path: Path) -> None:
+def test_a_table_shows_memory_of_queues_with_units(conf: str, tmp_path: Path) -> None:
     objects = [node("n1"), queue("q", capability="4194304Ki"), group("a", queue="q")]
     path = written(tmp_path / "input.yaml", *objects, pod("p", "1c+1Gi", "a"))
 
@@ -409,17 +409,17 @@ def bad_pod(quantity: Any) -> Raw:
         (queue("q", capability="xc"), "spec"),
     ],
 )
-def test_what_the_api_server_would_refuse_is_refused(bad: Raw, field: str, tmp_path: Path) -> None:
+def test_an_object_that_the_api_server_would_refuse_is_refused(bad: Raw, field: str, tmp_path: Path) -> None:
     path = written(tmp_path / "bad.yaml", node("first"), bad)
     refused(run("-f", path, "-o", "json"), "bad.yaml", "document 2", field)
 
 
-def test_huge_quantities_fit_nowhere_and_break_nothing(conf: str, tmp_path: Path) -> None:
+def test_huge_quantities_fit_nowhere_and_cause_no_error(conf: str, tmp_path: Path) -> None:
     objects = [node("n1"), node("n2", "9999999999999999c+9999Ei"), group("a"), bad_pod("9" * 300), pod("q", "3c", "a")]
     assert nodes_of(simulated(objects, conf, tmp_path)) == {"p": "n2", "q": "n1"}
 
 
-def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
+def test_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
     refused(run("-f", str(tmp_path / "none.yaml")), "none.yaml")
     (tmp_path / "empty").mkdir()
     refused(run("-f", str(tmp_path / "empty")), "empty")
@@ -442,7 +442,7 @@ def test_a_bad_configuration_is_refused_with_file_and_reason(text: str, parts: l
 
 
 # --- strange but legal ---
-def test_a_pod_group_in_a_queue_that_does_not_exist_waits_and_is_told_why(conf: str, tmp_path: Path) -> None:
+def test_a_pod_group_in_a_missing_queue_waits_with_a_reason(conf: str, tmp_path: Path) -> None:
     items = simulated(
         [node("n1"), group("a", "nowhere"), pod("p", "1c", "a"), group("b"), pod("q", "1c", "b")], conf, tmp_path
     )
@@ -452,7 +452,7 @@ def test_a_pod_group_in_a_queue_that_does_not_exist_waits_and_is_told_why(conf: 
     assert any(o["kind"] == "Event" and o["message"] == condition["message"] for o in items)
 
 
-def test_a_broken_annotation_is_told_of_in_a_warning_and_the_pod_is_scheduled(conf: str, tmp_path: Path) -> None:
+def test_a_malformed_annotation_causes_a_warning_and_the_pod_is_scheduled(conf: str, tmp_path: Path) -> None:
     broken = {"volcano.sh/task-priority": "high", "volcano.sh/preemptable": "perhaps", "huawei.com/Ascend910": "?"}
     items = simulated([node("n1"), group("a"), pod("p", "1c", "a", annotations=broken)], conf, tmp_path)
     assert nodes_of(items) == {"p": "n1"}
@@ -461,16 +461,14 @@ def test_a_broken_annotation_is_told_of_in_a_warning_and_the_pod_is_scheduled(co
     assert "volcano.sh/task-priority" in event["message"] and "'high' is not an integer" in event["message"]
 
 
-def test_a_pod_without_a_group_gets_one_and_a_pod_of_a_group_that_does_not_exist_waits(
-    conf: str, tmp_path: Path
-) -> None:
+def test_a_pod_without_a_group_gets_one_and_a_pod_of_a_missing_group_waits(conf: str, tmp_path: Path) -> None:
     items = simulated([node("n1"), pod("p", "1c"), pod("q", "1c", "nobody")], conf, tmp_path)
     assert nodes_of(items) == {"p": "n1", "q": None}
     (made,) = [o for o in items if o["kind"] == "PodGroup"]
     assert made["metadata"]["name"] == f"podgroup-{find(items, 'Pod', 'p')['metadata']['uid']}"
 
 
-def test_a_best_effort_pod_that_fits_nowhere_stops_nobody(conf: str, tmp_path: Path) -> None:
+def test_a_best_effort_pod_that_fits_nowhere_does_not_stop_others(conf: str, tmp_path: Path) -> None:
     objects = [node("n1"), group("a"), pod("gated", "", "a", gated=True), group("b"), pod("q", "", "b")]
     assert nodes_of(simulated(objects, conf, tmp_path)) == {"gated": None, "q": "n1"}
     assert nodes_of(simulated([group("b"), pod("q", "", "b")], conf, tmp_path)) == {"q": None}
@@ -482,7 +480,7 @@ def test_help_names_every_option() -> None:
         assert option in text
 
 
-def test_a_vcjob_goes_in_and_its_pod_group_pods_and_states_come_out(conf: str, tmp_path: Path) -> None:
+def test_a_vcjob_gets_its_pod_group_pods_and_status(conf: str, tmp_path: Path) -> None:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     task = {"replicas": 2, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     job = {
@@ -514,9 +512,7 @@ def test_a_vcjob_that_admission_refuses_is_bad_input(conf: str, tmp_path: Path) 
     refused(run("-f", path, "--scheduler-conf", conf), "Job default/train", "unable to find job queue")
 
 
-def test_with_the_feature_gate_pods_are_gated_as_they_are_made_and_let_past_as_their_queue_has_room(
-    conf: str, tmp_path: Path
-) -> None:
+def test_with_the_feature_gate_pods_are_gated_until_their_queue_has_room(conf: str, tmp_path: Path) -> None:
     Path(conf).write_text(PLAIN.replace("{name: gang}", "{name: gang}, {name: capacity}"))
     template = pod("", "1c", annotations={QUEUE_ALLOCATION_GATE: "true"})
     template["spec"]["containers"][0]["image"] = "work"
@@ -539,7 +535,7 @@ def test_with_the_feature_gate_pods_are_gated_as_they_are_made_and_let_past_as_t
 
 
 @pytest.mark.parametrize("text", ["ünïcode 😀 \u2028", "half a pair \ud800", 'quotes " and \\ and \x7f and \t'])
-def test_json_is_printed_as_python_prints_it(text: str, conf: str, tmp_path: Path) -> None:
+def test_json_is_printed_like_json_dumps(text: str, conf: str, tmp_path: Path) -> None:
     thing = {
         "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"},
         "data": {"text": text, "numbers": [1, -0.5, 1e16, 2**70], "empty": [{}, [], ""], "deep": [[{"a": [True]}]]},
@@ -551,7 +547,7 @@ def test_json_is_printed_as_python_prints_it(text: str, conf: str, tmp_path: Pat
     assert thing["data"] in [item.get("data") for item in listing(result)]
 
 
-def test_yaml_repeats_what_pods_of_one_template_share(conf: str, tmp_path: Path) -> None:
+def test_yaml_has_no_aliases_for_parts_that_pods_share(conf: str, tmp_path: Path) -> None:
     template = {"spec": {"containers": [{"name": "main", "image": "a:1", "env": [{"name": "A", "value": "b"}]}]}}
     meta = {"name": "web", "namespace": "default"}
     sets = {

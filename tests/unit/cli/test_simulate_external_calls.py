@@ -1,4 +1,4 @@
-"""simulate asks the programs that the configuration names, once, and does without those that do not answer."""
+"""simulate calls the programs that the configuration names, and continues without those that do not answer."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ async def prometheus(request: web.Request) -> web.StreamResponse:
     return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
-def test_nodes_are_as_busy_as_prometheus_says(tmp_path: Path) -> None:
+def test_the_load_of_nodes_is_read_from_prometheus(tmp_path: Path) -> None:
     with serving_in_thread(prometheus) as address:
         settings = conf({"name": "usage"}, metrics={"type": "prometheus", "address": address})
         result = simulated(tmp_path, settings, node("n1"), node("n2"), group("g"), *pods("g", 1, "1c", "g"))
@@ -53,7 +53,7 @@ def test_without_an_answer_there_is_a_warning_and_the_simulation_goes_on(tmp_pat
     assert result.stderr.startswith("warning: the load of nodes is not known: ")
 
 
-def test_an_extender_is_asked(tmp_path: Path) -> None:
+def test_an_extender_is_called(tmp_path: Path) -> None:
     async def extender(request: web.Request) -> web.StreamResponse:
         question = await request.json()
         return web.json_response({"status": "no"} if question["node"]["Name"] == "n1" else {})
@@ -65,7 +65,7 @@ def test_an_extender_is_asked(tmp_path: Path) -> None:
     assert placed(result) == {"g-0": "n2"}
 
 
-def test_an_extender_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_an_unreachable_extender_causes_a_warning(tmp_path: Path) -> None:
     arguments = {"extender.urlPrefix": "http://127.0.0.1:1", "extender.predicateVerb": "predicate"}
     settings = conf({"name": "extender", "arguments": arguments})
     result = simulated(tmp_path, settings, node("n1"), group("g"), *pods("g", 1, "1c", "g"))

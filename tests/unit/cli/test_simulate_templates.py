@@ -1,4 +1,4 @@
-"""Pod templates of what ``simulate`` reads: validated by the API server of a kubeconfig, else not, which is printed."""
+"""The API server of ``simulate --kubeconfig`` validates Pod templates; without it, a note says that they are not."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def validated(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_without_a_kubeconfig_it_says_that_templates_are_not_validated(
+def test_without_a_kubeconfig_a_note_says_that_templates_are_not_validated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
@@ -60,11 +60,11 @@ def test_without_a_kubeconfig_it_says_that_templates_are_not_validated(
 
 
 @pytest.mark.parametrize("objects", [(), (vcjob("a", uid="u"),)], ids=["no vcjob", "a vcjob of a cluster"])
-def test_where_no_vcjob_is_created_there_is_nothing_to_say(objects: tuple[Raw, ...], tmp_path: Path) -> None:
+def test_without_new_vcjobs_there_is_no_note(objects: tuple[Raw, ...], tmp_path: Path) -> None:
     assert simulate(tmp_path / "x.yaml", *objects).stderr == ""
 
 
-def test_with_a_kubeconfig_a_wrong_template_is_bad_input(tmp_path: Path, validated: Cluster) -> None:
+def test_with_a_kubeconfig_an_invalid_template_is_bad_input(tmp_path: Path, validated: Cluster) -> None:
     path = tmp_path / "x.yaml"
     options = ("--kubeconfig", str(validated.kubeconfig))
     good = simulate(path, vcjob("a", "x"), vcjob("b", "x"), options=options)
@@ -74,7 +74,7 @@ def test_with_a_kubeconfig_a_wrong_template_is_bad_input(tmp_path: Path, validat
     assert (bad.exit_code, bad.stderr, bad.stdout) == (2, text, "")
 
 
-def test_what_a_change_adds_is_validated_and_what_it_patches_is_not(tmp_path: Path, validated: Cluster) -> None:
+def test_vcjobs_that_a_change_adds_are_validated_but_patches_are_not(tmp_path: Path, validated: Cluster) -> None:
     change = tmp_path / "change.yaml"
     options = ("--kubeconfig", str(validated.kubeconfig), "--what-if", str(change))
     change.write_text(yaml.safe_dump(vcjob("b")))
@@ -99,7 +99,7 @@ def test_an_api_server_that_does_not_validate_ends_the_command_with_the_reason(
     )
 
 
-def test_an_api_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_unreachable_api_server_is_named(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     write_kubeconfig(kubeconfig, "http://127.0.0.1:1")
     result = simulate(tmp_path / "x.yaml", vcjob("a"), options=("--kubeconfig", str(kubeconfig)))

@@ -1,4 +1,4 @@
-"""Ages as kubectl writes them, tables on narrow terminals, and when there are colours."""
+"""Ages in kubectl's notation, tables on narrow terminals, and colours."""
 
 import sys
 from datetime import UTC, datetime
@@ -35,17 +35,17 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
         (3000 * DAY, "8y"),
     ],
 )
-def test_ages_grow_coarser(seconds: int, text: str) -> None:
+def test_older_ages_are_less_precise(seconds: int, text: str) -> None:
     since = datetime.fromtimestamp(NOW - seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert age(since, NOW) == text
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", "2026-01-01T00:00:00", "9999-99-99T00:00:00Z"])
-def test_a_time_that_is_none_has_no_age(time: str | None) -> None:
+def test_a_malformed_time_has_no_age(time: str | None) -> None:
     assert age(time, NOW) == "<unknown>"
 
 
-def test_text_of_others_is_one_line_without_control_characters() -> None:
+def test_printed_text_is_one_line_without_control_characters() -> None:
     assert printable("a\nb\x1b[31mc\u202ed") == r"a b\x1b[31mc\u202ed"
     assert printable("\x9b\x7f\u2028\u200b\ufeff\U000e0041\ud800\u3164") == (
         r"\x9b\x7f\u2028\u200b\ufeff\U000e0041\ud800\u3164"
@@ -64,7 +64,7 @@ def test_without_a_terminal_nothing_is_cut_off() -> None:
     assert Table(COLUMNS).lines([ROW])[1] == f"{ROW[0]}  {ROW[1]}"
 
 
-def test_on_a_narrow_terminal_the_elastic_column_is_cut_off_and_names_never() -> None:
+def test_on_a_narrow_terminal_the_elastic_column_is_cut_off_but_names_are_not() -> None:
     assert Table(COLUMNS, columns_of_terminal=50).lines([ROW]) == [
         "Name                          Reason",
         "a-name-of-28-characters-long  cpu: asked 4, most …",
@@ -78,14 +78,14 @@ def test_gaps_shrink_before_anything_is_cut_off() -> None:
     assert lines == ["Name          Reason", "short         why"]
 
 
-def test_rows_that_follow_keep_the_widths_of_the_first() -> None:
+def test_later_rows_keep_the_widths_of_the_first() -> None:
     table = Table(COLUMNS)
     table.lines([("first", "a")])
 
     assert table.lines([("second", "b")]) == ["second              b"]
 
 
-def test_colours_are_for_terminals_and_for_those_who_did_not_ask_for_none(
+def test_colours_are_enabled_on_terminals_unless_no_color_is_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

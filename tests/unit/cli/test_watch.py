@@ -1,4 +1,4 @@
-"""``--watch`` in a process of its own, until Ctrl-C; and what the live view draws."""
+"""``--watch`` in a separate process, until Ctrl-C; and the live view."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ RUNNING = {"state": {"phase": "Running"}, "running": 3}
 
 
 def changes(cluster: Cluster, path: str, first: list[Raw], *events: Raw) -> threading.Event:
-    """A list, then a watch that stays open and has these events once what is returned is set."""
+    """Answers a list, then a watch that stays open and sends the events when the returned Event is set."""
     begin = threading.Event()
 
     async def answer(call: Call, request: web.Request) -> Answer:
@@ -53,7 +53,7 @@ def event(kind: str, obj: Raw) -> Raw:
 
 @contextmanager
 def watching(cluster: Cluster, *arguments: str, stdout: int = subprocess.PIPE) -> Iterator["subprocess.Popen[str]"]:
-    """A process that does not outlive the test."""
+    """A process that ends with the test."""
     line = [sys.executable, "-m", "scheduler.cli.main", *arguments, "-k", str(cluster.kubeconfig)]
     with subprocess.Popen(line, stdout=stdout, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -87,7 +87,7 @@ def test_rows_that_change_are_printed_again_until_interrupted(cluster: Cluster) 
         begin.set()
         rows += words(process, 2)
         process.send_signal(signal.SIGINT)
-        rest, told = process.communicate()
+        rest, errors = process.communicate()
 
     assert [(row[0], row[2]) for row in rows] == [
         ("Name", "Phase"),
@@ -96,7 +96,7 @@ def test_rows_that_change_are_printed_again_until_interrupted(cluster: Cluster) 
         ("b", "Running"),
         ("c", "Pending"),
     ]
-    assert (process.returncode, rest, told) == (130, "", "")
+    assert (process.returncode, rest, errors) == (130, "", "")
     assert {call.query["labelSelector"] for call in cluster.api.calls} == {"team=a"}
 
 
@@ -126,17 +126,17 @@ def test_watching_in_json_prints_whole_objects(cluster: Cluster) -> None:
     assert json.loads(text) == {**job("a"), "extra": 1}
 
 
-def test_a_watch_that_may_not_begin_ends_at_once(cluster: Cluster) -> None:
+def test_a_watch_that_the_server_refuses_ends_at_once(cluster: Cluster) -> None:
     async def refuse(call: Call, request: object) -> Answer:
         return refusal(403, "Forbidden", 'jobs is forbidden: User "eve" cannot list')
 
     cluster.api.on("GET", JOBS, refuse)
 
     with watching(cluster, "job", "list", "-w") as process:
-        printed, told = process.communicate()
+        printed, errors = process.communicate()
 
     assert (process.returncode, printed) == (1, "")
-    assert 'jobs is forbidden: User "eve" cannot list' in told
+    assert 'jobs is forbidden: User "eve" cannot list' in errors
 
 
 def frame(width: int, **console: Any) -> str:

@@ -1,4 +1,4 @@
-"""``volcano-py webhooks``: Volcano's flags as they are, and what is wrong said before anything starts."""
+"""``volcano-py webhooks``: Volcano's flags, and errors before the server starts."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ URL = "--webhook-url=https://127.0.0.1:8443"
 
 
 class Recorded:
-    """Stands in for the role."""
+    """A fake of the role."""
 
     def __init__(self, settings: RoleSettings, rules: Settings, *_: Any) -> None:
         STARTED.append((settings, rules))
@@ -83,7 +83,7 @@ def test_the_defaults_are_volcanos() -> None:
     assert rules.scheduler_names == ("volcano-py",)
 
 
-def test_a_certificate_that_is_made_is_good_for_the_service_and_the_url() -> None:
+def test_a_created_certificate_is_valid_for_the_service_and_the_url() -> None:
     settings, _ = started(URL, "--webhook-service-name=admission", "--webhook-namespace=batch")
     hosts = ("admission.batch", "admission.batch.svc", "127.0.0.1")
     assert settings.certificates == CertificateSecret("volcano-py-admission-certificate", hosts)
@@ -104,7 +104,7 @@ def test_a_certificate_that_is_made_is_good_for_the_service_and_the_url() -> Non
         ([URL, "--healthz-address=here"], "is not an address like :8080"),
     ],
 )
-def test_wrong_flags_are_named(options: list[str], error: str) -> None:
+def test_invalid_flags_are_named(options: list[str], error: str) -> None:
     result = run(*options)
     assert result.exit_code == 2
     assert error in " ".join(result.output.split())

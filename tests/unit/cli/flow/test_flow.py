@@ -1,4 +1,4 @@
-"""``jobflow`` and ``jobtemplate``: the same five verbs over two kinds."""
+"""``jobflow`` and ``jobtemplate``: five verbs for two kinds."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -52,7 +52,7 @@ def test_describe_prints_whole_objects(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("kind", "command", "path"), [("JobFlow", "jobflow", FLOWS), ("JobTemplate", "jobtemplate", TEMPLATES)]
 )
-def test_manifests_are_created_and_deleted_each_whatever_becomes_of_the_others(
+def test_objects_of_a_file_are_created_and_deleted_even_if_the_server_refuses_others(
     cluster: Cluster, tmp_path: Path, kind: str, command: str, path: str
 ) -> None:
     elsewhere = item(kind, "b")
@@ -74,7 +74,7 @@ def test_manifests_are_created_and_deleted_each_whatever_becomes_of_the_others(
     assert deleted.stderr == f"Failed to {command} delete: delete {kind} b in namespace gone: {said}\n"
 
 
-def test_deletion_by_name(cluster: Cluster) -> None:
+def test_objects_are_deleted_by_name(cluster: Cluster) -> None:
     cluster.api.answer("DELETE", f"{FLOWS}/nightly", {"status": "Success"})
 
     assert cluster.prints("jobflow", "delete", "-N", "nightly") == "Deleted JobFlow: default/nightly\n"
@@ -90,7 +90,7 @@ def test_deletion_by_name(cluster: Cluster) -> None:
         ("jobflow create -f /nowhere.yaml", "/nowhere.yaml: no such file or directory"),
     ],
 )
-def test_what_is_missing_is_said(cluster: Cluster, line: str, message: str) -> None:
+def test_a_missing_name_or_file_is_reported(cluster: Cluster, line: str, message: str) -> None:
     command, verb, *_ = line.split()
 
     assert cluster.refuses(*line.split()) == f"Failed to {command} {verb}: {message}\n"

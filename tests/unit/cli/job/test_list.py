@@ -1,4 +1,4 @@
-"""``job list``: vcctl's table, what is selected, and the forms for programs."""
+"""``job list``: vcctl's table, selection, and output formats for programs."""
 
 import json
 
@@ -68,7 +68,7 @@ def test_labels_are_selected_by_the_server(cluster: Cluster) -> None:
     assert cluster.api.to("GET", JOBS)[0].query["labelSelector"] == "team=a,tier in (x,y)"
 
 
-def test_all_pages_of_a_list_are_asked_for(cluster: Cluster) -> None:
+def test_all_pages_of_a_list_are_fetched(cluster: Cluster) -> None:
     async def page(call, request):  # type: ignore[no-untyped-def]
         if "continue" in call.query:
             return {"metadata": {}, "items": [job("second")]}
@@ -95,13 +95,13 @@ def test_json_and_yaml_are_one_list_of_whole_objects_without_managed_fields(clus
     assert yaml.safe_load(cluster.prints("job", "list", "-o", "yaml")) == expected
 
 
-def test_yaml_quotes_what_other_readers_take_for_a_number(cluster: Cluster) -> None:
+def test_yaml_quotes_strings_that_other_readers_take_for_numbers(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train", queue="12e4567"))
 
     assert "queue: '12e4567'" in cluster.prints("job", "list", "-o", "yaml")
 
 
-def test_nothing_is_said_on_stderr_only(cluster: Cluster) -> None:
+def test_an_empty_list_is_reported_on_stderr_only(cluster: Cluster) -> None:
     cluster.holds(JOBS)
 
     for form in ("table", "wide", "name"):
@@ -110,7 +110,7 @@ def test_nothing_is_said_on_stderr_only(cluster: Cluster) -> None:
     assert json.loads(cluster.prints("job", "list", "-o", "json"))["items"] == []
 
 
-def test_a_job_that_cannot_be_read_is_told_of_and_stops_no_other(cluster: Cluster) -> None:
+def test_a_malformed_job_causes_a_warning_and_the_others_are_listed(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("odd", status={"running": "many"}), job("train"))
 
     result = cluster.run("job", "list")
@@ -121,7 +121,7 @@ def test_a_job_that_cannot_be_read_is_told_of_and_stops_no_other(cluster: Cluste
     assert len(json.loads(cluster.prints("job", "list", "-o", "json"))["items"]) == 2
 
 
-def test_what_a_server_sends_cannot_steer_the_terminal(cluster: Cluster) -> None:
+def test_control_characters_from_the_server_do_not_reach_the_terminal(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train", queue="\x1b[31mred\n", status=RUNNING))
 
     assert r"\x1b[31mred" in cluster.prints("job", "list", "-o", "wide")

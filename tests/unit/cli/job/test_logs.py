@@ -1,4 +1,4 @@
-"""``job logs``: whose lines they are, which Pods are asked, and Pods that have written nothing yet."""
+"""``job logs``: prefixes of lines, selection of Pods, and Pods that have not started."""
 
 import json
 
@@ -21,7 +21,7 @@ def writes(cluster: Cluster, name: str, text: str) -> None:
     cluster.api.on("GET", f"{PODS}/{name}/log", log)
 
 
-def test_lines_of_several_pods_come_pod_by_pod_with_their_names(cluster: Cluster) -> None:
+def test_lines_of_several_pods_are_grouped_and_begin_with_the_name_of_the_pod(cluster: Cluster) -> None:
     cluster.holds(PODS, pod("worker", 10), pod("worker", 2), pod("master", 0))
     writes(cluster, "train-master-0", "start\ndone\n")
     writes(cluster, "train-worker-2", "two")
@@ -32,14 +32,14 @@ def test_lines_of_several_pods_come_pod_by_pod_with_their_names(cluster: Cluster
     )
 
 
-def test_lines_of_one_pod_stand_alone(cluster: Cluster) -> None:
+def test_lines_of_a_single_pod_have_no_prefix(cluster: Cluster) -> None:
     cluster.holds(PODS, pod("worker", 0))
     writes(cluster, "train-worker-0", "one\n\ntwo\n")
 
     assert cluster.prints("job", "logs", "-N", "train") == "one\n\ntwo\n"
 
 
-def test_task_index_and_tail_are_asked_of_the_server(cluster: Cluster) -> None:
+def test_task_index_and_tail_are_selected_by_the_server(cluster: Cluster) -> None:
     cluster.holds(PODS, pod("worker", 1))
     writes(cluster, "train-worker-1", "")
 
@@ -51,7 +51,7 @@ def test_task_index_and_tail_are_asked_of_the_server(cluster: Cluster) -> None:
     assert asked == {"tailLines": "5", "container": "main"}
 
 
-def test_of_several_containers_the_named_the_default_or_the_first_one_is_read(cluster: Cluster) -> None:
+def test_the_named_else_the_default_else_the_first_container_is_read(cluster: Cluster) -> None:
     default = {"kubectl.kubernetes.io/default-container": "b"}
     cluster.holds(PODS, pod("worker", 0, "a", "b", "c", **default), pod("worker", 1, "a", "b"))
     for name in ("train-worker-0", "train-worker-1"):
@@ -65,7 +65,7 @@ def test_of_several_containers_the_named_the_default_or_the_first_one_is_read(cl
     assert (first, second) == (["b", "a"], ["a", "a"])
 
 
-def test_a_pod_that_has_not_started_is_named_and_hides_no_other(cluster: Cluster) -> None:
+def test_a_pod_that_has_not_started_is_reported_and_other_logs_are_printed(cluster: Cluster) -> None:
     cluster.holds(PODS, pod("worker", 0), pod("worker", 1))
     said = 'container "main" in pod "train-worker-0" is waiting to start: ContainerCreating'
 
@@ -97,7 +97,7 @@ def test_following_waits_until_a_pod_has_started(cluster: Cluster) -> None:
     assert cluster.prints("job", "logs", "train", "-f") == "up\n"
 
 
-def test_a_job_without_pods_and_one_that_does_not_exist_are_told_apart(cluster: Cluster) -> None:
+def test_a_job_without_pods_and_a_missing_job_have_different_errors(cluster: Cluster) -> None:
     cluster.holds(PODS)
     cluster.holds(JOBS, job("train"))
     gone = json.dumps({"reason": "NotFound", "message": 'jobs.batch.volcano.sh "lost" not found'})

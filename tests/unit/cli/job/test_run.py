@@ -1,4 +1,4 @@
-"""``job run``: from flags, from manifests, and what is refused before or by the server."""
+"""``job run``: jobs from flags and manifests, and refusals of the command and of the server."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_flags_make_a_job_of_one_task_as_vcctl_does(cluster: Cluster) -> None:
     ]
 
 
-def test_every_flag_is_found_in_the_job(cluster: Cluster) -> None:
+def test_every_flag_sets_its_field_of_the_job(cluster: Cluster) -> None:
     takes(cluster, f"{BATCH}/namespaces/team-a/jobs")
     flags = "-N train -n team-a -i repo/image:1 -m 3 -r 4 -R cpu=2,huawei.com/Ascend910=8 -S volcano -q research"
 
@@ -101,7 +101,7 @@ def test_every_job_of_a_file_is_created_in_its_own_namespace(cluster: Cluster, t
     assert [body["metadata"]["name"] for body in sent(cluster, f"{BATCH}/namespaces/team-a/jobs")] == ["train"]
 
 
-def test_a_file_may_come_from_standard_input(cluster: Cluster) -> None:
+def test_a_manifest_can_be_read_from_standard_input(cluster: Cluster) -> None:
     takes(cluster)
 
     printed = cluster.prints("job", "run", "-f", "-", "-o", "name", stdin=yaml.safe_dump(job("train")))
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_line(cluster: Cluster, t
     assert f"Failed to job run: {file}, document 1, line" in cluster.refuses("job", "run", "-f", str(file))
 
 
-def test_the_flags_namespace_must_be_the_files(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_namespace_that_differs_from_the_flag_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(job("train", namespace="team-a")), encoding="utf-8")
 
@@ -139,7 +139,7 @@ def test_the_flags_namespace_must_be_the_files(cluster: Cluster, tmp_path: Path)
     )
 
 
-def test_the_servers_refusal_is_passed_on_word_for_word(cluster: Cluster) -> None:
+def test_the_message_of_the_servers_refusal_is_printed_unchanged(cluster: Cluster) -> None:
     said = "admission webhook \"validatejob.volcano.sh\" denied the request: job 'minAvailable' should not be greater"
 
     async def refuse(call: Call, request: object) -> Answer:
@@ -153,14 +153,14 @@ def test_the_servers_refusal_is_passed_on_word_for_word(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("answer", [{}, {"metadata": 5}, {"metadata": {"name": None}}])
-def test_an_answer_without_a_name_is_no_traceback(cluster: Cluster, answer: Raw) -> None:
+def test_an_answer_without_a_name_causes_no_traceback(cluster: Cluster, answer: Raw) -> None:
     cluster.api.answer("POST", JOBS, answer, status=201)
 
     for form in ("table", "json", "yaml", "name"):
         assert cluster.run("job", "run", "-N", "train", "-o", form).exit_code == 0
 
 
-def test_amounts_that_are_none_are_refused(cluster: Cluster) -> None:
+def test_malformed_amounts_are_refused(cluster: Cluster) -> None:
     result = cluster.run("job", "run", "-N", "train", "-R", "cpu=four")
 
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""``job view`` and ``job top``: sections, Events, and how far a gang is."""
+"""``job view`` and ``job top``: sections, Events, and the progress of a gang."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_a_job_is_shown_with_its_gang_and_its_own_events_in_order(cluster: Clust
     ]
 
 
-def test_a_job_of_which_little_is_known_is_shown_all_the_same(cluster: Cluster) -> None:
+def test_a_job_with_few_fields_is_shown(cluster: Cluster) -> None:
     cluster.holds(JOBS, {"metadata": {"name": "bare"}, "spec": {"tasks": [{"template": {"spec": {"containers": 3}}}]}})
     cluster.holds(GROUPS)
     cluster.holds(EVENTS)
@@ -96,13 +96,13 @@ def test_a_job_of_which_little_is_known_is_shown_all_the_same(cluster: Cluster) 
     assert lines[-2:] == ["PodGroup:             <none>", "Events:               <none>"]
 
 
-def test_json_is_the_object_itself(cluster: Cluster) -> None:
+def test_json_is_the_whole_object(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train"))
 
     assert json.loads(cluster.prints("job", "view", "train", "-o", "json")) == job("train")
 
 
-def test_top_shows_how_far_each_gang_is_and_why_it_waits(cluster: Cluster) -> None:
+def test_top_shows_the_progress_of_each_gang_and_why_it_waits(cluster: Cluster) -> None:
     running = {"state": {"phase": "Running"}, "minAvailable": 2, "running": 2, "succeeded": 1}
     failed = {"state": {"phase": "Failed", "message": "retries are used up"}}
     cluster.holds(JOBS, job("done", status=running), job("wait"), job("lost", status=failed), job("x", queue="other"))
@@ -129,5 +129,7 @@ def test_top_shows_how_far_each_gang_is_and_why_it_waits(cluster: Cluster) -> No
         (0, 0, 0, "░░░░░░░░"),
     ],
 )
-def test_a_bar_marks_where_the_gang_is_complete_until_it_is(ready: int, needed: int, total: int, drawn: str) -> None:
+def test_a_bar_marks_the_needed_number_until_the_gang_is_complete(
+    ready: int, needed: int, total: int, drawn: str
+) -> None:
     assert bar(ready, needed, total, cells=8) == drawn

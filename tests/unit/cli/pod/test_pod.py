@@ -1,4 +1,4 @@
-"""``pod list``: which Pods, and what each is doing in kubectl's words."""
+"""``pod list``: selection of Pods, and their status as kubectl shows it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ def pod(name: str, *, labels: Raw | None = None, annotations: Raw | None = None,
     }
 
 
-def test_a_line_tells_where_it_is_how_ready_and_how_old(cluster: Cluster) -> None:
+def test_a_row_shows_readiness_status_restarts_and_age(cluster: Cluster) -> None:
     up = {"name": "main", "ready": True, "restartCount": 2, "state": {"running": {}}}
     cluster.holds(PODS, pod("train-worker-0", containerStatuses=[up]))
 
@@ -35,7 +35,7 @@ def test_a_line_tells_where_it_is_how_ready_and_how_old(cluster: Cluster) -> Non
     )
 
 
-def test_pods_are_those_of_vcjobs_of_one_vcjob_or_of_a_queue(cluster: Cluster) -> None:
+def test_pods_are_selected_by_vcjob_or_queue(cluster: Cluster) -> None:
     mine, other = pod("mine", labels={"volcano.sh/queue-name": "q"}), pod("other")
     plain = pod("plain", annotations={"scheduling.volcano.sh/queue-name": "q"})
     cluster.holds(PODS, mine, other, plain)
@@ -101,11 +101,11 @@ UP = container({"running": {}}, ready=True)
         ),
     ],
 )  # fmt: skip
-def test_the_status_says_what_the_containers_say(status: Raw, expected: PodState) -> None:
+def test_the_status_is_the_reason_of_the_containers(status: Raw, expected: PodState) -> None:
     assert state_of(status) == expected
 
 
-def test_init_containers_speak_until_they_have_done_their_part() -> None:
+def test_the_status_is_that_of_init_containers_until_they_complete() -> None:
     init = [{"name": "a"}, {"name": "b"}]
     done: Raw = {"name": "a", "restartCount": 1, "state": {"terminated": {"exitCode": 0}}}
     statuses = [done, {"name": "b", "state": {"running": {}}}]
@@ -131,7 +131,7 @@ def test_a_sidecar_counts_as_a_container() -> None:
     assert state == PodState(2, 2, "Running", 3)
 
 
-def test_a_pod_that_is_going_says_so() -> None:
+def test_a_deleted_pod_is_terminating() -> None:
     going: Raw = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
     assert state_of({"phase": "Running", "containerStatuses": [UP]}, **going).status == "Terminating"

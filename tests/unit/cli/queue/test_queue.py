@@ -1,4 +1,4 @@
-"""``queue``: tables with counts of PodGroups, creation, and orders to the queue controller."""
+"""``queue``: tables with counts of PodGroups, creation, and Commands for the queue controller."""
 
 import json
 
@@ -33,7 +33,7 @@ def queues(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_the_counts_are_those_of_the_pod_groups(queues: Cluster) -> None:
+def test_the_counts_are_the_pod_groups_by_phase(queues: Cluster) -> None:
     assert queues.prints("queue", "list") == (
         "Name                     Weight  State    Parent  Inqueue  Pending  Running  Unknown  Completed\n"
         "default                  1       Open     root    0        1        2        0        0\n"
@@ -48,7 +48,7 @@ def test_get_shows_one_queue_in_the_same_columns(queues: Cluster) -> None:
     assert json.loads(queues.prints("queue", "get", "research", "-o", "json"))["spec"] == {"weight": 4}
 
 
-def test_wide_shows_what_the_queue_may_use(cluster: Cluster) -> None:
+def test_wide_shows_the_amounts_of_the_queue(cluster: Cluster) -> None:
     cluster.holds(QUEUES, queue("q", deserved={"cpu": "4"}, capability={"cpu": "8", "memory": "1Gi"}))
     cluster.holds(ALL_GROUPS)
 
@@ -133,14 +133,16 @@ def test_update_patches_the_weight(cluster: Cluster) -> None:
         ("get", "name is mandatory to get the particular queue details"),
     ],
 )
-def test_what_is_missing_or_wrong_is_said_in_vcctls_words(cluster: Cluster, line: str, message: str) -> None:
+def test_missing_or_invalid_arguments_are_reported_with_vcctls_messages(
+    cluster: Cluster, line: str, message: str
+) -> None:
     verb, *flags = line.split()
 
     assert cluster.refuses("queue", verb, *flags) == f"Failed to queue {verb}: {message}\n"
     assert cluster.api.calls == []
 
 
-def test_whether_a_queue_may_go_is_decided_by_the_server(cluster: Cluster) -> None:
+def test_the_server_decides_whether_a_queue_may_be_deleted(cluster: Cluster) -> None:
     said = 'admission webhook "validatequeue.volcano.sh" denied the request: `default` queue can not be deleted'
     cluster.api.answer("DELETE", f"{QUEUES}/default", {"reason": "Forbidden", "message": said}, 403)
     cluster.api.answer("DELETE", f"{QUEUES}/research", {"status": "Success"})

@@ -1,4 +1,4 @@
-"""``job suspend``, ``job resume`` and ``job delete``: Commands as vcctl makes them, and deletion by name."""
+"""``job suspend``, ``job resume`` and ``job delete``: Commands like those of vcctl, and deletion by name."""
 
 import pytest
 
@@ -9,7 +9,9 @@ from tests.unit.cli.cluster import COMMANDS, JOBS, Cluster, job
     ("verb", "action", "prefix"),
     [("suspend", "AbortJob", "train-abortjob-"), ("resume", "ResumeJob", "train-resumejob-")],
 )
-def test_an_order_is_a_command_owned_by_its_job(cluster: Cluster, verb: str, action: str, prefix: str) -> None:
+def test_suspend_and_resume_create_a_command_that_the_job_owns(
+    cluster: Cluster, verb: str, action: str, prefix: str
+) -> None:
     cluster.holds(JOBS, job("train"))
     cluster.api.answer("POST", COMMANDS, {"metadata": {"name": f"{prefix}x7k2d"}}, status=201)
 
@@ -35,7 +37,7 @@ def test_an_order_is_a_command_owned_by_its_job(cluster: Cluster, verb: str, act
     ]
 
 
-def test_a_job_that_does_not_exist_gets_no_order(cluster: Cluster) -> None:
+def test_no_command_is_created_for_a_missing_job(cluster: Cluster) -> None:
     cluster.api.answer(
         "GET", f"{JOBS}/train", {"reason": "NotFound", "message": 'jobs.batch.volcano.sh "train" not found'}, 404
     )
@@ -68,7 +70,7 @@ def test_a_name_is_needed(cluster: Cluster, verb: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../queues/q", "", "a?b", "A", "a/../b"])
-def test_a_name_that_would_lead_elsewhere_is_no_name(cluster: Cluster, name: str) -> None:
+def test_a_name_that_changes_the_path_of_the_request_is_refused(cluster: Cluster, name: str) -> None:
     assert f"{name!r} cannot be a name" in cluster.refuses("job", "delete", name)
     assert "cannot be a name" in cluster.refuses("job", "delete", "-n", name or "-", "a")
     assert cluster.api.calls == []
