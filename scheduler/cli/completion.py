@@ -16,7 +16,7 @@ _NO_FILES, _FILES = ":4", ":0"
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
 """Names that are safe on a command line: a shell interprets many other characters."""
 _SECONDS = 1.0
-"""Time for a completion."""
+"""Time limit of a completion."""
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
