@@ -41,7 +41,7 @@ from scheduler.cli.text import echo
     "--percentage-nodes-to-find",
     type=click.IntRange(0, 100),
     default=100,
-    help="Percentage of nodes to find before scoring; 0: the more nodes there are, the fewer.",
+    help="Percentage of nodes to find before scoring; 0: smaller in larger clusters.",
 )
 @click.option(
     "--minimum-feasible-nodes",

@@ -56,7 +56,7 @@ class Paths(click.ParamType[tuple[Route, ...]]):
     "--webhook-url",
     "url",
     default="",
-    help="URL of the webhooks in place of a Service; missing webhook configurations are created.",
+    help="URL at which API servers reach the webhooks; missing webhook configurations are created.",
 )
 @click.option("--tls-cert-file", metavar="FILE", default="", show_default="created", help="Certificate chain to serve.")
 @click.option(
