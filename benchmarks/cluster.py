@@ -1,8 +1,9 @@
-"""The whole road on a real API server: bindings per second, beside kube-scheduler and beside a loop that only binds.
+"""The whole path on a real API server: bindings per second, compared with kube-scheduler and with a loop that only
+binds.
 
-Each contender gets a fresh kube-apiserver and etcd with the same nodes and Pods, all created before it starts; what
-counts is the time from its first binding to its last, as a watch sees them. The bare loop posts bindings that were
-decided before: it is what the API server can take, and so the ceiling. Prints a table; asserts nothing.
+Each contender gets a new kube-apiserver and etcd with the same nodes and Pods, all created before it starts. The result
+is the time from its first binding to its last, as a watch receives them. The bare loop posts bindings that were decided
+before: it measures what the API server can take, the upper limit. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -25,12 +26,12 @@ from scheduler.api.names import ASCEND_910, GROUP_NAME
 
 PODS = "/api/v1/namespaces/default/pods"
 BARE, KUBE, OURS = "bare loop", "kube-scheduler", "volcano-py"
-SCHEDULER_NAMES = {BARE: "nobody", KUBE: "default-scheduler", OURS: "volcano-py"}
+SCHEDULER_NAMES = {BARE: "none", KUBE: "default-scheduler", OURS: "volcano-py"}
 
 
 @dataclass
 class Result:
-    """What one contender came to."""
+    """The result of one contender."""
 
     name: str
     bound: int = 0
@@ -113,7 +114,7 @@ def binding_bodies(pods: int, gang: int, nodes: int) -> Iterable[tuple[str, byte
 
 @contextmanager
 def started(name: str, plane: ControlPlane, folder: Path) -> Iterator[int | None]:
-    """Run a contender; its process id, None of the bare loop, which is no process."""
+    """Runs a contender; yields its process id, None for the bare loop, which has no process of its own."""
     if name == OURS:
         with running("scheduler", plane, folder, "--leader-elect=false") as pid:
             yield pid

@@ -50,8 +50,8 @@ SHAPES = ("too big for any node", "over its queue's quota", "behind 100 gangs")
 
 
 def write(path: Path, objects: Iterator[Raw]) -> None:
-    """As one List, indented as kubectl does it, one object after the other: what this process takes would count as the
-    memory of those that it starts."""
+    """Writes a List, indented as by kubectl, object by object: memory that this process uses would count as that of the
+    processes it starts."""
     with path.open("w") as file:
         file.write('{"apiVersion": "v1", "kind": "List", "items": [')
         for number, raw in enumerate(objects):
@@ -60,7 +60,7 @@ def write(path: Path, objects: Iterator[Raw]) -> None:
 
 
 def run(arguments: list[str]) -> tuple[float, float, float]:
-    """Seconds of time and of processor, and the most memory in MiB, of one command."""
+    """Elapsed seconds, processor seconds and peak memory in MiB of one command."""
     command = [sys.executable, "-m", "scheduler.cli.main", *arguments]
     # As installed: modules are compiled once, not by each command.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

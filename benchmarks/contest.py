@@ -1,6 +1,5 @@
-"""What the benchmarks on a real API server share: a client that fills it and watches what comes of it, our programs as
-child processes, and what a process has used.
-"""
+"""Shared by the benchmarks on a real API server: a client that fills it and watches the results, our programs as child
+processes, and the resources that a process has used."""
 
 import asyncio
 import json
@@ -39,7 +38,7 @@ class _Status(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What a watch tells of a Pod or a PodGroup."""
+    """What a watch delivers of a Pod or a PodGroup."""
 
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -52,7 +51,7 @@ class _Event(msgspec.Struct):
 
 
 class Api:
-    """As much of a client as a benchmark needs."""
+    """The part of a client that benchmarks need."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
         connector = aiohttp.TCPConnector(limit=IN_FLIGHT * 2, ssl=tls)
@@ -109,7 +108,7 @@ class Api:
                 raise RuntimeError(f"DELETE {path}: {answer.status} {(await answer.text())[:300]}")
 
     async def watch(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[Seen, None]:
-        """What there is, what is added and what changes, without end; ``ready`` is set once the watch is open."""
+        """Yields existing, added and changed objects without end; sets ``ready`` once the watch is open."""
         decoder = msgspec.json.Decoder(_Event)
         query = {"watch": "true", "resourceVersion": "0"}
         timeout = aiohttp.ClientTimeout(total=None)
@@ -127,7 +126,7 @@ class Api:
     async def watch_bindings(
         self, path: str, counts: Callable[[str], bool], expected: int, times: list[float], ready: asyncio.Event
     ) -> None:
-        """Note when each Pod whose name counts is first seen with a node, until ``expected`` are."""
+        """Notes when each Pod with a counted name is first seen with a node, until ``expected`` are."""
         seen: set[tuple[str, str]] = set()
         async with aclosing(self.watch(path, ready)) as pods:
             async for pod in pods:

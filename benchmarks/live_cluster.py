@@ -21,8 +21,10 @@ async def fill(plane: ControlPlane, objects: Iterable[Raw]) -> None:
     async with Api.of(plane) as api:
         while part := list(islice(source, _AT_ONCE)):
             await api.post_all((_path(raw), _new(raw)) for raw in part)
-            told = [raw for raw in part if raw.get("status") and raw["kind"] != POD_GROUP.name]  # those have theirs
-            await api.patch_all((f"{_path(raw)}/{raw['metadata']['name']}/status", _status(raw)) for raw in told)
+            with_status = [
+                raw for raw in part if raw.get("status") and raw["kind"] != POD_GROUP.name
+            ]  # PodGroups have theirs already
+            await api.patch_all((f"{_path(raw)}/{raw['metadata']['name']}/status", _status(raw)) for raw in with_status)
 
 
 def _path(raw: Raw) -> str:

@@ -1,8 +1,6 @@
-"""A cluster as ``kubectl get -o json`` prints it: objects with owners, status and conditions (and, as since kubectl
-1.21, without managedFields).
-
-``plain`` leaves out what only an API server adds, so the same cluster comes as somebody would write it in manifests.
-"""
+"""A cluster as ``kubectl get -o json`` prints it: objects with owners, status and conditions (and without
+managedFields, as since kubectl 1.21). ``plain`` leaves out the fields that only an API server adds, as in a written
+manifest."""
 
 import hashlib
 import uuid

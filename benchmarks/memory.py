@@ -121,7 +121,7 @@ def queues() -> Iterator[scheduling.Queue]:
 
 
 def measure(node_number: int, pod_number: int) -> dict[str, float]:
-    """Fill a cache, run one cold session, confirm its bindings, run one in which nothing changed."""
+    """Fills a cache, runs one cold session, confirms its bindings, and runs one in which nothing changed."""
     configuration = parse_configuration(CONFIGURATION)
     cache = ClusterCache(["volcano-py"])
     begun = time.perf_counter()

@@ -1,8 +1,8 @@
-"""One session in which many Pods want the places of others: a full cluster, and preemptors of several kinds.
+"""One session in which many Pods preempt or reclaim: a full cluster, and preemptors of several kinds.
 
-The nodes are full of Pods of low priority. Preemptors come as jobs of one Pod each, as one gang, as jobs of equal
-priority (nobody may be evicted), as jobs of a queue that is far over its quota, and as reclaimers of a second queue;
-each job has an image of its own. Each kind runs in a session of its own. Prints a table; asserts nothing.
+The nodes are full of Pods of low priority. Preemptors are jobs of one Pod each, one gang, jobs of equal priority (no
+Pod may be evicted), jobs of a queue that is far over its quota, and reclaimers of a second queue; each job has an image
+of its own. Each kind runs in a session of its own. Prints a table; asserts nothing.
 """
 
 import argparse

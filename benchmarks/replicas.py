@@ -1,8 +1,8 @@
-"""Two replicas of the scheduler and of the controllers on a real API server: how they bear churn, and being killed.
+"""Two replicas of the scheduler and of the controllers on a real API server: memory under churn, and failover.
 
-``churn`` makes vcjobs, lets them run and deletes them, round after round, and shows what memory each process holds when
-all is gone again: who leads, and who stands by. ``kills`` kills the leaders with SIGKILL, again and again, and shows
-how long it takes until another holds the lease, and until it has done something. Prints tables; asserts nothing.
+``churn`` creates vcjobs, lets them run and deletes them, round after round, and shows the memory of the leader and of
+the standby when all jobs are deleted. ``kills`` kills the leaders with SIGKILL repeatedly, and shows the time until
+another holds the lease, and until it has done something. Prints tables; asserts nothing.
 """
 
 import argparse
@@ -31,7 +31,7 @@ LEASE_NAMES: Final = {"scheduler": "volcano-py", "controllers": "volcano-py-cont
 PATIENCE: Final = 900.0
 """Seconds after which a wait is given up."""
 REST: Final = 35.0
-"""Seconds between the last deletion of a round and the look at the memory: Events and held statuses are written."""
+"""Seconds between the last deletion of a round and the measurement of memory: Events and held statuses are written."""
 
 
 class Replica:
@@ -55,7 +55,7 @@ class Replica:
 
     @property
     def memory(self) -> float:
-        """What it holds, in MiB."""
+        """The memory that it uses, in MiB."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * 4096 / 2**20
 
@@ -103,7 +103,7 @@ def stop(replicas: Sequence[Replica]) -> None:
 
 # --- churn ------------------------------------------------------------------------------------------------------------
 def churn(rounds: int, jobs: int, pods: int) -> None:
-    """A tenth of the jobs never fits, a seventh has Services; all are deleted in the end."""
+    """A tenth of the jobs never fits, a seventh has Services; all are deleted at the end."""
     table = Table("Round", *(f"{role}, {place} (MiB)" for role in LEASE_NAMES for place in ("leader", "standby")))
     with cluster() as (plane, folder):
         replicas: list[Replica] = []
@@ -120,7 +120,7 @@ def churn(rounds: int, jobs: int, pods: int) -> None:
 
 
 def one_round(api: Client, namespace: str, jobs: int, pods: int) -> None:
-    """Returns when all is gone again."""
+    """Returns when all objects are deleted."""
     api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def make(i: int) -> None:
@@ -139,7 +139,7 @@ def one_round(api: Client, namespace: str, jobs: int, pods: int) -> None:
 
 # --- kills ------------------------------------------------------------------------------------------------------------
 def kills(number: int) -> None:
-    """At random moments between two renewals; the other replica stands by already."""
+    """Kills at random moments between two renewals; the other replica stands by."""
     table = Table("Role", "Another holds the lease after (s)", "and has done something after (s)")
     chance = random.Random(20261122)
     with cluster() as (plane, folder):
@@ -162,7 +162,7 @@ def kills(number: int) -> None:
 
 
 def one_kill(api: Client, role: str, pair: Sequence[Replica], namespace: str) -> tuple[float, float]:
-    """Seconds until another holds the lease, and until a job that comes now is seen to."""
+    """Seconds until another replica holds the lease, and until it handles a new job."""
 
     def holder() -> str:
         return str(api.get(f"{LEASES}/{LEASE_NAMES[role]}")["spec"]["holderIdentity"])

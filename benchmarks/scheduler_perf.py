@@ -88,7 +88,7 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What there is, what comes, and how fast it should be bound."""
+    """The existing objects, the Pods to schedule, and the expected rate."""
 
     name: str
     nodes: int
@@ -100,7 +100,7 @@ class Workload:
     """Pods per second that Kubernetes asks of kube-scheduler; 0: none is published."""
     zones: tuple[str, ...] = ()
     tainted: int = 0
-    """So many of the nodes have a taint that nobody tolerates."""
+    """The number of nodes with a taint that no Pod tolerates."""
     service: Mapping[str, str] | None = None
     """Pod selector of a Service."""
 
@@ -177,7 +177,7 @@ def node_name(i: int) -> str:
     return f"node-{i:05d}"
 
 
-# --- what Pods ask for ---
+# --- requests of Pods ---
 def on_node(name: str) -> Manifest:
     field_ = {"key": "metadata.name", "operator": "In", "values": [name]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field_]}]}
@@ -235,7 +235,7 @@ def _pair(
 def _teams(
     name: str, kind: str, color: str, key: str, required: bool, per_team: int, measured: int, threshold: float
 ) -> Workload:
-    """The same with a hundred namespaces that a selector finds."""
+    """The same with a hundred namespaces that a selector matches."""
     spec = company(kind, color, key, required=required, team=True)
     pods = Pods(labels={"color": color}, spec=spec)
     return Workload(

@@ -1,10 +1,10 @@
-"""Many vcjobs at once on a real API server: how long until all their Pods exist, beside a loop that only creates Pods.
+"""Many vcjobs at once on a real API server: the time until all their Pods exist, compared with a loop that only creates
+Pods.
 
-Each contender gets a fresh kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup
-as soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, which also binds
-the Pods meanwhile. What counts is the time from the creation of the first vcjob to the moment the last Pod is seen.
-Afterwards the controllers are left alone for a while, and what they cost then is measured. Prints a table; asserts
-nothing.
+Each contender gets a new kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup as
+soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, so that Pods are also
+bound. The result is the time from the creation of the first vcjob to the moment the last Pod is seen. Afterwards the
+controllers are left alone for a while, and what they use in that time is measured. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -39,7 +39,7 @@ CONTENDERS: dict[str, Sequence[str]] = {
 
 @dataclass
 class Result:
-    """What one contender came to; seconds, and MiB of memory."""
+    """The result of one contender; seconds, and MiB of memory."""
 
     name: str
     pods: int = 0

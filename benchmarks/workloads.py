@@ -1,10 +1,10 @@
-"""kube-scheduler's performance workloads on a real API server: our scheduler beside kube-scheduler, and beside what
-Kubernetes asks of kube-scheduler.
+"""kube-scheduler's performance workloads on a real API server: our scheduler compared with kube-scheduler and with the
+thresholds of Kubernetes.
 
-Each contender gets a fresh kube-apiserver and etcd with the same nodes and Pods, and no limit on its requests. It is
-started to stand by, and so has read the cluster when the clock starts: in the moment in which it may lead. What counts
-is the time from then to the last binding. How fast it bound once it had begun, which is how Kubernetes measures, is
-told beside it. Our Pods come in PodGroups, whose Pods start together. Prints a table and, where asked, writes it as
+Each contender gets a new kube-apiserver and etcd with the same nodes and Pods, and no limit on its requests. It starts
+as a standby, so it has read the cluster when the clock starts: at the moment in which it may lead. The result is the
+time from then to the last binding. The rate from the first binding on, which is what Kubernetes measures, is printed
+beside it. Our Pods belong to PodGroups, whose Pods start together. Prints a table and, on request, writes it as
 Markdown and all figures as JSON; asserts nothing.
 """
 
@@ -50,7 +50,7 @@ REST = 1.0
 
 @dataclass
 class Result:
-    """What one contender came to in one workload."""
+    """The result of one contender in one workload."""
 
     workload: str
     contender: str
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Pods per second, everything counted."""
+        """Pods per second of the whole time."""
         return self.bound / self.seconds if self.seconds else 0.0
 
     @property
@@ -109,7 +109,7 @@ async def churn(api: Api, pods: Pods | None, contender: str) -> None:
 
 
 def lease() -> Manifest:
-    """Somebody else leads, and will for an hour."""
+    """A lease that another process holds for an hour."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     held = {"holderIdentity": LEASE, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}, "spec": held}
@@ -141,7 +141,7 @@ def started(contender: str, plane: ControlPlane, folder: Path) -> Iterator[int]:
 
 
 async def rest(pid: int) -> None:
-    """Until a process has nothing to do."""
+    """Waits until a process is idle."""
     await asyncio.sleep(REST)
     before = -1.0
     while cpu_seconds(pid) - before > REST / 20:

@@ -1,8 +1,9 @@
-"""kube-scheduler's performance workloads with the deciding part alone: no API server, so this is what to profile.
+"""kube-scheduler's performance workloads without an API server: only the decisions are measured, so this is what to
+profile.
 
-A cache holds what is there beforehand, then the Pods to be measured come in, and sessions run until all of them are
-bound: each session's decisions are assumed, evicted Pods are gone by the next one. What counts is the processor time
-of the sessions and their snapshots. Prints a table; asserts nothing.
+A cache holds the objects that exist at the start, then the measured Pods are added, and sessions run until all of them
+are bound: each session's decisions are assumed, and evicted Pods are deleted before the next one. The result is the
+processor time of the sessions and their snapshots. Prints a table; asserts nothing.
 """
 
 import argparse

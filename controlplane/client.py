@@ -117,7 +117,7 @@ class Client:
             sent = True
             response = connection.getresponse()
             return response.status, response.headers.get("Content-Type", ""), response.read()
-        except BaseException as error:  # a connection whose answer did not come is of no use to the next request
+        except BaseException as error:  # a connection without its response cannot be used again
             connection.close()
             self._local.connection = None
             lost = response is None and isinstance(error, ConnectionError | ssl.SSLError)

@@ -90,7 +90,7 @@ class Authority:
         return issued
 
     def client_context(self) -> ssl.SSLContext:
-        """TLS settings of a client that trusts this authority and nobody else."""
+        """TLS settings of a client that trusts only this authority."""
         return ssl.create_default_context(cadata=self.pem)
 
     def _builder(self, subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

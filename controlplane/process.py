@@ -28,7 +28,7 @@ class Process:
     """A running program whose output goes to `<logs>/<name>.log`.
 
     It leads a session of its own, so that Ctrl-C reaches only the parent, which then stops its programs in order; on
-    Linux it is killed by the system as soon as the parent is gone, however that came about. (The system means the
+    Linux it is killed by the system as soon as the parent has ended, for any reason. (The system means the
     thread that made it, so start it from one that lives as long as the program is needed.)
     """
 
@@ -50,7 +50,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Process id, for whoever measures the program's use of CPU and memory."""
+        """The process id, for measurements of CPU and memory."""
         return self._child.pid
 
     @property
@@ -74,7 +74,7 @@ class Process:
             time.sleep(0.05)
 
     def stop(self, grace: float = 5.0) -> None:
-        """Ask the program to end and, `grace` seconds later, make it. Harmless when it has ended already."""
+        """Asks the program to end and kills it ``grace`` seconds later. Does nothing if it has ended already."""
         atexit.unregister(self.stop)
         if not self.running:
             return
@@ -91,7 +91,7 @@ class Process:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that nobody listens on at 127.0.0.1 right now."""
+    """Different TCP ports of 127.0.0.1 on which no process listens at the moment."""
     with ExitStack() as stack:
         # Held open together, so that no port is handed out twice.
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

@@ -36,7 +36,7 @@ from controlplane.process import Process, StartError, free_ports
 CRD_DIRECTORY = build.HERE.parent / "deploy" / "crds"
 KWOK_CONFIGURATION = build.HERE / "kwok.yaml"
 
-# Admission that waits for a controller: without one, no Pod could be created for want of a service account, every new
+# Admission that waits for a controller: without one, no Pod could be created without a service account, every new
 # Node would keep a not-ready taint, and deleted volumes would stay for ever.
 NEEDS_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
 
@@ -58,7 +58,7 @@ CONTROLLERS = (
 )
 
 _ADMINISTRATORS = ("system:masters",)
-# The clients of the control plane share one machine with it: nothing is gained by holding them back.
+# The clients of the control plane run on the same machine: limiting them gains nothing.
 _QPS, _BURST = 5000, 10000
 
 
@@ -127,7 +127,7 @@ class ControlPlane:
         self.binaries = build.ensure(functools.partial(print, file=sys.stderr, flush=True))
         self.directory = Path(tempfile.mkdtemp(prefix="controlplane-"))
         self._cleanup.callback(shutil.rmtree, self.directory, ignore_errors=True)
-        # Whoever forgets to stop, or fails before, leaves no directory behind either.
+        # Removes the directory even if `stop` is not called.
         atexit.register(self.stop)
         self.logs = (self._given_logs or self.directory / "logs").resolve()
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -328,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-kube-scheduler", action="store_true", help="do without the stock scheduler")
     parser.add_argument("--no-kwok", action="store_true", help="do without fake kubelets")
     options = parser.parse_args(arguments)
-    # A service manager's way to say what a person says with Ctrl-C.
+    # Service managers send SIGTERM where a person presses Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ControlPlane(options.logs) as plane:

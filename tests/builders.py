@@ -1,4 +1,4 @@
-"""Clusters in a few words: what ``scheduler.testing`` ships, and what only the tests of this repository use."""
+"""Short builders of clusters: those of ``scheduler.testing``, and some that only the tests of this repository use."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def feed(cache: ClusterCache, *objects: Raw | Sequence[Raw]) -> None:
-    """Give objects to a cache as a watch would; uids are made up from names where there are none."""
+    """Delivers objects to a cache like a watch; missing uids are derived from names."""
     for manifest in manifests(*objects):
         assert manifest.kind is not None
         meta = manifest.raw["metadata"]
@@ -37,8 +37,8 @@ def feed(cache: ClusterCache, *objects: Raw | Sequence[Raw]) -> None:
 
 
 class World(PluginWorld):
-    """A World that is asked about single Pods."""
+    """A World with questions about single Pods."""
 
     def told(self, name: str) -> str:
-        """Why a Pod waits, as the last cycle says; "" if it says nothing."""
+        """Why a Pod waits, according to the last cycle; "" if there is no message."""
         return self.waiting.get(name, "")

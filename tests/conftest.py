@@ -1,15 +1,15 @@
-"""What every test may count on."""
+"""Set-up for all tests."""
 
 import gc
 import signal
 
 # A shell starts programs in the background with SIGINT ignored, and they pass that on to the programs that they start,
-# so commands that tests interrupt would go on for ever.
+# so commands that tests interrupt would run for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Modules and collected tests live as long as the run: the garbage collector need not look at them each time."""
+    """Modules and collected tests live until the end of the run, so the garbage collector need not scan them."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,5 @@
-"""Devices and claims in a few words: manifests of ``resource.k8s.io/v1``, as plain dictionaries (see ``builders``)."""
+"""Short builders of devices and claims: manifests of ``resource.k8s.io/v1``, as plain dictionaries (see
+``builders``)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Raw:
 def device(
     name: str, attributes: Mapping[str, Any] | None = None, capacity: Mapping[str, Any] | None = None, **spec: Any
 ) -> Raw:
-    """Attributes are strings, numbers or booleans, versions are written ``=1.2.3``; capacities are quantities, or what
-    the API has."""
+    """Attributes are strings, numbers or booleans; ``=1.2.3`` is a version. Capacities are quantities, or API
+    objects."""
     return {
         "name": name,
         **({"attributes": {key: _attribute(value) for key, value in attributes.items()}} if attributes else {}),
@@ -42,7 +43,7 @@ def resource_slice(
     count: int = 1,
     **spec: Any,
 ) -> Raw:
-    """One slice of a pool that has ``count`` of them; by default the only one of the node's."""
+    """One slice of a pool with ``count`` slices; by default the only one of the node's pool."""
     name = name or f"{pool or node}-{driver}"
     body = {
         "driver": driver,
@@ -80,7 +81,7 @@ def template(name: str, *requests: Raw, **rest: Any) -> Raw:
 
 
 def named(*claims: str) -> list[Raw]:
-    """``spec.resourceClaims`` of a Pod that uses claims that are there."""
+    """``spec.resourceClaims`` of a Pod that uses existing claims."""
     return [{"name": f"c{i}", "resourceClaimName": name} for i, name in enumerate(claims)]
 
 
@@ -90,7 +91,7 @@ def templated(*templates: str) -> list[Raw]:
 
 
 def allocated(node: str, *devices: str, request: str = "gpu", driver: str = DRIVER) -> Raw:
-    """The status of a claim that has devices of a node's pool."""
+    """The status of a claim to which devices of a node's pool are allocated."""
     results = [{"request": request, "driver": driver, "pool": node, "device": name} for name in devices]
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -24,8 +24,8 @@ OPENAPI_PATH = "/openapi/v3/api/v1"
 _HEADER = "# Made by `make crds` from {source}; change that.\n"
 _LABELS = {"app.kubernetes.io/name": "volcano-py"}
 
-# What a schema of Kubernetes' own is told by. Left out are the descriptions, for size; the enumerations, since Volcano
-# leaves those to the validation that Pods go through; and whatever a resource definition must not say.
+# The keywords kept of a schema of Kubernetes. Left out are the descriptions, for size; the enumerations, since Volcano
+# leaves those to the validation that Pods go through; and keywords that a resource definition must not contain.
 _KEPT = (
     "type",
     "format",
@@ -86,7 +86,7 @@ def definition(source: Mapping[str, Any], lookup: Lookup) -> Schema:
 
 
 def inlined(node: Any, lookup: Lookup) -> Any:
-    """`node` with every `$ref` replaced by what it refers to; what stands beside the `$ref` goes before."""
+    """`node` with every `$ref` replaced by its target; the siblings of a `$ref` take precedence."""
     match node:
         case {"$ref": str(name), **beside}:
             return beside | {key: value for key, value in inlined(lookup(name), lookup).items() if key not in beside}

@@ -1,6 +1,7 @@
-"""Compare facts with a record of Volcano's: where they differ, in words; what is left out on purpose, and why.
+"""Compares facts with a record of Volcano's: the differences in words; what is deliberately left out, and why.
 
-What three runs of Volcano did not agree on is not in the record (``disagreed`` has the paths), and is not compared.
+Facts on which three runs of Volcano did not agree are not in the record (``disagreed`` has their paths), and are not
+compared.
 """
 
 import json
@@ -22,7 +23,7 @@ _DELIBERATE = {
     "242-volumes": r"pvcs/default/j-pvc-\w+|jobs/default/j/status/controlledResources",
     # Ours says in an Event why the job waits.
     "244-job-missing-queue": r"events/.*QueueNotFound.*",
-    # Ours tells every Pod that fits nowhere why; Volcano tells one, and the others of the gang alone.
+    # Ours gives every Pod that fits on no node the reason; Volcano gives it to one, and to the others that of the gang.
     "262-jobunknown-policy": r"scheduling/j-<uid:j>/Pending, False Unschedulable .*",
     # Where it was recorded, Nodes get this taint at admission, until a controller has seen them Ready.
     "309-wh-full-flow": r"admitted/Node/n\d/spec/taints",
@@ -30,7 +31,7 @@ _DELIBERATE = {
 
 
 def differences(scenario: str, expected: Raw, found: Raw, label: str = "") -> list[str]:
-    """Where facts are not as in the record; ``label``: they are those of an observation."""
+    """The differences between facts and the record; ``label``: of the observation to which the facts belong."""
     disagreed = _disagreed(expected, f"observations/{label}/" if label else "")
     left = _comparable(expected["observations"][label] if label else expected)
     right = _comparable(found)
@@ -42,7 +43,7 @@ def differences(scenario: str, expected: Raw, found: Raw, label: str = "") -> li
 
 
 def answers(scenario: str, expected: Raw, found: Raw) -> list[str]:
-    """Where steps are answered otherwise than in the record, or objects stored otherwise."""
+    """The differences between responses to steps, and between stored objects."""
     left, right = (
         {
             "results": {str(i): result for i, result in enumerate(facts.get("results", []))},
@@ -64,41 +65,43 @@ def _disagreed(expected: Raw, prefix: str) -> set[str]:
 
 
 def _comparable(facts: Raw) -> Raw:
-    """Facts in which Pods of a group are interchangeable, and without those that last from one session to the next."""
-    told: Raw = {section: facts.get(section, {}) for section in SECTIONS}
-    pods = told["pods"]
+    """The facts, with Pods of a group interchangeable, and without values that persist from one session to the next."""
+    comparable: Raw = {section: facts.get(section, {}) for section in SECTIONS}
+    pods = comparable["pods"]
     names = "|".join(sorted((re.escape(key.partition("/")[2]) for key in pods), key=len, reverse=True)) or r"(?!)"
     general = re.compile(rf"(?<![\w-])({names})(?![\w-])")
-    # Which of equal Pods goes where, and which is the one that stands for what keeps all from it, is random.
-    told["scheduling"] = _scheduling(pods, general)
-    told["pods"] = {key: {n: v for n, v in pod.items() if n not in ("node", "scheduled")} for key, pod in pods.items()}
-    told["podgroups"] = {key: _group(group, general) for key, group in told["podgroups"].items()}
+    # Which of equal Pods is placed on which node, and which one carries the message of its gang, is random.
+    comparable["scheduling"] = _scheduling(pods, general)
+    comparable["pods"] = {
+        key: {n: v for n, v in pod.items() if n not in ("node", "scheduled")} for key, pod in pods.items()
+    }
+    comparable["podgroups"] = {key: _group(group, general) for key, group in comparable["podgroups"].items()}
     # Which phases a job went through is in its conditions. Events about PodGroups that wait, and those of Pods and
-    # PodGroups themselves, tell of single scheduling sessions.
-    told["events"] = {
+    # PodGroups themselves, are about single scheduling sessions.
+    comparable["events"] = {
         " ".join(event): 1
         for event in facts.get("events", [])
         if event[0] in ("Job", "Queue") and event[3] != "PodGroupPending"
     }
-    told["jobs"] = {key: _job(job) for key, job in told["jobs"].items()}
-    return told
+    comparable["jobs"] = {key: _job(job) for key, job in comparable["jobs"].items()}
+    return comparable
 
 
 def _job(job: Raw) -> Raw:
-    # Volcano raises the version each time it looks at a job that ends, ours once per action. The spec is compared where
-    # it can change, as what is admitted.
+    # Volcano increments the version in each reconciliation of a job that ends, ours once per action. The spec is
+    # compared where it can change, together with the admitted object.
     status = {name: value for name, value in job["status"].items() if name != "version"}
     return {name: value for name, value in job.items() if name != "spec"} | {"status": status}
 
 
 def _scheduling(pods: Raw, general: re.Pattern[str]) -> Raw:
-    """How many Pods of a group are in which phase, with what said of their scheduling."""
+    """The number of Pods of a group by phase and scheduling message."""
     counts: dict[str, Counter[str]] = {}
     for pod in pods.values():
         scheduled = pod.get("scheduled") or {}
         message = general.sub("<pod>", scheduled.get("message") or "")
-        told = f"{pod.get('phase')}, {scheduled.get('status')} {scheduled.get('reason')} {message}"
-        counts.setdefault(str(pod.get("group")), Counter())[told] += 1
+        comparable = f"{pod.get('phase')}, {scheduled.get('status')} {scheduled.get('reason')} {message}"
+        counts.setdefault(str(pod.get("group")), Counter())[comparable] += 1
     return {group: dict(count) for group, count in counts.items()}
 
 

@@ -13,7 +13,7 @@ __all__ = ["control_plane"]
 
 @pytest.fixture(scope="module")
 def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Nothing is on it yet, and no role of ours runs."""
+    """Empty; no role runs yet."""
     control_plane.start_controller_manager()
     made = Stage(control_plane, tmp_path_factory.mktemp("roles"))
     try:

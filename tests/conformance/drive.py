@@ -1,6 +1,6 @@
 """Play a scenario: create its objects, take its steps, and tell what came of it.
 
-``meta.yaml`` of a scenario says, besides what it is about:
+``meta.yaml`` of a scenario contains, apart from its description:
 
 - ``components``: which of the roles scheduler, controllers and webhooks run;
 - ``steps``, in order: ``apply`` creates objects, ``delete`` and ``patch`` name one, ``pod`` has one end, ``command``
@@ -39,7 +39,7 @@ class Play:
     """One scenario on a stage that is prepared for it."""
 
     def __init__(self, stage: Stage, scenario: Path, meta: Raw, agrees: Callable[[str, Raw], bool]) -> None:
-        """``agrees``: whether facts are as recorded under a label; those at the end have the label ""."""
+        """``agrees``: whether facts equal those recorded under a label; the facts at the end have the label ""."""
         self._stage = stage
         self._scenario = scenario
         self._meta = meta
@@ -49,7 +49,7 @@ class Play:
         self._running_since: dict[str, float] = {}
 
     def perform(self) -> Raw:
-        """The facts at the end, with those of observations, and the answers to every step."""
+        """The facts at the end, the facts of observations, and the responses to all steps."""
         manifests = self._scenario / "input.yaml"
         for body in yaml.safe_load_all(manifests.read_text(encoding="utf-8")):
             if body:
@@ -91,18 +91,20 @@ class Play:
                 raise AssertionError(f"no step is known that has {sorted(step)}")
 
     def _create(self, step: int | str, body: Raw) -> None:
-        """Only refusals count as results of the input; what is admitted is taken down where there are webhooks."""
+        """Only refusals count as results of the input; admitted objects are recorded if webhooks run."""
         it = {"apiVersion": body["apiVersion"], "kind": body["kind"], **body["metadata"]}
         stored = self._ask(step, "create", it, "POST", _path({**it, "name": ""}).rstrip("/"), body)
         if stored is not None and step == "input":
             self._results.pop()
         if stored is not None and "webhooks" in self._meta["components"]:
-            told = {name: stored["metadata"][name] for name in ("labels", "annotations") if name in stored["metadata"]}
+            stored_metadata = {
+                name: stored["metadata"][name] for name in ("labels", "annotations") if name in stored["metadata"]
+            }
             admitted = self._observations.setdefault("admitted", {})
-            admitted[f"{stored['kind']}/{key_of(stored)}"] = {"metadata": told, "spec": stored["spec"]}
+            admitted[f"{stored['kind']}/{key_of(stored)}"] = {"metadata": stored_metadata, "spec": stored["spec"]}
 
     def _ask(self, step: int | str, verb: str, it: Raw, method: str, path: str, *body: Any) -> Raw | None:
-        """The answer, which goes to the results; None if it is a refusal."""
+        """The response, which is recorded in the results; None if it is a refusal."""
         result = {"step": step, "verb": verb, "kind": it["kind"], "name": it["name"]}
         try:
             answer: Raw = self._stage.api.request(method, path, *body)
@@ -114,7 +116,7 @@ class Play:
 
     # --- time ---------------------------------------------------------------------------------------------------------
     def _facts(self, label: str) -> Raw:
-        """The facts once they agree with the record, or as they still are after a while."""
+        """The facts as soon as they agree with the record, or the last ones after a time-out."""
         deadline = time.monotonic() + PATIENCE
         while True:
             self._end_pods()
@@ -141,7 +143,7 @@ class Play:
             time.sleep(0.1)
 
     def _end_pods(self) -> None:
-        """Have Pods end as ``outcomes`` says."""
+        """Ends Pods as ``outcomes`` says."""
         outcomes = self._meta.get("outcomes", [])
         for pod in self._stage.listed(POD) if outcomes else []:
             meta = pod["metadata"]

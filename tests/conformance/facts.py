@@ -1,7 +1,7 @@
-"""What can be said of the objects on a control plane, in the form of the records in ``expected.json``.
+"""The facts about the objects on a control plane, in the form of the records in ``expected.json``.
 
-What no second run repeats is replaced: ``<uid:NAME>`` stands for the UID of the object of that name, ``<0>``, ``<1>``,
-... for random ends of the names of Pods with the same ``generateName``.
+Values that differ in each run are replaced: ``<uid:NAME>`` stands for the UID of the object of that name, ``<0>``,
+``<1>``, ... for random suffixes of the names of Pods with the same ``generateName``.
 """
 
 import json
@@ -27,20 +27,22 @@ from scheduler.api.names import GROUP_NAME
 
 Raw = dict[str, Any]
 
-# Those a kubelet reports, and the one that is told as `scheduled`.
+# The conditions that a kubelet reports, and the one that is recorded as `scheduled`.
 _KUBELETS = {"PodScheduled", "Initialized", "ContainersReady", "Ready", "PodReadyToStartContainers"}
 
 
 def facts(listed: Callable[[Kind], list[Raw]]) -> Raw:
-    """The facts about everything there is; ``listed`` gives the objects of a kind."""
-    objects = {section: listed(kind) for section, (kind, _) in _TOLD.items()}
-    told: Raw = {section: {key_of(each): _TOLD[section][1](each) for each in objects[section]} for section in objects}
-    told["events"] = _events(listed(EVENT))
-    return _scrubbed(told, [each for items in objects.values() for each in items])
+    """The facts about all objects; ``listed`` returns the objects of a kind."""
+    objects = {section: listed(kind) for section, (kind, _) in _FACTS_OF.items()}
+    found: Raw = {
+        section: {key_of(each): _FACTS_OF[section][1](each) for each in objects[section]} for section in objects
+    }
+    found["events"] = _events(listed(EVENT))
+    return _scrubbed(found, [each for items in objects.values() for each in items])
 
 
 def key_of(item: Mapping[str, Any]) -> str:
-    """Namespace and name; the name alone where there is no namespace."""
+    """Namespace and name; the name alone for cluster-scoped objects."""
     meta = item["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
@@ -49,7 +51,7 @@ def _pod(pod: Raw) -> Raw:
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     conditions = {each["type"]: each for each in status.get("conditions", [])}
     scheduled = conditions.get("PodScheduled")
-    told: Raw = {
+    fact: Raw = {
         "phase": status.get("phase"),
         "deleted": "deletionTimestamp" in meta,
         "scheduled": scheduled and {name: scheduled.get(name) for name in ("status", "reason", "message")},
@@ -62,14 +64,14 @@ def _pod(pod: Raw) -> Raw:
         "group": (meta.get("annotations") or {}).get(GROUP_NAME),
     }
     if spec.get("schedulingGates"):
-        told["schedulingGates"] = [gate["name"] for gate in spec["schedulingGates"]]
+        fact["schedulingGates"] = [gate["name"] for gate in spec["schedulingGates"]]
     if owners := _owners(pod):
         plain = ("hostname", "subdomain", "schedulerName", "priorityClassName", "nodeSelector", "restartPolicy")
-        told |= {name: spec.get(name) for name in (*plain, "tolerations")}
-        told |= {name: meta.get(name) for name in ("labels", "annotations")}
-        told |= {name: [_container(each) for each in spec.get(name, [])] for name in ("containers", "initContainers")}
-        told |= {"owners": owners, "volumes": spec.get("volumes", [])}
-    return told
+        fact |= {name: spec.get(name) for name in (*plain, "tolerations")}
+        fact |= {name: meta.get(name) for name in ("labels", "annotations")}
+        fact |= {name: [_container(each) for each in spec.get(name, [])] for name in ("containers", "initContainers")}
+        fact |= {"owners": owners, "volumes": spec.get("volumes", [])}
+    return fact
 
 
 def _container(container: Raw) -> Raw:
@@ -84,9 +86,9 @@ def _group(group: Raw) -> Raw:
         {name: each.get(name) for name in ("type", "status", "reason", "message")}
         for each in status.get("conditions") or []
     ]
-    told = {"phase": status.get("phase"), "spec": group.get("spec"), "owners": _owners(group), "conditions": conditions}
-    told |= {name: status[name] for name in ("running", "succeeded", "failed") if name in status}
-    return told | {name: meta.get(name) for name in ("annotations", "labels")}
+    fact = {"phase": status.get("phase"), "spec": group.get("spec"), "owners": _owners(group), "conditions": conditions}
+    fact |= {name: status[name] for name in ("running", "succeeded", "failed") if name in status}
+    return fact | {name: meta.get(name) for name in ("annotations", "labels")}
 
 
 def _job(job: Raw) -> Raw:
@@ -94,8 +96,8 @@ def _job(job: Raw) -> Raw:
     state = status.pop("state", {})
     conditions = [each.get("status") for each in status.pop("conditions", None) or []]
     status.pop("runningDuration", None)
-    told = {name: state.get(name) for name in ("phase", "reason", "message")}
-    return told | {"conditions": conditions, "status": status, "spec": job["spec"]}
+    fact = {name: state.get(name) for name in ("phase", "reason", "message")}
+    return fact | {"conditions": conditions, "status": status, "spec": job["spec"]}
 
 
 def _queue(queue: Raw) -> Raw:
@@ -118,8 +120,8 @@ def _secret(secret: Raw) -> Raw:
 
 
 def _claim(claim: Raw) -> Raw:
-    told = {"phase": claim.get("status", {}).get("phase"), "spec": claim.get("spec"), "owners": _owners(claim)}
-    return {**told, "annotations": claim["metadata"].get("annotations")}
+    fact = {"phase": claim.get("status", {}).get("phase"), "spec": claim.get("spec"), "owners": _owners(claim)}
+    return {**fact, "annotations": claim["metadata"].get("annotations")}
 
 
 def _network_policy(policy: Raw) -> Raw:
@@ -131,8 +133,8 @@ def _deployment(deployment: Raw) -> Raw:
     return {name: status.get(name) for name in ("replicas", "readyReplicas", "unavailableReplicas")}
 
 
-# What is told of the objects of which kind, by section of the record.
-_TOLD: dict[str, tuple[Kind, Callable[[Raw], Raw]]] = {
+# The facts about the objects of each kind, by section of the record.
+_FACTS_OF: dict[str, tuple[Kind, Callable[[Raw], Raw]]] = {
     "pods": (POD, _pod),
     "podgroups": (POD_GROUP, _group),
     "queues": (QUEUE, _queue),
@@ -144,7 +146,7 @@ _TOLD: dict[str, tuple[Kind, Callable[[Raw], Raw]]] = {
     "networkpolicies": (NETWORK_POLICY, _network_policy),
     "deployments": (DEPLOYMENT, _deployment),
 }
-SECTIONS = tuple(_TOLD)
+SECTIONS = tuple(_FACTS_OF)
 
 
 def _owners(item: Raw) -> list[str]:
@@ -159,8 +161,8 @@ def _events(events: list[Raw]) -> list[list[str]]:
     ]
 
 
-def _scrubbed(told: Raw, objects: list[Raw]) -> Raw:
-    text = json.dumps(told)
+def _scrubbed(fact: Raw, objects: list[Raw]) -> Raw:
+    text = json.dumps(fact)
     namesakes: dict[str, list[str]] = {}
     for each in objects:
         meta = each["metadata"]
@@ -170,7 +172,7 @@ def _scrubbed(told: Raw, objects: list[Raw]) -> Raw:
     for stem, names in namesakes.items():
         for i, name in enumerate(sorted(names)):
             text = text.replace(name, f"{stem}<{i}>")
-    # Of objects that are gone, or of no kind told here.
+    # UIDs of deleted objects, or of kinds that are not recorded.
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>", text)
     scrubbed: Raw = json.loads(text)

@@ -1,6 +1,7 @@
-"""The control plane that scenarios are played on: emptied between them, with just the roles that a scenario names.
+"""The control plane on which scenarios run: emptied between scenarios, with only the roles that a scenario names.
 
-Roles run on from one scenario to the next where they can, so they also have to get over everything vanishing.
+Roles keep running from one scenario to the next where possible, so they also have to survive the deletion of all
+objects.
 """
 
 import sys
@@ -49,7 +50,7 @@ _STAYS = {
     *(("Service", "kubernetes"), ("ConfigMap", "kube-root-ca.crt")),
 }
 _QUEUES = ("default", "root")
-# Owners before what they own; what the owners' controllers bring back meanwhile goes in the next round.
+# Owners before what they own; objects that the owners' controllers create again are deleted in the next round.
 _WIPED = (
     *(VCJOB, DEPLOYMENT, BATCH_JOB, REPLICA_SET, COMMAND, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET, CLAIM),
     *(NETWORK_POLICY, NODE, PRIORITY_CLASS, QUEUE, EVENT, NAMESPACE),
@@ -62,7 +63,7 @@ _ADMISSIONS = (
 
 
 class Stage:
-    """A control plane with the roles of ours that a scenario wants."""
+    """A control plane with the roles that a scenario needs."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self.api = plane.admin
@@ -72,8 +73,8 @@ class Stage:
         self.api.create(NAMESPACE.path, {"metadata": {"name": OURS}})
 
     def prepare(self, scenario: Path, meta: Raw) -> None:
-        """Empty the control plane, and have the components run that ``meta`` names, and no others."""
-        # Admission would refuse to let go of queues; and it is configured by scenario.
+        """Empties the control plane, and runs exactly the components that ``meta`` names."""
+        # Admission would refuse the deletion of queues, and each scenario configures it.
         self._stop("webhooks")
         components = meta.get("components", ["scheduler"])
         wanted = {role: self._options(role, scenario) for role in components if role != "webhooks"}
@@ -89,7 +90,7 @@ class Stage:
         self.until(lambda: all(queue.get("status", {}).get("state") for queue in self.listed(QUEUE)), "queues open")
 
     def ended(self) -> list[str]:
-        """Which roles have ended by themselves, with what they said last."""
+        """The roles that have exited by themselves, with the ends of their logs."""
         return [f"{role} ended:\n{process.tail()}" for role, (process, _) in self._roles.items() if not process.running]
 
     def stop(self) -> None:
@@ -98,7 +99,7 @@ class Stage:
 
     # --- objects ------------------------------------------------------------------------------------------------------
     def listed(self, kind: Kind) -> list[Raw]:
-        """Objects of a kind, but for those that belong to the control plane itself."""
+        """Objects of a kind, except those that belong to the control plane itself."""
         items: Iterable[Raw] = self.api.get(kind.path)["items"]
         return [
             item
@@ -120,7 +121,7 @@ class Stage:
             self.api.create(QUEUE.path, {**body, "spec": {"weight": 1, "reclaimable": name == "default"}})
 
     def _wiped(self) -> bool:
-        """Delete what is there; whether that was nothing."""
+        """Deletes all objects; returns whether there were none."""
         left = False
         for kind in _WIPED:
             for item in self.listed(kind):
@@ -134,7 +135,7 @@ class Stage:
         return not left
 
     def _at_will(self, *request: Any) -> None:
-        """A request about an object that may be gone by now."""
+        """A request about an object that may already be deleted."""
         try:
             self.api.request(*request)
         except ApiError as error:
@@ -145,7 +146,7 @@ class Stage:
     def _options(self, role: str, scenario: Path) -> list[str]:
         options = ["--leader-elect=false", "--scheduler-name=volcano", "--enable-metrics=false"]
         if role == "scheduler":
-            # The path of a copy per content, so that scenarios of the same configuration share a process.
+            # One copy per content, so that scenarios of the same configuration share a process.
             text = (scenario / "scheduler.conf").read_text(encoding="utf-8")
             file = self._directory / f"scheduler-{hash(text)}.conf"
             file.write_text(text, encoding="utf-8")
@@ -153,7 +154,7 @@ class Stage:
         return options
 
     def _start(self, role: str, options: Sequence[str]) -> int:
-        """Run a role; returns when it is ready, with the port where it serves its health."""
+        """Runs a role; returns when it is ready, with the port that serves its health."""
         (health,) = free_ports(1)
         command = [sys.executable, "-m", "scheduler.cli.main", role, f"--kubeconfig={self._kubeconfig}", *options]
         process = Process(role, [*command, f"--healthz-address=127.0.0.1:{health}"], self._directory)
@@ -173,7 +174,7 @@ class Stage:
         self.until(self._refuses, "webhooks in force")
 
     def _refuses(self) -> bool:
-        """Whether a bad queue is refused by us: the API server takes a moment to learn of webhooks."""
+        """Whether our webhooks refuse a bad queue: the API server takes a moment to load their configuration."""
         spec = {"weight": 1, "parent": "probe"}
         body = {"apiVersion": QUEUE.api_version, "kind": QUEUE.name, "metadata": {"name": "probe"}, "spec": spec}
         try:
@@ -188,7 +189,7 @@ class Stage:
         if role == "webhooks":
             for route in routes().values():
                 self._at_will("DELETE", f"{collection_of(route)}/{name_of(route)}")
-            # Whatever the API server still asks, it gets an answer.
+            # Requests of the API server that are still open get a response.
             self.until(lambda: not self._refuses(), "webhooks out of force")
         process, _ = self._roles.pop(role)
         process.stop()

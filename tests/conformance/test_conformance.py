@@ -1,8 +1,8 @@
-"""What Volcano's scheduler, controllers and webhooks did on a real API server, against what ours do on one.
+"""The behaviour of Volcano's scheduler, controllers and webhooks on a real API server, compared with ours.
 
-Each directory holds manifests, the scheduler's configuration, what the scenario is about and which steps are taken
-(`meta.yaml`, see `drive`), and what three runs of Volcano agreed on. Those that need a scheduler alone are in
-`tests/scenarios`, where they take no API server.
+Each directory holds manifests, the scheduler's configuration, the description and the steps of a scenario (`meta.yaml`,
+see `drive`), and the outcome on which three runs of Volcano agreed. Scenarios that need only a scheduler are in
+`tests/scenarios`, where they need no API server.
 """
 
 import json
@@ -25,12 +25,12 @@ NAMES = sorted(directory.parent.name for directory in HERE.glob("*/expected.json
 
 @pytest.mark.parametrize("name", NAMES)
 def test_does_as_volcano(name: str, stage: Stage) -> None:
-    """Volcano was watched three times, and what differed was struck out; ours may have a second go."""
+    """Volcano was recorded three times, and differences between its runs were removed; ours may run twice."""
     assert not (problems := differing(name, stage) and differing(name, stage)), "\n".join(problems)
 
 
 def differing(name: str, stage: Stage) -> list[str]:
-    """What is not as in the record when the scenario is played."""
+    """The differences from the record when the scenario is played."""
     meta: Raw = yaml.safe_load((HERE / name / "meta.yaml").read_text(encoding="utf-8"))
     expected: Raw = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
 

@@ -1,7 +1,7 @@
 """A real API server for the integration tests: one for the whole run, with our resource definitions and fake kubelets.
 
-Tests share it, so each works in a namespace, and with cluster-wide names, of its own: see `namespace`. How the server
-is started is the business of `controlplane`.
+Tests share it, so each uses a namespace and cluster-wide names of its own: see `namespace`. `controlplane` starts the
+server.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def admin(control_plane: ControlPlane) -> Client:
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> str:
-    """The name of a fresh namespace; also good as a prefix of names that are cluster-wide."""
+    """The name of a new namespace; tests also use it as a prefix of cluster-wide names."""
     name = f"test-{uuid4().hex[:8]}"
     control_plane.admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
     return name

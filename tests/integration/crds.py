@@ -1,4 +1,4 @@
-"""Small manifests of our kinds, and how they reach the API server."""
+"""Small manifests of our kinds, and functions that create them on the API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ TASK = {"name": "w", "replicas": 1, "template": TEMPLATE}
 
 
 def collection(kind: Kind, namespace: str) -> str:
-    """The path of the objects of a kind, which is the same in every namespace if the kind has none."""
+    """The path of the objects of a kind; the namespace is left out for cluster-scoped kinds."""
     middle = f"namespaces/{namespace}/" if kind.namespaced else ""
     return f"/apis/{kind.api_version}/{middle}{kind.plural}"
 
 
 def create(admin: Client, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = True) -> Any:
-    """The object as stored; it bears the name of the namespace. `strict`: an unknown field is an error."""
+    """Returns the object as stored. Its name is that of the namespace. `strict`: an unknown field is an error."""
     query = "?fieldValidation=Strict" if strict else ""
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": namespace}, **body}
     return admin.create(collection(kind, namespace) + query, manifest)
@@ -29,12 +29,12 @@ def job(**fields: Any) -> dict[str, Any]:
 
 
 def task(**fields: Any) -> dict[str, Any]:
-    """A vcjob of one task that is otherwise in these fields."""
+    """A vcjob of one task with these fields in the task."""
     return {"spec": {"tasks": [{**TASK, **fields}]}}
 
 
 def pod(**fields: Any) -> dict[str, Any]:
-    """A vcjob of one task whose Pods are otherwise in these fields."""
+    """A vcjob of one task with these fields in its Pod template."""
     return task(template={"spec": {**TEMPLATE["spec"], **fields}})
 
 

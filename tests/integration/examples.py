@@ -1,6 +1,7 @@
-"""What is to become of each file in `deploy/examples` on a cluster with the chart: one function per file, by its name.
+"""The expected result of each file in `deploy/examples` on a cluster with the chart: one function per file, with the
+file's name.
 
-The fake kubelets let Pods run for ever; a function that says that containers end has them end.
+The fake kubelets let Pods run for ever; a function for an example whose containers end has them end.
 """
 
 import time
@@ -51,17 +52,17 @@ class Stage:
         )
 
     def messages(self) -> list[str]:
-        """Of Events."""
+        """The messages of Events."""
         return [event["message"] for event in self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]]
 
     def end(self, *pods: str) -> None:
-        """Have Pods succeed."""
+        """Makes Pods succeed."""
         for pod in pods:
             annotations = {"volcano-py.test/outcome": "succeed"}
             self.api.patch(object_path(POD, self.namespace, pod), {"metadata": {"annotations": annotations}})
 
     def phase(self, job: str) -> str:
-        """Of a vcjob."""
+        """The phase of a vcjob."""
         found = self.get(VCJOB, job) or {}
         return str(((found.get("status") or {}).get("state") or {}).get("phase", ""))
 
@@ -74,7 +75,7 @@ class Stage:
         return found
 
     def runs(self, job: str, *pods: str) -> None:
-        """Wait until a vcjob runs, with just these Pods."""
+        """Waits until a vcjob runs with exactly these Pods."""
         self.until(lambda: self.phase(job) == "Running" and self.pods({JOB_NAME: job}) == sorted(pods))
 
     def completes(self, job: str) -> None:

@@ -56,7 +56,7 @@ class Role:
 
 
 class Installation:
-    """A control plane with one release of the chart. A context manager; `install` and `start` are the test's."""
+    """A control plane with one release of the chart. A context manager; the test calls `install` and `start`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -107,18 +107,18 @@ class Installation:
         return done.stdout
 
     def package(self) -> Path:
-        """The chart as it is handed on."""
+        """The packaged chart."""
         self.helm("package", CHART, f"--destination={self.directory}")
         (self.archive,) = self.directory.glob("*.tgz")
         return self.archive
 
     def manifest(self) -> list[dict[str, Any]]:
-        """What the release consists of."""
+        """The objects of the release."""
         return [each for each in yaml.safe_load_all(self.helm("get", "manifest", RELEASE)) if each]
 
     # --- roles --------------------------------------------------------------------------------------------------------
     def start(self, role: str) -> Role:
-        """Run a Deployment's process, and wait until its probes succeed."""
+        """Runs the process of a Deployment, and waits until its probes succeed."""
         name = f"{RELEASE}-{role}"
         pod = self.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")["spec"]["template"]["spec"]
         (container,) = pod["containers"]
@@ -140,7 +140,7 @@ class Installation:
         return started
 
     def _mounted(self, role: str, pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
-        """The arguments, with paths of files in place of those in a container; the files are written."""
+        """The arguments with paths of local files instead of those in a container; writes the files."""
         arguments: list[str] = list(container["args"])
         for mount in container.get("volumeMounts", ()):
             directory = self.directory / role / mount["name"]
@@ -150,7 +150,7 @@ class Installation:
         return arguments
 
     def refresh(self, role: str, pod: dict[str, Any] | None = None) -> None:
-        """Bring mounted ConfigMaps up to date, as a kubelet does."""
+        """Updates mounted ConfigMaps, as a kubelet does."""
         if pod is None:
             path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}-{role}"
             pod = self.api.get(path)["spec"]["template"]["spec"]

@@ -1,8 +1,8 @@
-"""The network between an API server and the Services of its cluster, for a machine on which there is none.
+"""The network between an API server and the Services of its cluster, for a machine without one.
 
-An API server that calls an admission webhook connects to the cluster IP of a Service. Here it is told to go through an
-HTTP proxy on a Unix socket for that (its egress selector), and the proxy connects to whichever local port the test has
-put behind the address. So a test needs no change to the objects that name the Service.
+An API server that calls an admission webhook connects to the cluster IP of a Service. Here it is configured to use an
+HTTP proxy on a Unix socket for that (its egress selector), and the proxy connects to the local port that the test has
+assigned to the address. So a test needs no change to the objects that name the Service.
 """
 
 import json
@@ -44,7 +44,7 @@ class ServiceNetwork:
         return [f"--egress-selector-config-file={path}"]
 
     def connect(self, service: dict[str, Any], port: str, local: int) -> None:
-        """Have a port of a Service, by name, lead to a port of this machine."""
+        """Assigns a local port to a port of a Service, by name."""
         number = next(each["port"] for each in service["spec"]["ports"] if each["name"] == port)
         self._ports[service["spec"]["clusterIP"], number] = local
 
@@ -64,7 +64,7 @@ class _Server(ThreadingMixIn, UnixStreamServer):
 
 
 class _Tunnel(StreamRequestHandler):
-    """One CONNECT, and then bytes in both directions."""
+    """Handles one CONNECT, then copies bytes in both directions."""
 
     server: _Server
 

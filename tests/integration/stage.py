@@ -1,4 +1,4 @@
-"""What tests on a real API server share: the server itself, programs of ours beside it, and one namespace per test."""
+"""Shared by the tests on a real API server: the server itself, our programs beside it, and one namespace per test."""
 
 import json
 import os
@@ -23,8 +23,8 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
 @contextmanager
 def or_skipped() -> Iterator[None]:
-    """Where the binaries of a control plane cannot be had, a person's run skips the tests; the CI's fails, since there
-    a skip would pass for a proof."""
+    """Skips the tests if the binaries of a control plane are not available. In the CI the tests fail instead: a skip
+    would count as a pass."""
     try:
         yield
     except build.BuildError as error:
@@ -36,7 +36,7 @@ def or_skipped() -> Iterator[None]:
 
 @contextmanager
 def a_control_plane() -> Iterator[ControlPlane]:
-    """One with our resource definitions, stopped in the end."""
+    """A control plane with our resource definitions, stopped at the end."""
     with or_skipped():
         plane = ControlPlane().start()
     try:
@@ -47,7 +47,7 @@ def a_control_plane() -> Iterator[ControlPlane]:
 
 
 def wait(condition: Callable[[], Any], timeout: float = 30.0, said: Callable[[], object] = lambda: "") -> Any:
-    """The first answer of ``condition`` that is true; ``said`` tells what else is known when none comes."""
+    """Returns the first true result of ``condition``; ``said`` returns details for the error on a time-out."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -57,7 +57,7 @@ def wait(condition: Callable[[], Any], timeout: float = 30.0, said: Callable[[],
 
 
 class Role:
-    """One program of ours, as a process."""
+    """One of our programs, as a process."""
 
     def __init__(self, name: str, kubeconfig: Path, directory: Path, *options: str) -> None:
         self.log = directory / f"{name}-{time.monotonic_ns()}.log"
@@ -78,7 +78,7 @@ class Role:
 
 @contextmanager
 def running(name: str, kubeconfig: Path, directory: Path, *options: str) -> Iterator[Role]:
-    """A program for as long as the block; what it said last is shown when the test fails."""
+    """Runs a program for the duration of the block; shows the end of its log when the test fails."""
     role = Role(name, kubeconfig, directory, *options)
     try:
         yield role
@@ -155,7 +155,7 @@ class Namespace:
         return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in self.pods() if p["spec"].get("nodeName")}
 
     def condition(self, pod: str) -> dict[str, str]:
-        """Why a Pod is not scheduled: ``reason`` and ``message``, both "" as long as nobody has said."""
+        """Why a Pod is not scheduled: ``reason`` and ``message``, both "" before the condition is written."""
         conditions = self.api.get(f"{self.path}/pods/{pod}")["status"].get("conditions") or ()
         found = (c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
         return next(found, {"reason": "", "message": ""})
@@ -173,22 +173,22 @@ class Namespace:
 
     @contextmanager
     def scheduled(self, directory: Path, *options: str, kubeconfig: Path | None = None) -> Iterator[Role]:
-        """A scheduler at work. It is the only one and leads at once, unless ``options`` say otherwise."""
+        """A running scheduler. It is the only one and leads at once, unless ``options`` say otherwise."""
         options = ("--schedule-period=200ms", "--leader-elect=false", *options)
         with running("scheduler", kubeconfig or self.plane.kubeconfig, directory, *options) as role:
             yield role
 
 
 def client_of(plane: ControlPlane, user: str) -> Client:
-    """Requests as some user."""
+    """A client with the identity of a user."""
     token = json.loads(plane.kubeconfig_for(user).read_text(encoding="utf-8"))["users"][0]["user"]["token"]
     port = int(plane.url.rpartition(":")[2])
     return Client("127.0.0.1", port, token, plane.authority.client_context())
 
 
 def emptied(plane: ControlPlane) -> None:
-    """Take away the nodes, queues, Pods and PodGroups that other tests have left: to a scheduler all of a cluster
-    matters."""
+    """Deletes the nodes, queues, Pods and PodGroups of other tests: a scheduler takes the whole cluster into
+    account."""
     admin = plane.admin
     for path in ("/api/v1/nodes", f"{GROUPS}/queues"):
         for item in admin.get(path)["items"]:

@@ -1,4 +1,4 @@
-"""A user with the ClusterRole `edit` in one namespace, and no other right."""
+"""A user with the ClusterRole `edit` in one namespace, and no other permission."""
 
 import yaml
 

@@ -1,4 +1,4 @@
-"""A tenant with the ClusterRole `edit` in one namespace tries to keep the jobs of others from being admitted."""
+"""A tenant with the ClusterRole `edit` in one namespace tries to prevent the admission of other tenants' jobs."""
 
 import base64
 import contextlib
@@ -21,7 +21,7 @@ HUGE = {"cpu": "1000000", "memory": "1Ei", "example.com/none": "1e30"}
 
 
 class Attacker:
-    """The tenant's namespace, and what the tenant does there."""
+    """The tenant's namespace, and the tenant's actions there."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.stage = Namespace(plane)
@@ -41,7 +41,7 @@ class Attacker:
         return found
 
     def warned(self) -> set[str]:
-        """Names of the PodGroups of which a phase did not count."""
+        """Names of the PodGroups that got a Warning because their phase is ignored."""
         return {e["involvedObject"]["name"] for e in self.stage.events() if "no record of" in e["message"]}
 
     def phase(self, name: str) -> str:
@@ -59,7 +59,8 @@ def pod_group(name: str, minimum: Mapping[str, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def victim(control_plane: ControlPlane) -> Iterator[Namespace]:
-    """A namespace beside the attacker's, a node of 8 cpu for both, and a signing key that has long been in use."""
+    """A namespace beside the attacker's, a node of 8 cpu for both, and a signing key that has been in use for a long
+    time."""
     emptied(control_plane)
     admin, secrets = control_plane.admin, f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
     with contextlib.suppress(ApiError):
@@ -81,7 +82,7 @@ def attacker(control_plane: ControlPlane, victim: Namespace) -> Attacker:
 
 
 def runs(victim: Namespace, name: str = "job") -> None:
-    """A job of somebody else that the cluster has room for is admitted and runs."""
+    """A job of another user that fits in the cluster is admitted and runs."""
     victim.api.create(f"{GROUPS}/namespaces/{victim.name}/podgroups", pod_group(name, {"cpu": "2"}))
     victim.pod(f"{name}-0", name, {"cpu": "2"})
     victim.wait(lambda: f"{name}-0" in victim.bound())

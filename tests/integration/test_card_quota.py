@@ -56,7 +56,7 @@ class Stage(Namespace):
         self._probes = 0
 
     def at_work(self) -> Any:
-        """A scheduler."""
+        """A running scheduler."""
         conf = self._directory / "scheduler.conf"
         conf.write_text(CONFIGURATION, encoding="utf-8")
         return self.scheduled(self._directory, f"--scheduler-conf={conf}", f"--signing-key-secret={self._system}/key")
@@ -67,7 +67,7 @@ class Stage(Namespace):
         self.pod(name, group, {"cpu": "1", CARDS: "1"}, annotations, **grace)
 
     def wait_for_a_cycle(self) -> None:
-        """Until the scheduler has decided on all that is there: a Pod that comes last is bound."""
+        """Waits until the scheduler has decided on all objects: a Pod that is created last is bound."""
         self._probes += 1
         name = f"probe-{self._probes}"
         self.group(name, 1)
@@ -75,7 +75,7 @@ class Stage(Namespace):
         self.wait(lambda: name in self.bound())
 
     def cards(self) -> set[str]:
-        """The Pods that hold a card: bound and not gone."""
+        """The Pods that hold a card: bound and not deleted."""
         return {name for name in self.bound() if not name.startswith("probe")}
 
 
@@ -170,14 +170,14 @@ def test_the_tenant_reads_which_queue_is_charged(stage: Stage) -> None:
         stage.wait(lambda: stage.cards() == {"old"})
         another_queue(stage, stage.tenant)
 
-        def told() -> list[str]:
+        def messages() -> list[str]:
             events = stage.tenant.get(f"{stage.path}/events")["items"]
             return [
                 e["message"] for e in events if e["type"] == "Warning" and e["involvedObject"]["kind"] == "PodGroup"
             ]
 
         stage.wait(
-            lambda: any(stage.paid in text and stage.free in text and f"<{CARD}> 1000" in text for text in told())
+            lambda: any(stage.paid in text and stage.free in text and f"<{CARD}> 1000" in text for text in messages())
         )
 
 

@@ -1,5 +1,5 @@
-"""The chart on a real API server: installed by Helm, its roles run under the rights it gives, every example tried,
-upgraded, and taken away again."""
+"""The chart on a real API server: installed with Helm, its roles run with the permissions it grants, every example
+applied, upgraded, and uninstalled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ NEVER_NEEDED_HERE = {
     ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims/binding"),
     ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_cpu_usage_avg"),  # metrics: prometheus_adaptor
     ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_memory_usage_avg"),
-    ("volcano-py-scheduler", "create", "coordination.k8s.io", "leases"),  # when somebody has deleted it
+    ("volcano-py-scheduler", "create", "coordination.k8s.io", "leases"),  # when a user has deleted it
     ("volcano-py-controllers", "create", "coordination.k8s.io", "leases"),
     ("volcano-py-scheduler", "patch", "", "events"),  # half a minute later, when the same happens again
     ("volcano-py-controllers", "patch", "", "events"),
@@ -50,7 +50,7 @@ NEVER_NEEDED_HERE = {
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles at work."""
+    """A cluster with nodes, the packaged chart in a namespace for restricted Pods only, and all roles running."""
     installed = Installation(tmp_path_factory.mktemp("chart"))
     with or_skipped():
         installed.__enter__()
@@ -79,7 +79,7 @@ def stage(installation: Installation) -> examples.Stage:
     return examples.Stage(installation.plane, namespace)
 
 
-def test_pods_of_all_roles_come_about_in_a_namespace_for_restricted_pods(installation: Installation) -> None:
+def test_pods_of_all_roles_are_created_in_a_namespace_for_restricted_pods(installation: Installation) -> None:
     found = {each["metadata"]["name"]: each["status"] for each in installation.api.get(DEPLOYMENTS)["items"]}
     assert {name: status["readyReplicas"] for name, status in found.items()} == {
         f"{RELEASE}-scheduler": 1,
@@ -100,7 +100,7 @@ def test_api_servers_trust_the_webhooks_through_their_service(installation: Inst
 
 
 @pytest.mark.parametrize("example", examples.OTHERS, ids=lambda example: example.__name__)
-def test_an_example_comes_to_what_it_says(example: Any, stage: examples.Stage) -> None:
+def test_an_example_has_its_described_result(example: Any, stage: examples.Stage) -> None:
     example(stage)
 
 
@@ -112,7 +112,7 @@ def test_a_vcjob_with_a_volume_of_its_own_gets_a_claim(stage: examples.Stage) ->
     stage.until(lambda: stage.api.get(object_path(CLAIM, stage.namespace, "").rstrip("/"))["items"])
 
 
-def test_a_vcjob_is_promised_the_volume_that_is_there_and_one_is_asked_for(stage: examples.Stage) -> None:
+def test_a_vcjob_uses_an_existing_volume_and_requests_another(stage: examples.Stage) -> None:
     there, made = (f"{stage.namespace}-{name}" for name in ("there", "made"))
     for name, provisioner in ((there, "kubernetes.io/no-provisioner"), (made, "example.com/maker")):
         kind = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
@@ -135,12 +135,12 @@ def test_a_vcjob_is_promised_the_volume_that_is_there_and_one_is_asked_for(stage
     stage.until(lambda: SELECTED_NODE in (claims()[made]["metadata"].get("annotations") or {}))
 
 
-def test_every_example_is_tried() -> None:
+def test_every_example_has_a_test() -> None:
     tried = {example.__name__ for example in (*examples.OTHERS, *examples.NEEDS_CARDS)}
     assert {file.stem for file in EXAMPLES.glob("*.yaml")} == tried
 
 
-def test_an_upgrade_brings_another_configuration_into_force_and_restarts_nothing(
+def test_an_upgrade_applies_a_new_configuration_without_restarts(
     installation: Installation, stage: examples.Stage
 ) -> None:
     before = {name: generation(installation, name) for name in ROLES}
@@ -160,7 +160,7 @@ def test_an_upgrade_brings_another_configuration_into_force_and_restarts_nothing
         example(stage)
 
 
-def test_labels_of_nodes_become_hyper_nodes_follow_them_and_go(
+def test_hyper_nodes_follow_the_labels_of_nodes(
     installation: Installation, stage: examples.Stage, tmp_path: Path
 ) -> None:
     label = "example.com/discovered-rack"
@@ -202,8 +202,8 @@ def test_labels_of_nodes_become_hyper_nodes_follow_them_and_go(
 def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(
     installation: Installation, stage: examples.Stage
 ) -> None:
-    ask = ["auth", "can-i", "--as=somebody", "--namespace", stage.namespace]
-    binding = ["create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody", "--namespace", stage.namespace]
+    ask = ["auth", "can-i", "--as=editor", "--namespace", stage.namespace]
+    binding = ["create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor", "--namespace", stage.namespace]
     installation.plane.kubectl(*binding)
     kubectl = installation.plane.kubectl
     allowed = (("create", "jobs.batch.volcano.sh"), ("list", "podgroups"), ("delete", "jobflows"))
@@ -212,13 +212,13 @@ def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(
     assert denied == ["commands", "queues"]
 
 
-def test_no_role_was_refused_anything(installation: Installation) -> None:
+def test_no_request_of_a_role_was_forbidden(installation: Installation) -> None:
     assert [request for request in installation.requests() if request[-1] == 403] == []
     assert [line for log in installation.logs() for line in log.splitlines() if "forbidden" in line.lower()] == []
 
 
-def test_no_role_has_a_right_that_it_does_not_use(installation: Installation) -> None:
-    """Only after the examples: they are what uses them."""
+def test_no_role_has_an_unused_permission(installation: Installation) -> None:
+    """Runs after the examples, which use the permissions."""
     used = {request[:4] for request in installation.requests()}
     if ("volcano-py-controllers", "patch", "flow.volcano.sh", "jobflows/status") not in used:
         pytest.skip("the examples have not been run")
@@ -228,8 +228,8 @@ def test_no_role_has_a_right_that_it_does_not_use(installation: Installation) ->
     )
 
 
-def test_uninstalled_nothing_is_left_but_the_resource_definitions(installation: Installation) -> None:
-    """The last one: there is nothing after it."""
+def test_uninstalling_leaves_only_the_resource_definitions(installation: Installation) -> None:
+    """Runs last."""
     released = [
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
         for each in installation.manifest()

@@ -1,4 +1,4 @@
-"""What Helm renders of the chart, with values of all sorts."""
+"""The objects that Helm renders from the chart, with various values."""
 
 import subprocess
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def helm(control_plane: ControlPlane) -> Path:
 
 @pytest.fixture(scope="module")
 def render(helm: Path) -> Render:
-    """Objects, given ``--set`` options."""
+    """Returns the objects for these ``--set`` options."""
 
     def rendered(*values: str) -> list[Json]:
         text = manifests.template(helm, *(f"--set={value}" for value in values))
@@ -50,7 +50,7 @@ def container(objects: list[Json], role: str) -> Json:
 
 
 def rules(objects: list[Json], role: str = "") -> list[Json]:
-    """Of every ClusterRole and Role, or of a role's."""
+    """The rules of every ClusterRole and Role, or of those of one role."""
     return [
         rule
         for each in objects
@@ -59,7 +59,7 @@ def rules(objects: list[Json], role: str = "") -> list[Json]:
     ]
 
 
-def test_helm_has_nothing_to_say_against_it(helm: Path) -> None:
+def test_helm_lint_reports_nothing(helm: Path) -> None:
     done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -88,7 +88,7 @@ def test_webhook_configurations_are_those_of_the_program(render: Render) -> None
         assert rendered["webhooks"] == wanted["webhooks"]
 
 
-def test_no_right_is_for_everything_and_nobody_may_list_secrets(render: Render) -> None:
+def test_no_rule_has_wildcards_and_no_role_may_list_secrets(render: Render) -> None:
     given = rules(render())
     assert "*" not in {word for rule in given for key in ("apiGroups", "resources", "verbs") for word in rule[key]}
     secrets = [rule for rule in given if "secrets" in rule["resources"]]
@@ -100,12 +100,12 @@ def test_no_right_is_for_everything_and_nobody_may_list_secrets(render: Render) 
     assert [rule["verbs"] for rule in secrets if rule not in by_name] == [["get", "create", "delete"]]
 
 
-def test_the_scheduler_may_watch_just_what_it_decides_from(render: Render) -> None:
+def test_the_scheduler_may_watch_only_the_kinds_it_reads(render: Render) -> None:
     wanted = {(source.kind.group, source.kind.plural) for source in sources()}
     assert watched(rules(render(), "scheduler")) == wanted
 
 
-def test_the_controllers_may_watch_just_what_they_look_at(render: Render) -> None:
+def test_the_controllers_may_watch_only_the_kinds_they_read(render: Render) -> None:
     kinds = {kind for controller in make_controllers(Store(), ("s",)) for kind in controller.kinds}
     assert watched(rules(render(), "controllers")) == {(kind.group, kind.plural) for kind in kinds}
 
@@ -152,7 +152,7 @@ def test_a_volume_of_ones_own_is_mounted_beside_those_of_the_chart(render: Rende
     assert container(objects, role)["volumeMounts"] == [*mounts, {"name": "mine", "mountPath": "/plugins"}]
 
 
-def test_with_a_certificate_of_somebody_else_no_secret_is_made_or_may_be_read(render: Render) -> None:
+def test_with_an_external_certificate_no_secret_is_created_or_may_be_read(render: Render) -> None:
     objects = render("webhooks.tlsSecret=mine")
     assert [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"] == [f"{RELEASE}-signing-key"]
     assert "secrets" not in {resource for rule in rules(objects, "webhooks") for resource in rule["resources"]}
@@ -163,7 +163,7 @@ def test_with_a_certificate_of_somebody_else_no_secret_is_made_or_may_be_read(re
     ]
 
 
-def test_without_leader_election_there_are_no_leases_and_no_rights_to_them(render: Render) -> None:
+def test_without_leader_election_there_are_no_leases_and_no_permissions_for_them(render: Render) -> None:
     objects = render("leaderElection.enabled=false")
     assert not [each for each in objects if each["kind"] == "Lease"]
     assert "leases" not in {resource for rule in rules(objects) for resource in rule["resources"]}

@@ -1,4 +1,4 @@
-"""The command line against a real API server: what it creates, prints and deletes. No controller need run for that."""
+"""The command line against a real API server: what it creates, prints and deletes. These tests need no controller."""
 
 import json
 import subprocess
@@ -148,7 +148,7 @@ def test_pods_of_a_job_are_listed_as_kubectl_lists_them(terminal: Terminal, cont
         ("JobTemplate", "jobtemplate", {"tasks": [TASK]}),
     ],
 )
-def test_flows_and_templates_come_and_go(
+def test_flows_and_templates_are_created_and_deleted(
     terminal: Terminal, tmp_path: Path, kind: str, command: str, spec: dict[str, Any]
 ) -> None:
     manifest = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": kind, "metadata": {"name": "one"}, "spec": spec}
@@ -164,7 +164,7 @@ def test_flows_and_templates_come_and_go(
     assert terminal.run(command, "list", *where).stderr == "No resources found\n"
 
 
-def test_a_right_that_is_missing_is_named_with_the_server(terminal: Terminal, control_plane: ControlPlane) -> None:
+def test_a_missing_permission_is_named_with_the_server(terminal: Terminal, control_plane: ControlPlane) -> None:
     kubeconfig = control_plane.kubeconfig_for("eve")
 
     result = CliRunner().invoke(main, ["job", "list", "-k", str(kubeconfig), "-n", terminal.namespace])
@@ -174,7 +174,7 @@ def test_a_right_that_is_missing_is_named_with_the_server(terminal: Terminal, co
     assert f"an administrator of the API server at {control_plane.url} can grant it" in result.stderr
 
 
-def test_changes_are_printed_as_they_come(terminal: Terminal) -> None:
+def test_changes_are_printed_as_they_arrive(terminal: Terminal) -> None:
     terminal.jobs("run", "-N", "train")
     path = f"{BATCH}/namespaces/{terminal.namespace}/jobs/train/status"
     line = [sys.executable, "-m", "scheduler.cli.main", "job", "list", "-w", "-n", terminal.namespace]
@@ -208,7 +208,7 @@ def test_kubectl_finds_the_plugin(terminal: Terminal, control_plane: ControlPlan
     assert run("queue", "-h").startswith("Usage: kubectl vc queue ")
 
 
-def test_a_job_that_waits_is_explained_from_the_living_cluster(terminal: Terminal) -> None:
+def test_a_waiting_job_is_explained_from_the_live_cluster(terminal: Terminal) -> None:
     groups = f"{SCHEDULING}/namespaces/{terminal.namespace}/podgroups"
     pods = f"/api/v1/namespaces/{terminal.namespace}/pods"
     meta = {"name": "lost", "annotations": {"scheduling.k8s.io/group-name": "lost"}}

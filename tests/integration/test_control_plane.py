@@ -1,6 +1,6 @@
-"""The ground that the other integration tests stand on: the server, our resource definitions and the fake kubelets.
+"""The environment of the other integration tests: the server, our resource definitions and the fake kubelets.
 
-What is proved here is that the stage is real. How the program behaves on it is proved next door.
+These tests show that the environment behaves like a cluster; the other modules test the program on it.
 """
 
 import json
@@ -239,7 +239,7 @@ def test_pods_end_as_their_annotations_say(admin: Client, namespace: str, node: 
     assert codes == [0, 3]
 
 
-def test_a_deleted_pod_disappears_and_one_told_to_linger_does_not_at_once(
+def test_a_deleted_pod_disappears_at_once_unless_its_annotation_delays_it(
     admin: Client, namespace: str, node: str
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -254,7 +254,7 @@ def test_a_deleted_pod_disappears_and_one_told_to_linger_does_not_at_once(
     assert "deletionTimestamp" in left[0]["metadata"]
 
 
-def test_a_user_has_the_rights_that_rbac_gives_and_no_others(
+def test_a_user_has_the_permissions_that_rbac_grants_and_no_others(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     user = f"system:serviceaccount:{namespace}:worker"

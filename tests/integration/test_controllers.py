@@ -1,4 +1,5 @@
-"""The controllers on a real API server with a scheduler and fake kubelets, killed, doubled and fed with nonsense."""
+"""The controllers on a real API server with a scheduler and fake kubelets: killed, run twice, and given malformed
+objects."""
 
 import random
 import time
@@ -23,7 +24,7 @@ JOBS = 100
 
 
 class Cluster:
-    """A control plane of its own: everything in it concerns our controllers."""
+    """A control plane of its own: only our controllers use it."""
 
     def __init__(self, plane: ControlPlane, logs: Path) -> None:
         self.plane = plane
@@ -120,7 +121,7 @@ def controlled(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Names of everything in a namespace that a job may have brought, by where it is."""
+    """Names of all objects in a namespace that a job may have created, by collection."""
     core, net = f"/api/v1/namespaces/{namespace}", f"/apis/networking.k8s.io/v1/namespaces/{namespace}"
     places = paths or (
         f"{core}/pods",
@@ -159,7 +160,7 @@ def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Clust
     assert conditions == ["Pending", "Running", "Completed"]
 
 
-def test_the_list_of_hosts_is_changed_before_anything_else_when_a_job_is_scaled_down(controlled: Cluster) -> None:
+def test_when_a_job_is_scaled_down_its_host_list_changes_first(controlled: Cluster) -> None:
     namespace = controlled.namespace("scaled-down")
     controlled.job(namespace, "train", 3, plugins={"svc": [], "ssh": ["--no-root"]})
     controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
@@ -179,7 +180,7 @@ def test_the_list_of_hosts_is_changed_before_anything_else_when_a_job_is_scaled_
     assert written == sorted(written)
 
 
-def test_what_people_write_can_be_updated_with_the_version_that_its_creation_returned(controlled: Cluster) -> None:
+def test_an_object_can_be_updated_with_the_version_that_its_creation_returned(controlled: Cluster) -> None:
     namespace = controlled.namespace("updated-at-once")
     flow = f"/apis/flow.volcano.sh/v1alpha1/namespaces/{namespace}"
     created = {}
@@ -193,7 +194,7 @@ def test_what_people_write_can_be_updated_with_the_version_that_its_creation_ret
         body = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": spec}
         created[path] = controlled.api.create(path, body)
     missing = 'jobtemplate.flow.volcano.sh "missing" not found'
-    controlled.wait(lambda: any(missing in text for *_, text in controlled.events(namespace)))  # it has been looked at
+    controlled.wait(lambda: any(missing in text for *_, text in controlled.events(namespace)))  # it has been reconciled
 
     for path, body in created.items():
         body["metadata"]["labels"] = {"changed": "at-once"}
@@ -220,7 +221,7 @@ def test_deleting_a_job_leaves_nothing_behind(controlled: Cluster) -> None:
     controlled.wait(lambda: not owned_by_jobs(controlled, namespace), timeout=60)
 
 
-def test_a_finished_job_goes_when_its_time_to_live_is_over(controlled: Cluster) -> None:
+def test_a_finished_job_is_deleted_after_its_time_to_live(controlled: Cluster) -> None:
     namespace = controlled.namespace("time-to-live")
     controlled.job(namespace, "short", 1, annotations={"volcano-py.test/outcome": "succeed"}, ttlSecondsAfterFinished=2)
 
@@ -260,7 +261,7 @@ def scale(cluster: Cluster, namespace: str, name: str, replicas: int) -> None:
 
 
 def bound(cluster: Cluster, namespace: str, app: str) -> int:
-    """Pods of a Deployment that have a node and stay."""
+    """Pods of a Deployment that have a node and are not being deleted."""
     return sum(
         1
         for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")
@@ -307,7 +308,7 @@ def test_scaling_up_past_the_quota_is_refused_and_scaling_down_gives_quota_back(
     controlled.wait(lambda: bound(controlled, namespace, "other") == 2)
 
 
-def test_a_queue_closes_when_its_last_podgroup_is_gone_and_opens_again(controlled: Cluster) -> None:
+def test_a_queue_closes_when_its_last_podgroup_is_deleted_and_opens_again(controlled: Cluster) -> None:
     namespace = controlled.namespace("queues")
     queue = controlled.api.create(
         f"{SCHEDULING}/queues",
@@ -332,7 +333,7 @@ def test_a_queue_closes_when_its_last_podgroup_is_gone_and_opens_again(controlle
     controlled.wait(lambda: state() == "Open")
 
 
-def test_a_malformed_object_is_set_aside_with_a_warning_and_others_go_on(controlled: Cluster) -> None:
+def test_a_malformed_object_gets_a_warning_and_others_proceed(controlled: Cluster) -> None:
     namespace = controlled.namespace("nonsense")
     policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "soon"}]
     try:
@@ -387,7 +388,7 @@ def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: 
             cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
 
 
-def test_twenty_kills_at_work_leave_no_duplicate_no_orphan_and_nothing_stuck(cluster: Cluster) -> None:
+def test_twenty_kills_leave_no_duplicate_no_orphan_and_no_stuck_job(cluster: Cluster) -> None:
     namespace = cluster.namespace("kills")
     chance = random.Random(20261121)
     succeed = {"volcano-py.test/outcome": "succeed", "volcano-py.test/runs-for": "3s"}

@@ -1,7 +1,7 @@
-"""What the API server refuses under our resource definitions, and in which words.
+"""What the API server refuses under our resource definitions, and with which messages.
 
-The refusals of vcjobs are word by word those recorded with Volcano. What Volcano leaves to its webhooks is accepted
-here, since none is running.
+The refusals of vcjobs equal those recorded with Volcano word by word. Fields that Volcano validates in its webhooks are
+accepted here, since no webhook runs.
 """
 
 from typing import Any
@@ -208,7 +208,7 @@ def test_what_is_out_of_bounds_is_refused_by_the_name_of_its_field(
         task(partitionPolicy={"totalPartitions": 2, "partitionSize": 2}),
     ],
 )
-def test_what_the_webhook_judges_is_left_to_it(
+def test_fields_that_the_webhook_validates_are_accepted(
     control_plane: ControlPlane, namespace: str, body: dict[str, Any]
 ) -> None:
     stored = create(control_plane.admin, kinds.VCJOB, namespace, body)["spec"]

@@ -1,6 +1,7 @@
-"""What the API server accepts under our resource definitions, what it fills in, and how kubectl shows it.
+"""What the API server accepts under our resource definitions, which defaults it sets, and how kubectl shows the
+objects.
 
-Queues and PodGroups are next door in `test_control_plane`, refusals in `test_crd_refusals`.
+`test_control_plane` tests queues and PodGroups, `test_crd_refusals` refusals.
 """
 
 import json
@@ -57,13 +58,13 @@ def test_status_is_written_apart_from_the_rest(admin: Client, namespace: str, ma
 
 
 @pytest.mark.parametrize("kind", [kinds.COMMAND, kinds.NUMATOPOLOGY], ids=str)
-def test_what_nobody_reports_on_has_no_status(admin: Client, namespace: str, kind: kinds.Kind) -> None:
+def test_a_kind_without_a_reporter_has_no_status(admin: Client, namespace: str, kind: kinds.Kind) -> None:
     create(admin, kind, namespace, {})
     with pytest.raises(ApiError, match="404"):
         admin.get(f"{collection(kind, namespace)}/{namespace}/status")
 
 
-def test_a_field_that_nobody_knows_is_pruned_wherever_it_is(admin: Client, namespace: str) -> None:
+def test_an_unknown_field_is_pruned_at_every_level(admin: Client, namespace: str) -> None:
     metadata = {"creationTimestamp": None, "generateName": "a", "labels": {"a": "b"}}
     body = task(template={"metadata": metadata, "spec": {**TEMPLATE["spec"], "colour": "red"}}, colour="red")
     stored = create(admin, kinds.VCJOB, namespace, body | {"colour": "red"}, strict=False)

@@ -1,7 +1,7 @@
-"""EvictionCandidates who write onto their Pods which chips they have: no chip is given to a second Pod by it.
+"""Tenants write onto their Pods which chips they have: no chip is given to a second Pod because of it.
 
-A tenant has what the ClusterRole `edit` gives in one namespace. Each attack is tried on a server without the chart's
-policy, where the scheduler alone has to hold, and is refused on one with it.
+A tenant has the permissions of the ClusterRole `edit` in one namespace. Each attack is tried on a server without the
+chart's policy, where the scheduler alone prevents it, and is refused on one with the policy.
 """
 
 import base64
@@ -39,7 +39,7 @@ SECRET = "signing-key"
 
 
 class Tenant(Namespace):
-    """A namespace and somebody who may edit it; Pods are created and changed by them."""
+    """A namespace and a user who may edit it; the user creates and changes Pods."""
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(plane)
@@ -93,7 +93,7 @@ def thief(control_plane: ControlPlane) -> Tenant:
     emptied(control_plane)
     tenant = Tenant(control_plane)
     tenant.node("npu", **{ASCEND_910: "8"})
-    # Bindings have been signed for long: what lacks a record now should have one.
+    # Bindings have been signed for a long time: a Pod without a record is suspicious.
     data = {"key": b"k" * 32, "in-use-since": b"1000"}
     secret = {"metadata": {"name": SECRET}, "data": {k: base64.b64encode(v).decode() for k, v in data.items()}}
     tenant.api.create(f"{tenant.path}/secrets", secret)
@@ -128,7 +128,7 @@ def test_a_preset_list_of_mounted_chips_does_not_hide_those_that_are_given(
         assert victim.given("b") == LOWER
 
 
-def test_a_list_rewritten_after_the_binding_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+def test_a_list_rewritten_after_the_binding_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
     thief.submit("a", FOUR)
     with scheduling(thief, tmp_path):
         assert thief.given("a") == LOWER
@@ -139,7 +139,7 @@ def test_a_list_rewritten_after_the_binding_frees_nothing(thief: Tenant, victim:
         assert victim.waits("b")
 
 
-def test_a_list_removed_after_the_binding_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+def test_a_list_removed_after_the_binding_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
     thief.submit("a", FOUR)
     with scheduling(thief, tmp_path):
         assert thief.given("a") == LOWER
@@ -149,7 +149,7 @@ def test_a_list_removed_after_the_binding_frees_nothing(thief: Tenant, victim: T
         assert victim.given("b") == UPPER
 
 
-def test_a_pod_without_chips_that_claims_eight_closes_no_node(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+def test_a_pod_without_chips_that_lists_eight_blocks_no_node(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
     thief.submit("a", {}, {ASCEND_910: ",".join(LOWER + UPPER)})
     with scheduling(thief, tmp_path):
         thief.wait(lambda: "a" in thief.bound())
@@ -160,14 +160,14 @@ def test_a_pod_without_chips_that_claims_eight_closes_no_node(thief: Tenant, vic
 
 # --- after a restart of the scheduler ---
 def restarted(thief: Tenant, directory: Path, **annotations: str | None) -> None:
-    """A Pod with chips is bound, the scheduler ends, and the Pod is changed while none is there."""
+    """A Pod with chips is bound, the scheduler stops, and the Pod is changed before another scheduler starts."""
     thief.submit("a", FOUR)
     with scheduling(thief, directory):
         assert thief.given("a") == LOWER
     thief.annotate("a", **annotations)
 
 
-def test_a_list_rewritten_before_a_restart_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+def test_a_list_rewritten_before_a_restart_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
     restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER)})
     with scheduling(thief, tmp_path):
         thief.warning("a")
@@ -175,7 +175,7 @@ def test_a_list_rewritten_before_a_restart_frees_nothing(thief: Tenant, victim: 
         assert victim.waits("b")
 
 
-def test_a_list_removed_before_a_restart_frees_nothing(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
+def test_a_list_removed_before_a_restart_frees_no_chip(thief: Tenant, victim: Tenant, tmp_path: Path) -> None:
     restarted(thief, tmp_path, **{ASCEND_910: None})
     with scheduling(thief, tmp_path):
         victim.submit("b", FOUR)
@@ -183,7 +183,7 @@ def test_a_list_removed_before_a_restart_frees_nothing(thief: Tenant, victim: Te
 
 
 @pytest.mark.parametrize("record", [None, "{}"], ids=["removed", "forged"])
-def test_without_the_signed_record_a_restarted_scheduler_believes_only_the_device_plugin(
+def test_without_the_signed_record_a_restarted_scheduler_trusts_only_the_device_plugin(
     record: str | None, thief: Tenant, victim: Tenant, tmp_path: Path
 ) -> None:
     restarted(thief, tmp_path, **{ASCEND_910: ",".join(UPPER), BINDING_RECORD: record})
@@ -245,7 +245,7 @@ def test_presetting_an_annotation_of_devices_is_refused_by_name(key: str, thief:
 
 
 @pytest.mark.usefixtures("policy")
-def test_the_scheduler_binds_and_users_may_not_touch_what_it_wrote_but_may_what_is_theirs(
+def test_users_may_not_change_annotations_of_the_scheduler_but_may_change_their_own(
     control_plane: ControlPlane, thief: Tenant, tmp_path: Path
 ) -> None:
     thief.submit("a", FOUR, {CARD_NAME: "Ascend-910B", "example.com/mine": "1"})
@@ -270,7 +270,7 @@ def test_a_device_plugin_with_the_right_may_tell_what_it_mounted(control_plane: 
     thief.submit("a", FOUR)
     path = f"{thief.path}/pods/a"
     mounted: dict[str, Any] = {"metadata": {"annotations": {ASCEND_REAL: ",".join(LOWER)}}}
-    for name in ("ascend-device-plugin-sa-910", "somebody-else"):
+    for name in ("ascend-device-plugin-sa-910", "another-user"):
         user = f"system:serviceaccount:kube-system:{name}"
         thief.api.create(
             f"{RBAC}/namespaces/{thief.name}/rolebindings",
@@ -281,7 +281,7 @@ def test_a_device_plugin_with_the_right_may_tell_what_it_mounted(control_plane: 
             },
         )
         plugin = client_of(control_plane, user)
-        if name == "somebody-else":
+        if name == "another-user":
             with pytest.raises(ApiError, match="device"):
                 plugin.patch(path, {"metadata": {"annotations": {ASCEND_REAL: None}}})
         else:

@@ -1,7 +1,5 @@
-"""Devices on a real API server with its claim controller: a claim for every Pod, no device twice, released at the end.
-
-The scheduler runs with the rights that the chart gives it and no others.
-"""
+"""Devices on a real API server with its claim controller: a claim for every Pod, no device allocated twice, devices
+released at the end. The scheduler runs with the permissions that the chart grants and no others."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -69,7 +67,7 @@ class Devices(Namespace):
         self.api.create(f"{RESOURCES}/{where}{plural}", raw)
 
     def with_devices(self, name: str, devices: int) -> str:
-        """A node with so many; returns its full name."""
+        """Creates a node with this number of devices; returns its full name."""
         node = self.node(name)
         self.add(resource_slice(gpus(devices), node, driver=self.driver))
         return node
@@ -96,7 +94,7 @@ class Devices(Namespace):
         return [(r["pool"], r["device"]) for a in allocations for r in a["devices"]["results"]]
 
     def scheduler(self, directory: Path) -> AbstractContextManager[Role]:
-        """As the chart lets it."""
+        """A scheduler with the permissions that the chart grants."""
         conf = directory / "scheduler.conf"
         conf.write_text(CONF, encoding="utf-8")
         return self.scheduled(directory, f"--scheduler-conf={conf}", kubeconfig=self.plane.kubeconfig_for(ACCOUNT))
@@ -110,7 +108,7 @@ def devices(plane: ControlPlane) -> Devices:
     return Devices(plane)
 
 
-def test_every_pod_of_a_gang_has_its_devices_written_down_before_it_is_bound(devices: Devices, tmp_path: Path) -> None:
+def test_the_devices_of_every_pod_of_a_gang_are_recorded_before_it_is_bound(devices: Devices, tmp_path: Path) -> None:
     nodes = [devices.with_devices(f"n{i}", 4) for i in range(2)]
     devices.gang("g", 8, templated("one"))
 
@@ -131,9 +129,7 @@ def test_every_pod_of_a_gang_has_its_devices_written_down_before_it_is_bound(dev
     assert queue["status"]["allocated"][f"deviceclass/{devices.name}"] == "8"
 
 
-def test_a_gang_without_enough_devices_takes_none_and_gets_them_when_others_are_gone(
-    devices: Devices, tmp_path: Path
-) -> None:
+def test_a_gang_without_enough_devices_takes_none_until_others_release_them(devices: Devices, tmp_path: Path) -> None:
     devices.with_devices("n0", 2)
     devices.gang("first", 2, templated("one"))
 
@@ -167,7 +163,7 @@ def test_pods_that_share_a_claim_are_bound_where_its_device_is(devices: Devices,
     assert set(bound.values()) == {shared["status"]["allocation"]["devices"]["results"][0]["pool"]}
 
 
-def test_no_device_is_given_twice_though_the_scheduler_is_killed_in_between(devices: Devices, tmp_path: Path) -> None:
+def test_no_device_is_allocated_twice_when_the_scheduler_is_killed(devices: Devices, tmp_path: Path) -> None:
     for i in range(4):
         devices.with_devices(f"n{i}", 4)
     for job in range(10):

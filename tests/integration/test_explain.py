@@ -1,5 +1,5 @@
-"""``explain`` and ``simulate`` beside a real cluster: kube-controller-manager and our controllers make the Pods, our
-scheduler places them."""
+"""``explain`` and ``simulate`` compared with a real cluster: kube-controller-manager and our controllers create the
+Pods, our scheduler places them."""
 
 import json
 import re
@@ -32,7 +32,7 @@ Raw = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with all that makes, places and runs Pods."""
+    """A control plane with everything that creates, places and runs Pods."""
     logs = tmp_path_factory.mktemp("logs")
     with a_control_plane() as started:
         started.start_kwok()
@@ -119,7 +119,7 @@ def test_the_pods_that_a_workload_has_are_explained_and_no_others(
     assert "cpu: asked 1, used 2" in json.dumps(found["heldBy"])
 
 
-def test_in_the_middle_of_a_rollout_each_replica_set_has_the_pods_it_has(place: Namespace) -> None:
+def test_during_a_rollout_each_replica_set_keeps_its_pods(place: Namespace) -> None:
     place.node("n1", cpu="2")
     path = DEPLOYMENTS.format(place.name)
     place.api.create(path, deployment(place, 3))
@@ -140,7 +140,7 @@ def by_group(place: Namespace) -> Counter[str]:
 
 
 def settled_sizes(place: Namespace) -> Counter[str]:
-    """The same, once it has stayed so for a second and every Pod is in a PodGroup."""
+    """The same, once it has been stable for a second and every Pod is in a PodGroup."""
     seen: list[Counter[str]] = []
 
     def unchanged() -> bool:
@@ -151,7 +151,7 @@ def settled_sizes(place: Namespace) -> Counter[str]:
     return seen[-1]
 
 
-def test_a_budget_is_obeyed_as_the_disruption_controller_reads_it(place: Namespace) -> None:
+def test_a_budget_is_counted_as_by_the_disruption_controller(place: Namespace) -> None:
     place.node("n1", cpu="3")
     place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 3))
     budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
@@ -168,7 +168,7 @@ def test_a_budget_is_obeyed_as_the_disruption_controller_reads_it(place: Namespa
 
 
 def simulated(place: Namespace, kind: str) -> list[Raw]:
-    """The objects of a kind in a simulation of what a user wrote into this namespace: no ReplicaSets, no Pods."""
+    """The objects of a kind in a simulation of a user's manifests in this namespace: no ReplicaSets, no Pods."""
     listed = []
     for path in (
         "/api/v1/nodes",
@@ -186,7 +186,7 @@ def simulated(place: Namespace, kind: str) -> list[Raw]:
 
 
 def test_the_pods_of_a_simulated_deployment_are_those_of_the_real_one(place: Namespace) -> None:
-    for number, cpu in enumerate(["32", "8", "8"]):  # with room for most on one node, and a wish to spread
+    for number, cpu in enumerate(["32", "8", "8"]):  # with room for most on one node, and a preference to spread
         place.node(f"n{number}", cpu=cpu)
     place.api.create(DEPLOYMENTS.format(place.name), deployment(place, 9, "500m"))
     place.wait(lambda: len(place.bound()) == 9)

@@ -1,5 +1,5 @@
-"""A tenant with the ClusterRole `edit` in one namespace tries to steer the terminals of those who look, and to stop
-the scheduler and the controllers with values that are nested without end."""
+"""A tenant with the ClusterRole `edit` in one namespace tries to control the terminals of other users, and to stop the
+scheduler and the controllers with deeply nested values."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def vcjob(name: str, **annotations: str) -> dict[str, object]:
 
 
 def put_event(attacker: Client, stage: Namespace, kind: str, name: str) -> None:
-    """Events of a namespace are its editors' to write."""
+    """Editors of a namespace may write its Events."""
     about = {"kind": kind, "namespace": stage.name, "name": name}
     body = {"metadata": {"name": f"e-{kind.lower()}"}, "involvedObject": about, "type": "Warning", "count": 1}
     times = {"firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z"}
@@ -113,7 +113,7 @@ def test_what_a_tenant_writes_never_reaches_a_terminal_raw(stage: Namespace, att
 
 
 def raw(text: str) -> list[str]:
-    """The characters that a terminal would not merely show."""
+    """The characters that a terminal would interpret."""
     return [character for character in text if character != "\n" and not is_printable(character)]
 
 
@@ -128,7 +128,7 @@ def at_work(stage: Namespace, tmp_path: Path) -> Iterator[tuple[Role, Role]]:
         yield controllers, scheduler
 
 
-def test_values_nested_without_end_stop_neither_the_scheduler_nor_the_controllers(
+def test_deeply_nested_values_stop_neither_the_scheduler_nor_the_controllers(
     stage: Namespace, attacker: Client, at_work: tuple[Role, Role]
 ) -> None:
     theirs = copy(stage)
@@ -146,7 +146,7 @@ def test_values_nested_without_end_stop_neither_the_scheduler_nor_the_controller
     deep_job["spec"] = {**deep_job["spec"], "unknown": nested}  # type: ignore[dict-item]
     try:
         attacker.create(f"{BATCH}/namespaces/{stage.name}/jobs", deep_job)
-    except ApiError as error:  # some servers refuse what the definition does not know
+    except ApiError as error:  # some servers refuse fields that the definition does not have
         assert error.status in (400, 422)
     stage.group("honest", 1)
     stage.pod("honest", "honest", {"cpu": "1"})

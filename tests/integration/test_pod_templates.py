@@ -1,6 +1,7 @@
-"""Pod templates that a real API server validates, with the one right that this takes.
+"""Pod templates that a real API server validates, with the one permission that this requires.
 
-The cases are in pod_templates.yaml; the answers are Kubernetes' own, and another version may have other words for some.
+The cases are in pod_templates.yaml; the messages are those of Kubernetes, and other versions may word some of them
+differently.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def encoded(case: dict[str, Any]) -> bytes:
 
 
 def with_validator(plane: ControlPlane, namespace: str, work: Callable[[TemplateValidator], Awaitable[T]]) -> T:
-    """Do something as a user whose name is that of the namespace."""
+    """Runs a function as a user whose name is that of the namespace."""
 
     async def whole() -> T:
         client = ApiClient(Credentials(kubeconfig=str(plane.kubeconfig_for(namespace))), RoleMetrics())
@@ -63,7 +64,7 @@ def allowed(admin: Client, namespace: str) -> str:
     return namespace
 
 
-def test_every_template_gets_the_answer_of_kubernetes_and_none_is_stored(
+def test_every_template_gets_the_response_of_kubernetes_and_none_is_stored(
     control_plane: ControlPlane, admin: Client, allowed: str
 ) -> None:
     async def work(validator: TemplateValidator) -> Findings:
@@ -95,7 +96,9 @@ def test_pod_security_and_limit_ranges_of_the_namespace_do_not_matter(
     assert with_validator(control_plane, allowed, work) == Findings([""], [])
 
 
-def test_without_the_right_nothing_is_validated_and_it_is_said_why(control_plane: ControlPlane, namespace: str) -> None:
+def test_without_the_permission_no_template_is_validated_and_the_reason_is_given(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     async def work(validator: TemplateValidator) -> Findings:
         return await validator.validate([b"{}"], 60.0)
 

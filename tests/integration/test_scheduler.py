@@ -1,4 +1,4 @@
-"""The daemon against a real API server: what users of a cluster rely on, seen from outside."""
+"""The scheduler process on a real API server, observed through the API only."""
 
 import json
 import subprocess
@@ -111,7 +111,7 @@ def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Namespace, 
 
 
 def _watch(cluster: Namespace, seen: list[dict[str, Any]], stop: threading.Event) -> None:
-    """Collect every version of the namespace's Pods, through a watch of its own."""
+    """Collects every version of the namespace's Pods, through its own watch."""
     command = [str(cluster.plane.binaries / "kubectl"), f"--kubeconfig={cluster.plane.kubeconfig}", "get", "--raw"]
     path = f"/api/v1/namespaces/{cluster.name}/pods?watch=true&resourceVersion=0"
     process = subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True)
@@ -152,7 +152,7 @@ CR_QUEUE1: dict[str, Any] = {
 """The queue of the card quota design."""
 
 
-def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Namespace, tmp_path: Path) -> None:
+def test_an_exceeded_quota_is_reported_on_the_podgroup_and_on_the_pod(cluster: Namespace, tmp_path: Path) -> None:
     node = cluster.node("gpu", **{"nvidia.com/gpu": "8"})
     labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
     cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
@@ -165,7 +165,7 @@ def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Namespace, t
         "requested <5000>, total would be <5000>, but capability is <3000>"
     )
 
-    def told() -> set[tuple[str, str]]:
+    def warned_objects() -> set[tuple[str, str]]:
         return {
             (e["involvedObject"]["kind"], e["involvedObject"]["name"])
             for e in cluster.events()
@@ -173,16 +173,16 @@ def test_over_quota_is_said_on_the_podgroup_and_on_the_pod(cluster: Namespace, t
         }
 
     with cluster.scheduled(tmp_path, f"--scheduler-conf={conf}"):
-        cluster.wait(lambda: ("PodGroup", "no-pods") in told())
+        cluster.wait(lambda: ("PodGroup", "no-pods") in warned_objects())
         cluster.api.delete(f"{GROUPS}/namespaces/{cluster.name}/podgroups/no-pods")
         cluster.group("pods", 1, "cr-queue1")
         cluster.pod("pods-0", "pods", {"cpu": "1", "nvidia.com/gpu": "5"}, {CARD_NAME: "NVIDIA-H200"})
-        cluster.wait(lambda: ("Pod", "pods-0") in told())
+        cluster.wait(lambda: ("Pod", "pods-0") in warned_objects())
 
     assert not cluster.bound()
 
 
-def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Namespace, tmp_path: Path) -> None:
+def test_a_killed_scheduler_loses_no_pod_and_binds_none_twice(cluster: Namespace, tmp_path: Path) -> None:
     nodes = [cluster.node(f"npu-{i:02d}", **{ASCEND_910: "8"}) for i in range(30)]
     for g in range(15):
         cluster.group(f"pair-{g}", 2)
@@ -204,7 +204,7 @@ def test_a_scheduler_killed_at_work_loses_and_doubles_nothing(cluster: Namespace
     assert Counter(cluster.bound().values()) == Counter(nodes)
 
 
-def test_what_was_recorded_at_work_is_decided_alike_again(cluster: Namespace, tmp_path: Path) -> None:
+def test_a_replay_of_a_recording_gives_the_same_decisions(cluster: Namespace, tmp_path: Path) -> None:
     for i in range(10):
         cluster.node(f"npu-{i:02d}", **{ASCEND_910: "8"})
     records = tmp_path / "records"
@@ -267,7 +267,9 @@ def test_bad_annotations_and_config_maps_are_set_aside_with_a_warning(cluster: N
     cluster.api.delete(f"/api/v1/namespaces/kube-system/configmaps/mindx-dl-deviceinfo-{node}")
 
 
-def test_a_configuration_that_does_not_parse_ends_the_start_and_not_the_run(cluster: Namespace, tmp_path: Path) -> None:
+def test_an_invalid_configuration_stops_the_start_but_not_a_running_scheduler(
+    cluster: Namespace, tmp_path: Path
+) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text("actions: [\n", encoding="utf-8")
     with cluster.scheduled(tmp_path, f"--scheduler-conf={conf}") as daemon:

@@ -1,4 +1,5 @@
-"""Volumes on a real API server with its volume controller: promised once, made on request, waited for as a gang."""
+"""Volumes on a real API server with its volume controller: bound to one claim each, provisioned on request, awaited by
+whole gangs."""
 
 import threading
 import time
@@ -95,7 +96,7 @@ def storage(plane: ControlPlane) -> Storage:
 
 @contextmanager
 def provisioning(storage: Storage, work: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
-    """A provisioner: does ``work(claim, object)`` for each claim that names a node, once per node."""
+    """A provisioner: calls ``work(claim, object)`` for each claim with a selected node, once per node."""
     stop = threading.Event()
 
     def run() -> None:
@@ -117,13 +118,13 @@ def provisioning(storage: Storage, work: Callable[[str, dict[str, Any]], None]) 
 
 
 def make(storage: Storage, name: str, claim: dict[str, Any]) -> None:
-    """Make the volume that a claim asks for, on the node that it names."""
+    """Creates the volume that a claim requests, on its selected node."""
     held = {"namespace": storage.name, "name": name, "uid": claim["metadata"]["uid"]}
     node = claim["metadata"]["annotations"][SELECTED_NODE]
     storage.volume(f"made-{claim['metadata']['uid']}", node, storage.dynamic, held)
 
 
-def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage, tmp_path: Path) -> None:
+def test_existing_volumes_are_bound_to_one_claim_each(storage: Storage, tmp_path: Path) -> None:
     nodes = [storage.node(f"n{i}") for i in range(4)]
     where = {f"{storage.name}-v{i}": nodes[i % 4] for i in range(12)}
     for name, node in where.items():
@@ -146,7 +147,9 @@ def test_volumes_that_are_there_are_promised_to_one_claim_each(storage: Storage,
     assert all(sum(name.startswith(f"j{job}-") for name in bound) in (0, 2) for job in range(8)), "whole gangs"
 
 
-def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(storage: Storage, tmp_path: Path) -> None:
+def test_volumes_are_provisioned_on_the_nodes_of_the_pods_before_the_pods_are_bound(
+    storage: Storage, tmp_path: Path
+) -> None:
     for i in range(2):
         storage.node(f"n{i}", cpu="2")
     storage.group("g", 4)
@@ -170,7 +173,7 @@ def test_volumes_are_made_where_the_pods_are_to_be_before_the_pods_are_bound(sto
     assert all(claims[f"c{i}"]["metadata"]["annotations"][SELECTED_NODE] == bound[f"p{i}"] for i in range(4))
 
 
-def test_a_gang_whose_volume_does_not_come_is_not_bound_at_all_and_tried_again(
+def test_a_gang_whose_volume_is_not_provisioned_is_not_bound_and_is_tried_again(
     storage: Storage, tmp_path: Path
 ) -> None:
     storage.node("n0", cpu="2")
@@ -190,7 +193,9 @@ def test_a_gang_whose_volume_does_not_come_is_not_bound_at_all_and_tried_again(
     assert why == f"execute preBind for pod {storage.name}/waits failed: {waited}, resync the task"
 
 
-def test_a_provisioner_that_gives_up_lets_the_pod_go_elsewhere_at_once(storage: Storage, tmp_path: Path) -> None:
+def test_when_a_provisioner_rejects_a_node_the_pod_is_placed_elsewhere_at_once(
+    storage: Storage, tmp_path: Path
+) -> None:
     nodes = {storage.node("n0"), storage.node("n1")}
     storage.group("g", 1)
     storage.claim("c", storage.dynamic)

@@ -1,4 +1,4 @@
-"""The admission server before a real API server, with the rights that it says it needs and no others."""
+"""The admission server on a real API server, with the permissions that its documentation lists and no others."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ class Process:
         self._process = subprocess.Popen(command, stderr=self._output)
 
     def _kubeconfig(self) -> Path:
-        """Rights as the documentation lists them for a server that is reached by URL."""
+        """The permissions that the documentation lists for a server that is reached by URL."""
         names = [name_of(route) for route in routes().values()]
         group, kinds = (
             "admissionregistration.k8s.io",
@@ -128,7 +128,7 @@ def hook(api: Client, route: Route) -> dict[str, Any]:
 
 
 def in_force(api: Client) -> bool:
-    """Whether a bad queue is refused by us (the API server takes a moment to learn of webhooks)."""
+    """Whether our webhook refuses a bad queue (the API server takes a moment to load the configuration of webhooks)."""
     try:
         api.request("POST", f"{QUEUES}?dryRun=All", queue("probe", parent="probe"))
     except ApiError as error:
@@ -349,7 +349,7 @@ def _tried(function: Callable[[], Any]) -> str:
     return ""
 
 
-def test_objects_of_the_namespace_that_it_runs_in_are_none_of_its_business(server: Process, api: Client) -> None:
+def test_objects_of_its_own_namespace_are_not_reviewed(server: Process, api: Client) -> None:
     path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{server.namespace}/podgroups"
     manifest = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -360,7 +360,7 @@ def test_objects_of_the_namespace_that_it_runs_in_are_none_of_its_business(serve
     assert api.create(path, manifest)["spec"]["queue"] == "nowhere"
 
 
-def test_it_tells_that_it_is_ready_and_what_it_has_answered(server: Process) -> None:
+def test_it_reports_readiness_and_counts_its_reviews(server: Process) -> None:
     assert server.page("/healthz") == server.page("/readyz") == "ok"
     metrics = server.page("/metrics")
     assert 'volcano_py_admission_requests_total{path="/queues/validate",result="denied"}' in metrics
@@ -368,7 +368,7 @@ def test_it_tells_that_it_is_ready_and_what_it_has_answered(server: Process) -> 
     assert "volcano_py_admission_certificate_not_after_seconds" in metrics
 
 
-def test_an_authority_that_somebody_took_out_is_put_back(server: Process, api: Client) -> None:
+def test_a_removed_certificate_authority_is_restored(server: Process, api: Client) -> None:
     route = routes()["/queues/validate"]
     path = f"{collection_of(route)}/{name_of(route)}"
     bundle = hook(api, route)["clientConfig"]["caBundle"]
@@ -377,7 +377,7 @@ def test_an_authority_that_somebody_took_out_is_put_back(server: Process, api: C
     server.wait(lambda: in_force(api))
 
 
-def test_a_secret_that_somebody_emptied_is_filled_with_other_keys_and_all_goes_on(server: Process, api: Client) -> None:
+def test_an_emptied_secret_is_filled_with_new_keys_and_reviews_continue(server: Process, api: Client) -> None:
     before = api.get(server.secret)["data"]
     served = server.said("serving with a certificate")
     api.delete(server.secret)
@@ -400,7 +400,7 @@ resourceGroups:
 def test_certificates_and_configurations_of_others_are_used_and_resource_groups_read_again(
     server: Process, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """As a chart, or a person, sets things up: files for the certificate, and configurations made beforehand."""
+    """As set up by a chart or a person: files for the certificate, and configurations created beforehand."""
     api, authority = control_plane.admin, control_plane.authority
     given = authority.issue(f"webhooks-{uuid4().hex[:8]}")
     remove_configurations(api)
@@ -424,7 +424,7 @@ def test_certificates_and_configurations_of_others_are_used_and_resource_groups_
     api.create(collection_of(route), made)
 
     def node_type() -> str:
-        """Of a Pod that would be created now."""
+        """The node type of a Pod that is created now."""
         pod = {"metadata": {"generateName": "p-"}, "spec": TEMPLATE["spec"]}
         try:
             stored = api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)

@@ -1,5 +1,5 @@
-"""Clusters made at random in which jobs wait for cards: quotas by model, choices, slices, gangs in several queues; and
-the remedies that a person would think of."""
+"""Random clusters in which jobs wait for cards (quotas by model, choices, slices, gangs in several queues), and the
+remedies that a person would try."""
 
 import copy
 import json
@@ -87,8 +87,8 @@ def _gang(random: Random, name: str, place: str) -> list[Raw]:
 
 # --- remedies ---------------------------------------------------------------------------------------------------------
 def remedies(objects: list[Raw], name: str) -> Iterator[list[Raw]]:
-    """Changes, as documents, that may let a gang run: others deleted, more of the nodes there are, larger quotas, and
-    all of these."""
+    """Changes, as documents, that may let a gang run: deleted jobs, more nodes, larger quotas, and all of these
+    together."""
     groups = [raw["metadata"]["name"] for raw in objects if raw["kind"] == "PodGroup"]
     deleted = [_changed("PodGroup", other, {WHAT_IF: "delete"}) for other in groups if other != name]
     nodes = [raw for raw in objects if raw["kind"] == "Node"]
@@ -110,7 +110,7 @@ def _changed(kind: str, name: str, annotations: dict[str, str]) -> Raw:
 
 
 def _raised(raw: Raw) -> Raw:
-    """The queue open, with as much of everything as it likes."""
+    """The open queue with unlimited quotas."""
     quota = json.dumps(dict.fromkeys(MODELS, 99))
     document = _changed("Queue", raw["metadata"]["name"], {CARD_QUOTA: quota, WHAT_IF: "merge"})
     capability = {"cpu": "999", "memory": "999Gi"} if raw["spec"].get("capability") else {}

@@ -1,4 +1,4 @@
-"""Clusters made at random in which jobs wait, for what ``explain`` says of them."""
+"""Random clusters in which jobs wait, for property tests of ``explain``."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def _nodes(random: Random) -> Iterator[Raw]:
 
 
 def _queues(random: Random, conf: str) -> tuple[list[str], list[Raw]]:
-    """Where jobs may be, and the queues."""
+    """The queues, and the names of those that take jobs."""
     objects = []
     for name in ["qa", "qb"][: random.randint(0, 2)]:
         amounts: Raw = {}
@@ -173,7 +173,7 @@ def _with_volumes(random: Random, objects: list[Raw]) -> list[Raw]:
 
 
 def _storage(capacity: str) -> list[Raw]:
-    """A driver that says how much it has left."""
+    """A driver that reports its free capacity."""
     driver = {
         "apiVersion": STORAGE,
         "kind": "CSIDriver",
@@ -208,7 +208,7 @@ def _groups(objects: list[Raw]) -> list[str]:
 
 
 def _with_priorities(random: Random, objects: list[Raw]) -> list[Raw]:
-    """Gangs of several priorities, and on every node one that takes most of it."""
+    """Gangs of several priorities, and on every node a running one that uses most of it."""
     made = [_priority_class("low", 10), _priority_class("high", 1000)]
     for raw in objects:
         if raw["kind"] == "PodGroup" and random.random() < 0.4:
@@ -226,7 +226,7 @@ def _priority_class(name: str, value: int) -> Raw:
 
 
 def _with_zones(random: Random, objects: list[Raw]) -> list[Raw]:
-    """Most nodes are on loan, and some Pods can do with those."""
+    """Most nodes are in a revocable zone, and some Pods may use it."""
     for raw in objects:
         if raw["kind"] == "Node" and random.random() < 0.8:
             raw["metadata"]["labels"][REVOCABLE_ZONE] = random.choice(["early", "late", "open", "unknown"])
@@ -236,7 +236,7 @@ def _with_zones(random: Random, objects: list[Raw]) -> list[Raw]:
 
 
 def _with_groups(random: Random, objects: list[Raw]) -> list[Raw]:
-    """Most nodes are in groups, and queues may use some of these, or so much of them."""
+    """Most nodes are in node groups, and queues may use some of the groups, or a limited amount of them."""
     for raw in objects:
         if raw["kind"] == "Node" and random.random() < 0.8:
             raw["metadata"]["labels"][NODEGROUP_NAME] = random.choice(["a", "b"])

@@ -1,4 +1,4 @@
-"""Whatever happens to Pods, PodGroups, nodes and the scheduler: no queue's Pods hold more than its quota."""
+"""The Pods of a queue never hold more than its quota, whatever happens to Pods, PodGroups, nodes and the scheduler."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ HOSTILE = st.one_of(
 
 
 class Actor:
-    """Does what an operation says, where it can be done."""
+    """Carries out operations, where they are possible."""
 
     def __init__(self) -> None:
         queues = [quota_queue(name, quota, f"{CPU_LIMIT}c+64Gi") for name, quota in QUOTAS.items()]

@@ -1,5 +1,5 @@
-"""Affinity, anti-affinity and spreading, in any mixture: a run of equal Pods is placed as they would be one by one,
-each with a look at every node, whoever else is placed in between."""
+"""Affinity, anti-affinity and topology spread in any combination: a run of equal Pods gets the nodes that it would get
+if each Pod were placed alone, with every node checked, also when other Pods are placed in between."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def companies(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> list[Raw]:
-    """Nodes with and without zones and racks, Pods that run, a Service or none, and two gangs that wait."""
+    """Nodes with and without zones and racks, running Pods, at most one Service, and two gangs that wait."""
     sizes = st.sampled_from(["2c+4Gi", "4c+8Gi+3p", "8c+8Gi"])
     objects: list[Raw] = []
     for i in range(draw(st.integers(1, 7))):
@@ -104,7 +104,7 @@ def waiting(job: Job) -> list[Task]:
 
 
 def best_alone(session: Session, job: Job, task: Task) -> int | None:
-    """The definition: the node of highest score of those that pass, the first among equals."""
+    """The reference: the feasible node with the highest score, the first by name among equals."""
     nodes, cls = session.nodes, task.cls
     filters, scores = session.filters(cls, job), session.scores(cls, job)
     dims = np.flatnonzero(cls.request)
@@ -149,7 +149,7 @@ def in_runs(session: Session, job: Job, count: int) -> list[int]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), st.lists(st.tuples(st.sampled_from("gh"), st.integers(1, 5)), min_size=1, max_size=6))
-def test_runs_are_placed_as_their_pods_would_be_one_by_one(objects: list[Raw], turns: list[tuple[str, int]]) -> None:
+def test_runs_are_placed_as_their_pods_one_by_one(objects: list[Raw], turns: list[tuple[str, int]]) -> None:
     fast, slow = World(*objects).session(CONF), World(*objects).session(CONF)
     for name, count in turns:
         expected = one_by_one(slow, slow.jobs[f"default/{name}"], count)
@@ -158,10 +158,10 @@ def test_runs_are_placed_as_their_pods_would_be_one_by_one(objects: list[Raw], t
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), st.lists(st.tuples(st.sampled_from("gh"), st.booleans()), min_size=1, max_size=12))
-def test_pods_that_come_one_by_one_are_placed_as_if_nothing_were_known_of_the_last(
+def test_pods_that_arrive_one_by_one_are_placed_as_in_a_new_view(
     objects: list[Raw], turns: list[tuple[str, bool]]
 ) -> None:
-    """Some placements are undone at once, as those of a gang that cannot start."""
+    """Some placements are rolled back at once, like those of a gang that cannot start."""
     fast, slow = World(*objects).session(CONF), World(*objects).session(CONF)
     for name, stays in turns:
         outcomes = []

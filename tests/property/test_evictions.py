@@ -1,4 +1,4 @@
-"""Whoever is evicted: never the more important or the protected, never for nothing, never back and forth."""
+"""Evictions: never of a Pod with higher priority or of a protected one, never without need, never back and forth."""
 
 import copy
 import json
@@ -51,7 +51,7 @@ def conf(
 
 
 def crowd(dice: Random) -> list[Raw]:
-    """Up to three nodes, full of running Pods of some jobs, and other jobs that wait, of any importance, in up to three
+    """Up to three nodes, full of running Pods of some jobs, and other jobs of any priority that wait, in up to three
     queues."""
     queues = [f"q{i}" for i in range(dice.randint(1, 3))]
     objects: list[Raw] = [*CLASSES, *(queue(q, dice.randint(1, 3), dice.choice(["", "", "", "4c"])) for q in queues)]
@@ -77,7 +77,8 @@ def crowd(dice: Random) -> list[Raw]:
 
 
 def member(dice: Random, job: str, sizes: Counter[str], cpu: int, on: str) -> Raw:
-    """One Pod of a job: some are not preemptable, some vital, some more important than their likes."""
+    """One Pod of a job: some Pods are not preemptable, some are system-critical, some have a higher priority than the
+    others."""
     sizes[job] += 1
     asks = "" if not cpu else dice.choice([f"{cpu}c", f"{cpu}c+1Gi"])
     vital: Raw = {"priorityClassName": "system-node-critical"} if dice.random() < 0.1 else {}
@@ -110,7 +111,7 @@ def claims(world: World) -> Iterator[tuple[Job, Task, Job, Task, str]]:
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
-def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(objects: list[Raw], tiers: str) -> None:
+def test_no_pod_is_evicted_for_a_lower_priority_and_no_protected_pod_is_evicted(objects: list[Raw], tiers: str) -> None:
     world = World(objects).run(conf(tiers))
     for loser, victim, winner, preemptor, reason in claims(world):
         assert victim.preemptable and not critical(victim)
@@ -124,7 +125,8 @@ def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(obje
 @MODEST
 @given(CROWDS)
 def test_no_gang_is_broken_where_no_lower_tier_decides(objects: list[Raw]) -> None:
-    """With two victim functions in the tier; of three, Volcano's rule lets the last begin anew."""
+    """The tier has two victim functions; with three, Volcano's rule starts from all candidates again at the last
+    one."""
     text = "actions: 'enqueue, allocate, preempt'\ntiers:\n- plugins: [{name: priority}, {name: gang}]\n"
     world = World(objects).run(parse_configuration(text))
     assert world.outcome is not None
@@ -138,17 +140,18 @@ def test_no_gang_is_broken_where_no_lower_tier_decides(objects: list[Raw]) -> No
 def test_every_eviction_has_a_placement_on_the_same_node(objects: list[Raw], tiers: str) -> None:
     world = World(objects).run(conf(tiers))
     assert world.outcome is not None
-    told = list(claims(world))
-    assert len(told) == len(world.decisions.evictions)
-    for _, victim, winner, preemptor, _ in told:
+    claimed = list(claims(world))
+    assert len(claimed) == len(world.decisions.evictions)
+    for _, victim, winner, preemptor, _ in claimed:
         assert preemptor.uid in winner.of(TaskStatus.PIPELINED) and preemptor.uid in winner.nominated
         assert world.outcome.session.nodes.names[winner.placed[preemptor.uid]] == victim.node
 
 
 @MODEST
 @given(CROWDS, st.sampled_from(["chart", "gang", "elastic"]))
-def test_what_is_left_on_a_node_is_less_than_the_last_pod_that_went(objects: list[Raw], tiers: str) -> None:
-    """Else it need not have gone. Without quotas and filters, for which Pods go that hold none of what lacks."""
+def test_less_is_left_on_a_node_than_the_last_victim_held(objects: list[Raw], tiers: str) -> None:
+    """Otherwise its eviction was unnecessary. Without quotas and filters, which evict Pods for other reasons than
+    amounts."""
     world = World(objects).run(conf(tiers, "enqueue, allocate, preempt", plain=True))
     assert world.outcome is not None
     nodes = world.outcome.session.nodes
@@ -161,7 +164,7 @@ def test_what_is_left_on_a_node_is_less_than_the_last_pod_that_went(objects: lis
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
-def test_what_is_undone_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
+def test_a_rollback_leaves_no_trace(objects: list[Raw], tiers: str) -> None:
     session = World(objects).session(conf(tiers))
     for job in session.jobs.values():
         job.phase = "Inqueue"
@@ -192,7 +195,7 @@ def trace(session: Session) -> list[object]:
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(TIERS)))
-def test_the_columns_leave_out_no_node_on_which_room_could_be_made(objects: list[Raw], tiers: str) -> None:
+def test_columns_exclude_no_node_on_which_evictions_could_make_room(objects: list[Raw], tiers: str) -> None:
     fast = World(objects).run(conf(tiers)).decisions
     with patch.object(Session, "bound", lambda self, function: None):
         slow = World(objects).run(conf(tiers)).decisions

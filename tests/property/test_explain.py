@@ -1,4 +1,5 @@
-"""What is said to help helps, and one unit less of it does not: tried on clusters made at random."""
+"""A change that ``explain`` proposes lets the job run, and the change reduced by one unit does not, in random
+clusters."""
 
 import copy
 import json
@@ -22,7 +23,7 @@ from tests.property import card_clusters
 from tests.property.clusters import CONFIGURATIONS, cluster
 
 
-# --- the changes, carried out by somebody else ------------------------------------------------------------------------
+# --- the changes, applied and reduced ------------------------------------------------------------------------
 def settled(objects: list[Raw], configuration: Configuration) -> Simulation:
     simulation = Simulation(manifests(*copy.deepcopy(objects)), configuration, [NAME])
     simulation.run()
@@ -44,8 +45,8 @@ def placed(simulation: Simulation, name: str) -> int:
 def runs_after(
     objects: list[Raw], configuration: Configuration, name: str, documents: list[Raw], arguments: Any
 ) -> bool:
-    """Whether the gang has its minimum, and more Pods on nodes than before, when the change is made to a cluster at
-    rest."""
+    """Whether the gang has its minimum, and more Pods on nodes than before, after the change is made to a settled
+    cluster."""
     simulation = settled(objects, configuration)
     before = placed(simulation, name)
     simulation.configuration = with_arguments(configuration, arguments)
@@ -60,12 +61,12 @@ def runs_after(
 def less(
     change: Change, objects: list[Raw], configuration: Configuration
 ) -> Iterator[tuple[list[Raw], dict[str, dict[str, Any]]]]:
-    """The change with one unit less, once for everything that it changes."""
+    """The change reduced by one unit, once for each amount that it changes."""
     documents = list(change.documents)
     there = {(raw["kind"], raw["metadata"]["name"]): raw for raw in objects}
     for document in documents:
         if _node_of(document, documents) or _asks(document):
-            continue  # it goes with its node, or with the other Pods
+            continue  # it is changed together with its node, or with the other Pods
         others = [other for other in documents if other is not document and _node_of(other, [document]) is None]
         smaller = list(_smaller(document, there.get((document["kind"], document["metadata"]["name"]), {})))
         for version in smaller or [None]:
@@ -80,20 +81,20 @@ def less(
 
 
 def _node_of(document: Raw, documents: list[Raw]) -> str | None:
-    """The new node among some documents that a CSINode or a ResourceSlice is of."""
+    """The new node among the documents that a CSINode or a ResourceSlice belongs to."""
     names = {raw["metadata"]["name"] for raw in documents if raw["kind"] == "Node" and raw is not document}
     own = document["metadata"]["name"] if document["kind"] == "CSINode" else document.get("spec", {}).get("nodeName")
     return own if own in names else None
 
 
 def _asks(document: Raw) -> bool:
-    """Whether a document is about what Pods ask for, or announce."""
+    """Whether a document contains requests of Pods or minResources."""
     containers = document["kind"] == "Pod" and "containers" in document.get("spec", {})
     return containers or (document["kind"] == "PodGroup" and "minResources" in document.get("spec", {}))
 
 
 def _asking_more(documents: list[Raw], there: dict[tuple[str, str], Raw]) -> Iterator[list[Raw]]:
-    """With Pods that ask for one unit more of one of the resources of which they are to ask for less."""
+    """Pods that request one unit more of one of the resources whose requests the change reduces."""
     asking = [raw for raw in documents if raw["kind"] == "Pod" and _asks(raw)]
     for resource in sorted({r for raw in asking for r in _requests(raw)}):
         more = [
@@ -118,8 +119,8 @@ def _requests(pod: Raw) -> Raw:
 
 
 def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
-    """A document with one of its amounts a unit smaller; None: that is no change any more. Nothing for documents that
-    are about no amount."""
+    """A document with one of its amounts reduced by a unit, or None if that equals the original. Yields nothing for
+    documents without amounts."""
     if document["kind"] == "PersistentVolume" and "claimRef" not in document["spec"]:
         size = document["spec"]["capacity"]["storage"]
         yield _with(document, ("spec", "capacity"), "storage", _one_less("memory", size), "0")
@@ -159,7 +160,7 @@ def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
 
 
 def _less_important(documents: list[Raw], objects: list[Raw]) -> Iterator[list[Raw]]:
-    """With a priority that is lower by one."""
+    """With a priority reduced by one."""
     values = {raw["metadata"]["name"]: raw["value"] for raw in [*objects, *documents] if raw["kind"] == "PriorityClass"}
     for i, document in enumerate(documents):
         name = document.get("spec", {}).get("priorityClassName")
@@ -170,7 +171,7 @@ def _less_important(documents: list[Raw], objects: list[Raw]) -> Iterator[list[R
 
 
 def _less_of(value: Any, before: str) -> Any:
-    """An argument that is changed by one unit less: a hundredth, or a minute of the day at the end that is changed."""
+    """An argument changed by one unit less: a hundredth, or a minute of the day."""
     if not isinstance(value, str):
         return round(value - 0.01, 2)
     if not before:
@@ -213,17 +214,20 @@ def test_the_smallest_change_lets_the_job_run_and_one_unit_less_does_not(seed: i
     if explanation is None:
         return
     configuration = CONFIGURATIONS[conf]
-    assert explanation.gates, f"{name} waits, and nobody says why"
+    assert explanation.gates, f"{name} waits without an explanation"
     for change in explanation.changes:
-        told = f"{conf}: {name}: {change.text}"
-        assert runs_after(objects, configuration, name, list(change.documents), change.arguments), told
+        proposed = f"{conf}: {name}: {change.text}"
+        assert runs_after(objects, configuration, name, list(change.documents), change.arguments), proposed
         for documents, arguments in less(change, objects, configuration):
-            assert not runs_after(objects, configuration, name, documents, arguments), f"{told}: less does: {documents}"
+            assert not runs_after(objects, configuration, name, documents, arguments), (
+                f"{proposed}: one unit less is enough: {documents}"
+            )
 
 
 @cache
 def first_that_waits(seed: int) -> tuple[str, list[Raw], str, Explanation | None]:
-    """Name of a configuration, a cluster, the first gang in it that waits, and its explanation. Two tests use them."""
+    """The name of a configuration, a cluster, the first gang in it that waits, and its explanation; shared by two
+    tests."""
     random = Random(seed)
     conf = random.choice(list(CONFIGURATIONS))
     objects = cluster(random, conf)
@@ -231,7 +235,7 @@ def first_that_waits(seed: int) -> tuple[str, list[Raw], str, Explanation | None
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_where_quotas_of_cards_are_in_the_way_a_change_is_found_if_any_remedy_helps(seed: int) -> None:
+def test_a_job_blocked_by_card_quotas_gets_a_change_if_any_remedy_helps(seed: int) -> None:
     random = Random(seed)
     configuration = card_clusters.CONFIGURATIONS[random.choice(list(card_clusters.CONFIGURATIONS))]
     objects = card_clusters.card_cluster(random)
@@ -242,8 +246,8 @@ def test_where_quotas_of_cards_are_in_the_way_a_change_is_found_if_any_remedy_he
                 helps = runs_after(objects, configuration, name, documents, {})
                 assert not helps, f"{name}: no change was found, but this helps: {documents}"
         for change in explanation.changes:
-            told = f"{name}: {change.text}"
-            assert runs_after(objects, configuration, name, list(change.documents), change.arguments), told
+            proposed = f"{name}: {change.text}"
+            assert runs_after(objects, configuration, name, list(change.documents), change.arguments), proposed
 
 
 def gangs_of(objects: list[Raw]) -> list[str]:
@@ -260,7 +264,7 @@ def all_that_wait(
             yield name, found
 
 
-def test_nearly_every_job_that_waits_is_told_a_way_out() -> None:
+def test_nearly_every_waiting_job_gets_a_proposed_change() -> None:
     waiting = helped = 0
     kinds: set[str] = set()
     for seed in SEEDS:

@@ -1,4 +1,5 @@
-"""Whoever is evicted for a gang: never the more important or the protected, never for nothing, never back and forth."""
+"""Evictions for gangs: never of a Pod with higher priority or of a protected one, never without need, never back and
+forth."""
 
 import copy
 import json
@@ -83,11 +84,13 @@ def claims(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(objects: list[Raw], queues: str) -> None:
+def test_no_pod_is_evicted_for_a_lower_priority_and_no_protected_pod_is_evicted(
+    objects: list[Raw], queues: str
+) -> None:
     world = World(objects).run(conf(queues))
-    told = list(claims(world))
-    assert len(told) == len(world.decisions.evictions)
-    for loser, victim, winner, reason in told:
+    claimed = list(claims(world))
+    assert len(claimed) == len(world.decisions.evictions)
+    for loser, victim, winner, reason in claimed:
         assert victim.preemptable and not critical(victim) and loser is not winner
         assert loser.annotations.get(PREEMPTABLE) != "false"
         if reason == EVENT_PREEMPTED:
@@ -98,17 +101,17 @@ def test_nobody_gives_way_to_the_less_important_and_the_protected_to_nobody(obje
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_everybody_goes_for_a_gang_that_was_promised_all_it_asked_for(objects: list[Raw], queues: str) -> None:
+def test_evictions_for_a_gang_give_it_all_that_it_requests(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues))
     for _, _, winner, _ in claims(world):
-        promised = winner.of(TaskStatus.PIPELINED)
-        assert promised and promised.keys() == winner.nominated
+        pipelined = winner.of(TaskStatus.PIPELINED)
+        assert pipelined and pipelined.keys() == winner.nominated
         assert not [t for t in winner.of(TaskStatus.PENDING).values() if not t.gated and not t.cls.best_effort]
 
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_a_gang_is_left_with_its_minimum_or_with_nothing_that_may_go(objects: list[Raw], queues: str) -> None:
+def test_a_gang_keeps_its_minimum_or_no_pod_that_may_be_evicted(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues, "enqueue, allocate, gangpreempt"))
     assert world.outcome is not None
     before = {job.key: job.ready_count for job in World(objects).session(conf(queues)).jobs.values()}
@@ -120,24 +123,24 @@ def test_a_gang_is_left_with_its_minimum_or_with_nothing_that_may_go(objects: li
 
 @MODEST
 @given(CROWDS)
-def test_whoever_goes_alone_held_what_lacks_on_its_node(objects: list[Raw]) -> None:
-    """Without a queue plugin it is amounts alone that lack: of a node that has enough with a Pod, it need not go. A
-    second gang, though, may break one that makes this good for the first."""
+def test_a_single_victim_held_a_resource_that_its_node_is_short_of(objects: list[Raw]) -> None:
+    """Without a queue plugin, a node can only be short of amounts: if the node has enough with a Pod, the Pod need not
+    be evicted. A second gang may break a gang that satisfies this for the first."""
     world = World(objects).run(conf("none", "enqueue, allocate, gangpreempt"))
     assert world.outcome is not None
     session = world.outcome.session
-    told = list(claims(world))
-    for loser, victim, winner, _ in told:
+    claimed = list(claims(world))
+    for loser, victim, winner, _ in claimed:
         if loser.ready_count >= loser.min_member:
             row = session.nodes.index[victim.node]
             assert row in winner.placed.values()
-            alone = all(other is winner for *_, other, _ in told)
+            alone = all(other is winner for *_, other, _ in claimed)
             assert not alone or (session.nodes.future_idle_of(row) < victim.cls.request).any(), victim.name
 
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_nodes_are_not_promised_twice(objects: list[Raw], queues: str) -> None:
+def test_no_node_is_reserved_twice(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues))
     assert world.outcome is not None
     nodes = world.outcome.session.nodes
@@ -147,11 +150,11 @@ def test_nodes_are_not_promised_twice(objects: list[Raw], queues: str) -> None:
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_what_comes_to_nothing_leaves_no_trace(objects: list[Raw], queues: str) -> None:
+def test_a_failed_attempt_leaves_no_trace(objects: list[Raw], queues: str) -> None:
     bare = conf(queues, "enqueue, allocate")
-    told = conf(queues, "enqueue, allocate, gangpreempt, gangreclaim")
+    with_evictions = conf(queues, "enqueue, allocate, gangpreempt, gangreclaim")
     with patch.object(Session, "job_pipelined", lambda self, job: False):
-        first, second = World(objects).run(bare), World(objects).run(told)
+        first, second = World(objects).run(bare), World(objects).run(with_evictions)
     assert first.decisions.pods == second.decisions.pods or len(first.decisions.pods) == len(second.decisions.pods)
     assert trace(first) == trace(second)
     assert not second.decisions.evictions
@@ -175,7 +178,7 @@ def trace(world: World) -> list[object]:
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_looking_at_columns_first_changes_nothing(objects: list[Raw], queues: str) -> None:
+def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: str) -> None:
     fast = World(objects).run(conf(queues)).decisions
     with patch.object(Slots, "enough_on", lambda self, rows: True), patch.object(Session, "bound", lambda *_: None):
         slow = World(objects).run(conf(queues)).decisions
@@ -185,15 +188,15 @@ def test_looking_at_columns_first_changes_nothing(objects: list[Raw], queues: st
 
 @MODEST
 @given(CROWDS, st.sampled_from(list(QUEUES)))
-def test_what_was_in_vain_for_a_gang_is_in_vain_for_its_likes(objects: list[Raw], queues: str) -> None:
-    likes = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
-    for twin in likes:
+def test_an_attempt_that_failed_for_a_gang_fails_for_equal_gangs(objects: list[Raw], queues: str) -> None:
+    twins = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
+    for twin in twins:
         twin["metadata"]["name"] += "-twin"
         if twin["kind"] == "Pod":
             twin["metadata"]["annotations"][GROUP_NAME] += "-twin"
-    fast = World(objects, likes).run(conf(queues)).decisions
+    fast = World(objects, twins).run(conf(queues)).decisions
     with patch("scheduler.actions.eviction.gang_evictor._demand_key", lambda job, tasks: job.key):
-        slow = World(objects, likes).run(conf(queues)).decisions
+        slow = World(objects, twins).run(conf(queues)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
 
 

@@ -1,4 +1,5 @@
-"""Whatever the cluster: no node and no queue is given more than it has, gangs start whole, and every run is alike."""
+"""In every cluster, no node and no queue is given more than it has, gangs start whole, and equal runs give equal
+results."""
 
 import json
 from collections import defaultdict
@@ -30,7 +31,8 @@ MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Raw]:
-    """Up to five nodes, three queues and six PodGroups of up to six Pods each, some running, ending or gated."""
+    """Up to five nodes, three queues and six PodGroups of up to six Pods each; some Pods run, terminate or are
+    gated."""
     sizes = st.sampled_from(["4c+8Gi", "2c+2Gi", "8c+16Gi+example.com/gpu=4", "1c+1Gi+3p", "3c+4Gi+2p"])
     objects = [node(f"n{i}", size) for i, size in enumerate(draw(st.lists(sizes, min_size=1, max_size=5)))]
     names = [o["metadata"]["name"] for o in objects]
@@ -78,7 +80,7 @@ def take(free: dict[str, str], shape: str) -> bool:
 
 # --- sums over objects, independent of the scheduler's own books ---
 def held(objects: list[Raw], key: Any) -> dict[str, dict[str, int]]:
-    """What Pods on nodes hold, in thousandths, summed by ``key`` of the Pod ("" leaves it out)."""
+    """The requests of Pods on nodes, in thousandths, summed by ``key`` of the Pod ("" leaves the Pod out)."""
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for item in objects:
         if item["kind"] != "Pod" or not item["spec"].get("nodeName"):
@@ -132,7 +134,7 @@ def test_a_gang_starts_whole_or_not_at_all(objects: list[Raw], configuration: Co
 @MODEST
 @given(clusters())
 def test_a_queue_is_never_given_more_than_its_capability(objects: list[Raw]) -> None:
-    """What ran before the scheduler came may exceed it, and terminating Pods no longer count."""
+    """Pods that ran at the start may exceed it, and terminating Pods do not count."""
     before = held(objects, queue_of(objects))
     report = simulate(manifests(*objects), QUEUED, [NAME])
     after = report.cluster.objects()
@@ -167,7 +169,7 @@ def test_the_same_input_gives_the_same_output(
 
 @MODEST
 @given(clusters(), CONFIGURATIONS, st.integers(1, 3))
-def test_placing_runs_of_equal_tasks_comes_to_what_placing_each_alone_does(
+def test_runs_of_equal_tasks_are_placed_as_each_task_alone(
     objects: list[Raw], configuration: Configuration, run: int
 ) -> None:
     longest = runs.LONGEST
@@ -183,5 +185,5 @@ def test_placing_runs_of_equal_tasks_comes_to_what_placing_each_alone_does(
 @MODEST
 @given(clusters(), CONFIGURATIONS)
 def test_the_simulation_comes_to_rest(objects: list[Raw], configuration: Configuration) -> None:
-    """What nothing changes causes no writes: a cluster without evictions settles well before the last cycle."""
+    """An unchanged cluster causes no writes: a cluster without evictions settles well before the last cycle."""
     assert simulate(manifests(*objects), configuration, [NAME]).cycles < 20

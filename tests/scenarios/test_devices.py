@@ -1,4 +1,4 @@
-"""What Pods were told of their devices on real clusters, key by key, against what they are told here."""
+"""The device annotations that Pods got on real clusters, compared key by key with those that this scheduler writes."""
 
 import json
 import re
@@ -16,7 +16,7 @@ Raw = dict[str, Any]
 
 
 def recorded(name: str) -> dict[str, Raw]:
-    """Pod -> the annotations of devices that all runs agreed on."""
+    """Pod -> the device annotations on which all runs agreed."""
     expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
     found = {pod: devices(about.get("annotations")) for pod, about in expected.get("pods", {}).items()}
     return {pod: annotations for pod, annotations in found.items() if annotations}
@@ -27,14 +27,15 @@ def devices(annotations: Raw | None) -> Raw:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if recorded(name)])
-def test_pods_are_told_of_their_devices_in_the_same_words(name: str) -> None:
+def test_pods_get_the_recorded_device_annotations(name: str) -> None:
     items = {key_of(pod): pod for pod in pods_of(outcome(name, Kubelet.NONE))}
-    told = {pod: devices(items[pod]["metadata"].get("annotations")) for pod in recorded(name)}
+    written = {pod: devices(items[pod]["metadata"].get("annotations")) for pod in recorded(name)}
     for pod, wanted in recorded(name).items():
-        assert wanted.items() <= told[pod].items() or others_of(pod, told, wanted), f"{pod}: {told[pod]}"
+        assert wanted.items() <= written[pod].items() or others_of(pod, written, wanted), f"{pod}: {written[pod]}"
 
 
-def others_of(pod: str, told: dict[str, Raw], wanted: Raw) -> bool:
-    """Whether a Pod of the same gang was told so: which of equal Pods gets a place is random there."""
+def others_of(pod: str, written: dict[str, Raw], wanted: Raw) -> bool:
+    """Whether another Pod of the same gang has these annotations: which of several equal Pods is placed is random in
+    Volcano."""
     gang = pod.rsplit("-", 1)[0]
-    return any(wanted.items() <= words.items() for other, words in told.items() if other.startswith(f"{gang}-"))
+    return any(wanted.items() <= words.items() for other, words in written.items() if other.startswith(f"{gang}-"))

@@ -1,10 +1,13 @@
-"""What Volcano did on real clusters, scenario by scenario, against what the scheduler does on the same manifests.
+"""Volcano's decisions on real clusters, compared scenario by scenario with the scheduler's decisions on the same
+manifests.
 
-Each directory holds the manifests, the configuration, what the scenario is about, and what three runs of Volcano agreed
-on. Of `meta.yaml` the fields `title`, `kubelet`, `cycles`, `usage` and `flags` are read; the others tell how Volcano
-was run. Which of several equal Pods gets a place is random there, and so is which of several equal nodes is taken.
-Interchangeable Pods (one PodGroup, one spec, not on a node at first) are compared as a set: how many of them are where.
-Interchangeable nodes (alike but for their names, nothing on them at first) may change places.
+Each directory holds the manifests, the configuration, a description of the scenario, and the outcome on which three
+runs of Volcano agreed. Of `meta.yaml`, the fields `title`, `kubelet`, `cycles`, `usage` and `flags` are read; the
+others describe how Volcano was run.
+
+Which of several equal Pods is placed is random in Volcano, and so is the choice between equal nodes. Interchangeable
+Pods (same PodGroup, same spec, not on a node at first) are compared as a set: how many of them are on each node.
+Interchangeable nodes (equal except for their names, without Pods at first) may be swapped.
 """
 
 import json
@@ -52,13 +55,13 @@ def given(name: str) -> list[Raw]:
 
 
 def compare(expected: Raw, items: list[Raw], started: set[str]) -> list[str]:
-    """``started``: the Pods that were on nodes from the start."""
+    """``started``: the Pods that had a node at the start."""
     pods = compare_pods(expected, items, started)
     return [*compare_summary(expected, items), *pods, *compare_groups(expected, items)]
 
 
 def with_nodes_swapped(name: str, items: list[Raw]) -> Iterator[list[Raw]]:
-    """The outcome as it is, and then with interchangeable nodes in each other's place."""
+    """The outcome itself, and then the outcomes with interchangeable nodes swapped."""
     yield items
     manifests = given(name)
     used = {o["spec"].get("nodeName") for o in manifests if o["kind"] == "Pod"}
@@ -80,8 +83,8 @@ def _moved(pod: Raw, swap: dict[str, str]) -> Raw:
 
 
 def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
-    """Every object after the scheduler is done with the scenario's manifests. ``usage`` of its meta says how busy nodes
-    are, per cent of cpu and memory, and ``cycles`` how long it takes."""
+    """Every object after the scheduler has settled on the scenario's manifests. ``usage`` in its meta is the usage of
+    nodes in per cent of cpu and memory, and ``cycles`` the number of cycles."""
     conf, about = HERE / name / "scheduler.conf", meta(name)
     configuration = replace(parse_configuration(conf.read_text(encoding="utf-8"), conf.name), features=features(name))
     loads = {node: NodeUsage(cpu, memory, 0.0) for node, (cpu, memory) in about.get("usage", {}).items()}
@@ -97,7 +100,7 @@ def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
 
 
 def features(name: str) -> frozenset[str]:
-    """The feature gates that the scheduler was started with."""
+    """The feature gates with which the scheduler was started."""
     prefix = "--feature-gates="
     given = [flag for flag in meta(name).get("flags", {}).get("scheduler", []) if flag.startswith(prefix)]
     read = [FeatureGates().convert(flag.removeprefix(prefix), None, None) for flag in given]
@@ -106,7 +109,8 @@ def features(name: str) -> frozenset[str]:
 
 # --- counts ---
 def compare_summary(expected: Raw, items: list[Raw]) -> list[str]:
-    """Pods bound per PodGroup and Queue, evicted per PodGroup, and where they are, as far as the runs agreed."""
+    """Compares the numbers of Pods bound per PodGroup and Queue and evicted per PodGroup, and their nodes, as far as
+    the runs agreed."""
     got, want, weak = summary(items), expected["summary"], expected.get("weak", {})
     unsure = expected.get("disagreed", [])
     result = [
@@ -171,7 +175,7 @@ def summary(items: list[Raw]) -> dict[str, Any]:
 
 # --- Pods ---
 def compare_pods(expected: Raw, items: list[Raw], started: set[str]) -> list[str]:
-    """The node of each Pod where it was recorded; of interchangeable Pods, how many are on each node."""
+    """Compares the node of each Pod that was recorded; for interchangeable Pods, the number on each node."""
     pods = {key_of(pod): pod for pod in pods_of(items)}
     alike: dict[str, list[str]] = {}
     for key, pod in pods.items():
@@ -197,7 +201,7 @@ def compare_pods(expected: Raw, items: list[Raw], started: set[str]) -> list[str
 
 
 def shape(pod: Raw) -> str:
-    """What interchangeable Pods have in common."""
+    """The fields that interchangeable Pods have in common."""
     spec = {k: v for k, v in pod["spec"].items() if k not in ("nodeName", "schedulingGates")}  # what sessions change
     return json.dumps([group_of(pod), spec, pod["metadata"].get("labels")], sort_keys=True)
 
