@@ -40,22 +40,35 @@ class Volumes:
     ) -> None:
         """``timeout``: the seconds in which claims must be bound once their Pod has a node. ``utilization_scores``: the
         score of each utilization of volumes (``scoring``), or None for no score."""
-        snapshot = session.snapshot
-        reporters = ObjectReporters(session)
         self._session = session
         self._enabled = enabled
+        self._timeout = timeout
         self._utilization_scores = utilization_scores
-        self._topology = Topology(session.nodes.facts)
-        self._disks = Disks(snapshot)
-        self._binder = Binder(snapshot, self._topology, timeout, reporters)
-        self._claim_states = ClaimStates(
-            snapshot,
-            enabled,
+        self._reporters = ObjectReporters(session)
+
+    # The following are made when the first class with volumes needs them; most sessions place none.
+    @cached_property
+    def _topology(self) -> Topology:
+        return Topology(self._session.nodes.facts)
+
+    @cached_property
+    def _disks(self) -> Disks:
+        return Disks(self._session.snapshot)
+
+    @cached_property
+    def _binder(self) -> Binder:
+        return Binder(self._session.snapshot, self._topology, self._timeout, self._reporters)
+
+    @cached_property
+    def _claim_states(self) -> ClaimStates:
+        return ClaimStates(
+            self._session.snapshot,
+            self._enabled,
             self._topology,
             self._binder,
             self._disks,
             lambda: self._attachments,
-            reporters,
+            self._reporters,
         )
 
     @cached_property
