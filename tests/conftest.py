@@ -3,6 +3,12 @@
 import gc
 import signal
 
+from hypothesis import settings
+
+# A deadline per example would fail on a busy machine.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
 # A shell starts programs in the background with SIGINT ignored, and they pass that on to the programs that they start,
 # so commands that tests interrupt would run for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
