@@ -23,7 +23,7 @@ from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.decoding import DECODE_ERRORS, decode, field_and_problem
-from scheduler.cluster.kube.operator.intake import Intake
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.credentials import Credentials
@@ -49,14 +49,19 @@ class Handlers:
     """Belongs to one event loop. ``run`` until cancelled; ``synced`` is set when the first lists are in."""
 
     def __init__(
-        self, kinds: Sequence[Kind], client: ApiClient, credentials: Credentials, intake: Intake, report: Report
+        self,
+        kinds: Sequence[Kind],
+        client: ApiClient,
+        credentials: Credentials,
+        receiver: ChangeReceiver,
+        report: Report,
     ) -> None:
         """``report`` is called with objects that could not be decoded."""
         self.synced = asyncio.Event()
         self._kinds = kinds
         self._client = client
         self._credentials = credentials
-        self._intake = intake
+        self._receiver = receiver
         self._report = report
         self._keys: dict[Kind, set[tuple[str, str]]] = {kind: set() for kind in kinds}
         self._reported: dict[tuple[Kind, str, str], str] = {}
@@ -170,7 +175,7 @@ class Handlers:
             self._report_once(kind, key, raw, field or "object", problem)
             return
         try:
-            self._intake.written(kind, obj)
+            self._receiver.written(kind, obj)
         except Exception as error:  # whatever an object holds, it must not stop the others
             log.exception("object could not be processed", kind=str(kind), namespace=key[0], name=key[1])
             self._report_once(kind, key, raw, "metadata", f"could not be taken in ({type(error).__name__}: {error})")
@@ -181,7 +186,7 @@ class Handlers:
         self._keys[kind].discard(key)
         self._reported.pop((kind, *key), None)
         try:
-            self._intake.removed(kind, *key)
+            self._receiver.removed(kind, *key)
         except Exception:
             log.exception("object could not be removed", kind=str(kind), namespace=key[0], name=key[1])
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.operator.deferred_writes import DeferredWrites
 from scheduler.cluster.kube.operator.executor import Executor
-from scheduler.cluster.kube.operator.intake import Intake
 from scheduler.cluster.kube.operator.slots import WriteSlots
 from scheduler.cluster.kube.transport.client import ApiError, TransportError
 from scheduler.cluster.kube.transport.fence import Fenced
@@ -28,7 +28,7 @@ class ReconcileLoop:
     def __init__(
         self,
         worklist: Worklist,
-        intake: Intake,
+        receiver: ChangeReceiver,
         executor: Executor,
         metrics: ControllerMetrics,
         *,
@@ -38,7 +38,7 @@ class ReconcileLoop:
         """``writes``: effects in flight; ``progress``: called in every iteration of the loop."""
         self._progress = progress
         self._worklist = worklist
-        self._intake = intake
+        self._receiver = receiver
         self._executor = executor
         self._metrics = metrics
         self._slots = WriteSlots(writes)
@@ -49,7 +49,7 @@ class ReconcileLoop:
         while True:
             self._progress()
             self._metrics.waiting.set(len(self._worklist))
-            self._intake.changed.clear()
+            self._receiver.changed.clear()
             for _ in range(BATCH):
                 item = self._worklist.take(time.time())
                 if item is None:
@@ -63,7 +63,7 @@ class ReconcileLoop:
             # Not asyncio.wait_for: before Python 3.12 it swallows a cancellation that coincides with the event.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._intake.changed.wait()
+                    await self._receiver.changed.wait()
 
     async def drain(self, seconds: float) -> bool:
         """Waits for the plans in flight; returns whether all finished in time."""
@@ -102,10 +102,10 @@ class ReconcileLoop:
             for effect, problem in zip(stage, outcomes, strict=True):
                 if problem:
                     self._worklist.fail(item, effect, problem, time.time())
-                    self._intake.changed.set()
+                    self._receiver.changed.set()
                     return
         self._worklist.finish(item, plan, time.time())
-        self._intake.changed.set()
+        self._receiver.changed.set()
 
     async def _do(self, item: Item, effect: Effect) -> str:
         """Carries out an effect. Returns why it failed, or ""."""
@@ -149,4 +149,4 @@ class ReconcileLoop:
     def _deferred_failed(self, item: Item, effect: Patch, problem: str) -> None:
         """Schedules a retry of a deferrable write that failed."""
         self._worklist.retry(item, effect, problem, time.time())
-        self._intake.changed.set()
+        self._receiver.changed.set()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from scheduler.api.kinds import COMMAND, CONFIG_MAP, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, QUEUE, SCHEDULER_KINDS, Kind
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
-from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.process.process import Process, ProcessSettings
 from scheduler.cluster.kube.process.waiting import wait_with_progress
@@ -59,12 +59,12 @@ class Operator:
         store = Store()
         controllers = make_controllers(store)
         self._worklist = Worklist(controllers)
-        self._intake = Intake(store, self._worklist)
+        self._receiver = ChangeReceiver(store, self._worklist)
         recorder = Recorder(self._client, self._lanes, self._metrics, self._fence, COMPONENT)
-        executor = Executor(self._client, self._fence, recorder, self._intake)
+        executor = Executor(self._client, self._fence, recorder, self._receiver)
         self._reconcile_loop = ReconcileLoop(
             self._worklist,
-            self._intake,
+            self._receiver,
             executor,
             self._metrics,
             writes=settings.writes,
@@ -75,13 +75,13 @@ class Operator:
         self._informers = InformerSet(
             [
                 Informer(
-                    self._client, self._source(kind), KindSink(self._intake, kind), recorder.malformed, self._metrics
+                    self._client, self._source(kind), KindSink(self._receiver, kind), recorder.malformed, self._metrics
                 )
                 for kind in self._busy_kinds
             ]
         )
         by_hand = [kind for kind in wanted if kind in BY_HAND]
-        self._handlers = Handlers(by_hand, self._client, credentials, self._intake, recorder.malformed)
+        self._handlers = Handlers(by_hand, self._client, credentials, self._receiver, recorder.malformed)
         self._names = ", ".join(controller.name for controller in controllers)
 
     def _source(self, kind: Kind) -> Source:
@@ -118,7 +118,7 @@ class Operator:
         arrived."""
         if waited and not await self._informers.catch_up(self._busy_kinds, self._stop):
             return
-        self._intake.lead()
+        self._receiver.lead()
         reconciling, stopping = asyncio.create_task(self._reconcile_loop.run()), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((reconciling, stopping, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -182,7 +182,7 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
             operator._fence.open_forever()
             await operator._client.start()
             if leading:
-                operator._intake.lead()
+                operator._receiver.lead()
             now = 2_000_000_000.0
             sizes = []
             for number in range(3):
@@ -206,7 +206,7 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
             await operator._lanes.close()
             await operator._client.close()
             assert grown(sizes[1], sizes[2]) == {}
-            assert list(operator._intake._store) == []
+            assert list(operator._receiver._store) == []
 
     asyncio.run(story())
 

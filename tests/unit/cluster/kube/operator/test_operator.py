@@ -14,9 +14,9 @@ from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.objects import KubeObject, ObjectMeta, Pod
 from scheduler.api.reasons import Malformed
 from scheduler.api.scheduling import PodGroup, Queue
+from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver, KindSink
 from scheduler.cluster.kube.operator.executor import Executor
 from scheduler.cluster.kube.operator.handlers import Handlers
-from scheduler.cluster.kube.operator.intake import Intake, KindSink
 from scheduler.cluster.kube.operator.reconcile_loop import ReconcileLoop
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError
 from scheduler.cluster.kube.transport.credentials import Credentials
@@ -74,12 +74,12 @@ class World:
         self.fence = Fence()
         self.fence.open_forever()
         worklist = Worklist([self.toy])
-        self.intake = Intake(self.store, worklist)
-        self.executor = Executor(client, self.fence, self, self.intake)
+        self.receiver = ChangeReceiver(self.store, worklist)
+        self.executor = Executor(client, self.fence, self, self.receiver)
         self.progress = 0
         """Turns of the loop."""
         self.loop = ReconcileLoop(
-            worklist, self.intake, self.executor, self.metrics, writes=writes, progress=self._turned
+            worklist, self.receiver, self.executor, self.metrics, writes=writes, progress=self._turned
         )
 
     def _turned(self) -> None:
@@ -91,7 +91,7 @@ class World:
     def queue(self, name: str, *plans: Plan | Exception) -> None:
         """A Queue comes, and these are the plans for it."""
         self.toy.plans[name] = list(plans)
-        self.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=name, resource_version="1")))
+        self.receiver.written(QUEUE, Queue(metadata=ObjectMeta(name=name, resource_version="1")))
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def world(writes: int = 8, leading: bool = True) -> AsyncIterator[World]:
     async with serving() as (api, client):
         made = World(api, client, writes)
         if leading:
-            made.intake.lead()
+            made.receiver.lead()
         running = asyncio.create_task(made.loop.run())
         try:
             yield made
@@ -277,7 +277,7 @@ def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted() -> None:
 def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store() -> None:
     async def story() -> None:
         async with world() as w:
-            w.intake.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
+            w.receiver.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
             w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
 
             await w.executor.carry_out(Delete(POD_GROUP, "ns", "g"))
@@ -298,7 +298,7 @@ def test_a_pod_that_terminates_is_known_as_terminating() -> None:
                     "deletionTimestamp": "2026-01-01T00:00:00Z",
                 }
             }
-            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
+            w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
             w.api.answer("DELETE", "/api/v1/namespaces/ns/pods/p", {"kind": "Pod", **terminating})
 
             await w.executor.carry_out(Delete(POD, "ns", "p"))
@@ -312,10 +312,10 @@ def test_a_pod_that_terminates_is_known_as_terminating() -> None:
 def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go() -> None:
     async def story() -> None:
         async with world() as w:
-            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
+            w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
 
             async def gone_meanwhile(call: Call, request: web.Request) -> Answer:
-                w.intake.removed(POD, "ns", "p")
+                w.receiver.removed(POD, "ns", "p")
                 return {"kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "resourceVersion": "9"}}
 
             w.api.on("DELETE", "/api/v1/namespaces/ns/pods/p", gone_meanwhile)
@@ -329,10 +329,10 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
 def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since() -> None:
     async def story() -> None:
         async with world() as w:
-            sink = KindSink(w.intake, POD)
+            sink = KindSink(w.receiver, POD)
             sink.upsert("Pod", Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
-            w.intake.removed(POD, "ns", "p", "old")
-            w.intake.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="new", resource_version="8")))
+            w.receiver.removed(POD, "ns", "p", "old")
+            w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="new", resource_version="8")))
 
             sink.delete("Pod", "ns", "p")
 
@@ -484,7 +484,7 @@ def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
             await asyncio.sleep(0.05)
             assert w.toy.reconciled == []
 
-            w.intake.lead()
+            w.receiver.lead()
             await until(lambda: w.toy.reconciled == ["q"])
 
     asyncio.run(story())
@@ -496,7 +496,7 @@ def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
             reconciling = asyncio.create_task(w.loop.run())
             await asyncio.sleep(0.05)
 
-            w.intake.changed.set()
+            w.receiver.changed.set()
             reconciling.cancel()
             await asyncio.wait((reconciling,), timeout=2)
 
@@ -552,7 +552,7 @@ def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_
             def stumble(kind: Kind, obj: KubeObject) -> None:
                 raise ZeroDivisionError("no total")
 
-            w.intake.written, written = stumble, w.intake.written  # type: ignore[method-assign]
+            w.receiver.written, written = stumble, w.receiver.written  # type: ignore[method-assign]
             w.toy.plans["q"] = [Plan([[Create(POD_GROUP, group("g"))]])]
             written(QUEUE, Queue(metadata=ObjectMeta(name="q", resource_version="1")))
 
@@ -586,7 +586,7 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
         async with world() as w:
             turned = w.progress
             for i in range(1000):
-                w.intake.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
+                w.receiver.written(QUEUE, Queue(metadata=ObjectMeta(name=f"q{i}", resource_version="1")))
             await until(lambda: len(w.toy.reconciled) == 1000)
             assert w.progress - turned > 10
 
@@ -610,7 +610,7 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
                 [QUEUE],
                 w.client,
                 cast("Credentials", StaticCredentials(w.api.url)),
-                w.intake,
+                w.receiver,
                 lambda problem, _: told.append(problem),
             )
 

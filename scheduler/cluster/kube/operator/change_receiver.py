@@ -13,7 +13,7 @@ from scheduler.controllers.store import Key, Store
 from scheduler.controllers.worklist import Worklist
 
 
-class Intake:
+class ChangeReceiver:
     """Belongs to one event loop."""
 
     def __init__(self, store: Store, worklist: Worklist) -> None:
@@ -54,17 +54,18 @@ class Intake:
 
 
 class KindSink:
-    """Adapts an intake to an informer. Answers to our own writes arrive before the watch events: when the watch reports
-    that an object is gone, its name may belong to a new object, so the uid that the watch refers to is remembered."""
+    """Adapts a receiver to an informer. Answers to our own writes arrive before the watch events: when the watch
+    reports that an object is gone, its name may belong to a new object, so the uid that the watch refers to is
+    remembered."""
 
-    def __init__(self, intake: Intake, kind: Kind) -> None:
-        self._intake = intake
+    def __init__(self, receiver: ChangeReceiver, kind: Kind) -> None:
+        self._receiver = receiver
         self._kind = kind
         self._uids: dict[Key, str] = {}
 
     def upsert(self, kind: str, obj: KubeObject) -> None:
         self._uids[obj.metadata.namespace, obj.metadata.name] = obj.metadata.uid
-        self._intake.written(self._kind, obj)
+        self._receiver.written(self._kind, obj)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        self._intake.removed(self._kind, namespace, name, self._uids.pop((namespace, name), ""))
+        self._receiver.removed(self._kind, namespace, name, self._uids.pop((namespace, name), ""))
