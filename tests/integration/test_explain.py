@@ -198,7 +198,7 @@ def test_the_pods_of_a_simulated_deployment_are_those_of_the_real_one(place: Nam
     assert set(ours["metadata"]["labels"]) == set(real["metadata"]["labels"])
     assert set(ours["metadata"]["annotations"]) >= {GROUP_NAME}
     for pod in (real, ours):
-        assert re.fullmatch(f"web-{GENERATED}{{8,10}}-{GENERATED}{{5}}", pod["metadata"]["name"])
+        assert re.fullmatch(f"web-{GENERATED}{{1,10}}-{GENERATED}{{5}}", pod["metadata"]["name"])
     sets = place.api.get(f"{APPS}/namespaces/{place.name}/replicasets")["items"]
     (replica_set,) = simulated(place, "ReplicaSet")
     assert set(replica_set["spec"]["selector"]["matchLabels"]) == set(sets[0]["spec"]["selector"]["matchLabels"])
