@@ -13,6 +13,7 @@ from scheduler.cli.connection import Connection
 from scheduler.cli.errors import CommandError
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
+from scheduler.cli.process import keep
 from scheduler.cli.simulation import without_garbage_collection
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo
@@ -70,6 +71,7 @@ def explain_command(
     with without_garbage_collection(), closing(HttpCalls()) as external_calls:
         try:
             namespace, simulation = _simulation(connection, paths, conf, names, external_calls)
+            keep(simulation)
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
             raise CommandError(str(error)) from None

@@ -5,12 +5,14 @@ A sub-command is imported when it is called, so that it does not load the librar
 
 import importlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from scheduler import __version__
+from scheduler.cli.process import run_process
 
 Lazy = tuple[str, str, str]
 """Module, name of the command in it, and the line that help and completion show."""
@@ -65,10 +67,15 @@ def main() -> None:
     """A batch scheduler for AI clusters on Kubernetes that speaks Volcano's API groups."""
 
 
+def volcano_py() -> None:
+    """The entry point of the program ``volcano-py``."""
+    run_process(main)
+
+
 def kubectl_vc() -> None:
     """The entry point of the kubectl plugin, which kubectl finds by the file name ``kubectl-vc``."""
-    main(prog_name="kubectl vc")
+    run_process(partial(main, prog_name="kubectl vc"))
 
 
 if __name__ == "__main__":
-    main()
+    volcano_py()

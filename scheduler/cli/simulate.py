@@ -16,6 +16,7 @@ import yaml
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.feature_gates import feature_gates
 from scheduler.cli.plugins import with_plugins
+from scheduler.cli.process import keep
 from scheduler.cli.simulate_table import print_report
 from scheduler.cli.simulate_templates import check_templates
 from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
@@ -87,6 +88,7 @@ def simulate_command(
                 kubelet=Kubelet(kubelet),
                 external_calls=external_calls,
             )
+            keep(simulation)
             simulation.take_usage(query_usage(configuration.metrics, simulation.cluster.cache.node_names()))
             report = simulation.run(cycles, progress=collect_garbage)
             difference = None

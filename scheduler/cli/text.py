@@ -47,6 +47,13 @@ def echo(line: str = "", *, err: bool = False) -> None:
     click.echo("".join(shown), err=err)
 
 
+def flush() -> None:
+    """Writes what is printed and still buffered. Raises OSError, ValueError."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
 def echo_document(document: str, *, json: bool) -> None:
     """Prints a document in JSON or YAML, with characters that are not printable escaped."""
     click.echo(escaped(document, json=json), nl=False)

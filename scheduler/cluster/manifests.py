@@ -6,10 +6,10 @@ Errors are raised as ManifestError, which names the file, the document and the f
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,9 @@ from scheduler.cluster.decoding import field_and_problem, shallow
 from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_ANY: Final = msgspec.json.Decoder()
 
 
 class ManifestError(Exception):
@@ -75,7 +78,7 @@ def _read(path: str) -> Iterator[Manifest]:
         raise ManifestError(f"{path}: no {', '.join(_SUFFIXES)} files in it")
     for file in files:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_bytes().decode()  # both readers accept any line end, and read_text converts them slowly
         except (OSError, UnicodeDecodeError) as error:
             raise ManifestError(f"{file}: {error}") from None
         yield from parse_manifests(text, str(file))
@@ -113,29 +116,48 @@ def _parse_json(text: str) -> object:
 
 
 def _decode_json(text: str | bytes) -> object:
-    """Decodes JSON and removes null fields. Raises msgspec.MsgspecError, and RecursionError for deep nesting."""
-    document = msgspec.json.decode(text)
-    _drop_nulls(document)
+    """Decodes a JSON object without null fields. Raises msgspec.MsgspecError, and RecursionError for deep nesting.
+
+    The fields of listed objects are decoded one by one, since few of them have to be searched for nulls.
+    """
+    document = {}
+    for name, raw in _FIELDS.decode(text).items():
+        value = [_fields(item, 3) for item in _ITEMS.decode(raw)] if name == "items" else _value(raw, 2)
+        if value is not None:
+            document[name] = value
     return document
 
 
-def _drop_nulls(document: object) -> None:
-    """Removes null fields in place, level by level. Raises RecursionError if there are more than ``DEEPEST`` levels."""
-    level: list[Any] = [document] if isinstance(document, dict | list) else []
-    for _ in range(DEEPEST):
-        for value in level:
-            if type(value) is dict and None in value.values():
-                for key in [key for key, item in value.items() if item is None]:
-                    del value[key]
-        level = [
-            item
-            for value in level
-            for item in (value.values() if type(value) is dict else value)
-            if type(item) is dict or type(item) is list
-        ]
-        if not level:
-            return
-    raise RecursionError
+def _fields(raw: dict[str, msgspec.Raw], level: int) -> dict[str, Any]:
+    """Decodes an object at a level of a document without null fields. Raises as ``_decode_json``."""
+    return {name: value for name, part in raw.items() if (value := _value(part, level + 1)) is not None}
+
+
+def _value(raw: msgspec.Raw, level: int) -> Any:
+    """Decodes a value at a level of a document without null fields. Raises as ``_decode_json``."""
+    text = bytes(raw)
+    value = _ANY.decode(text)
+    if b"null" in text or level + text.count(b"{") + text.count(b"[") > DEEPEST:
+        _drop_nulls(value, level)
+    return value
+
+
+def _drop_nulls(value: object, level: int) -> None:
+    """Removes null fields in place. Raises RecursionError if arrays or objects are below level ``DEEPEST``."""
+    if type(value) is dict:
+        inner: Iterable[object] = value.values()
+        if None in inner:
+            for key in [key for key, item in value.items() if item is None]:
+                del value[key]
+    elif type(value) is list:
+        inner = value
+    else:
+        return
+    if level > DEEPEST:
+        raise RecursionError
+    for item in inner:
+        if type(item) is dict or type(item) is list:
+            _drop_nulls(item, level + 1)
 
 
 def _checked(value: Any, where: str, path: str, depth: int) -> Any:

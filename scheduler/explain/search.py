@@ -11,6 +11,7 @@ larger than any node it skips plans that change neither nodes nor Pods, and wher
 of them alone unless nothing else is found.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -220,7 +221,9 @@ class _Search:
             adjustment.kind.value for adjustment, amount in zip(adjustments, amounts, strict=True) if amount
         )
         text = " and ".join(step.text for step in steps)
-        documents = tuple(self._trials.documents(steps))
+        documents = tuple(
+            map(copy.deepcopy, self._trials.documents(steps))
+        )  # they share parts, such as images of nodes
         change = Change(tuple(kinds), text, documents, merged_arguments(steps), self._trials.evicted(steps))
         moved = {adjustment.key: amount for adjustment, amount in zip(adjustments, amounts, strict=True) if amount}
         if len(moved) == 1:

@@ -48,6 +48,8 @@ class TrialRunner:
         self._results: dict[str, _TrialResult] = {}
         self._last: tuple[str, Simulation | None] = ("", None)
         """Key and cluster of the last trial."""
+        self._written: tuple[Sequence[Step], list[Raw]] = ((), [])
+        """The steps whose documents were last written, and the documents."""
 
     def works(self, steps: Sequence[Step]) -> bool:
         """Whether the goal is reached and still holds once nothing changes after the change. Raises
@@ -110,7 +112,10 @@ class TrialRunner:
 
     def documents(self, steps: Sequence[Step]) -> list[Raw]:
         """The change as a what-if file."""
-        return what_if_documents(self._settled.cluster, (edit for step in steps for edit in step.edits))
+        if steps is not self._written[0]:
+            edits = (edit for step in steps for edit in step.edits)
+            self._written = steps, what_if_documents(self._settled.cluster, edits)
+        return self._written[1]
 
     def _changed_copy(self, steps: Sequence[Step]) -> Simulation | None:
         """A copy of the cluster with the change made; None: the change is invalid."""

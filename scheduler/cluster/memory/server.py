@@ -60,6 +60,8 @@ class MemoryServer:
         """Kind -> the keys of its objects with their numbers, the oldest first."""
         self._next_number = 0
         self._decoded: dict[Key, KubeObject] = {}
+        self._loaded: dict[Key, KubeObject] = {}
+        """Loaded objects that are not published yet, decoded; without those that ``load`` completed."""
         self._indices: dict[Kind | None, dict[IndexFunction, Index]] = {}
         self._uids: dict[str, Key] = {}
         self._generations: dict[Key, int] = {}
@@ -168,8 +170,7 @@ class MemoryServer:
             meta.setdefault("namespace", DEFAULT_NAMESPACE)
         elif kind is not None:
             meta.pop("namespace", None)
-        if kind is not None and kind.struct is not None:
-            decode(kind, raw, manifest.where)
+        decoded = decode(kind, raw, manifest.where) if kind is not None and kind.struct is not None else None
         key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
         if key in self._objects:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {key_name(key)} was given before")
@@ -192,6 +193,10 @@ class MemoryServer:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {key_name(key)}: metadata.uid: another object has it")
         self._sources[key] = manifest.where
         self._store(key, kind, raw)
+        if decoded is not None:
+            given = decoded.metadata
+            if (given.uid, given.creation_timestamp) == (meta["uid"], meta["creationTimestamp"]):
+                self._loaded[key] = decoded
         return key
 
     def create(self, kind: Kind, manifest: Json) -> bool:
@@ -238,13 +243,16 @@ class MemoryServer:
         kind, raw = self._objects[key]
         if kind is None or kind.struct is None:
             return
-        set_defaults(kind, raw, self)
+        decoded = self._loaded.pop(key, None)
+        if set_defaults(kind, raw, self) or decoded is None:
+            decoded = decode(kind, raw, self.source_of(key))
         self._put(key, kind, raw)
-        self._decoded[key] = decode(kind, raw, self.source_of(key))
-        self._notify(key, kind, None, self._decoded[key])
+        self._decoded[key] = decoded
+        self._notify(key, kind, None, decoded)
 
     def replace_loaded(self, key: Key, raw: Json) -> None:
         """Replaces a loaded object before ``publish``."""
+        self._loaded.pop(key, None)
         self._put(key, self._objects[key][0], raw)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> bool:
@@ -332,28 +340,40 @@ def mutable_copy(raw: Json) -> Json:
     return {k: dict(v) if k in _WRITABLE and isinstance(v, dict) else v for k, v in raw.items()}
 
 
-def set_defaults(kind: Kind, raw: Json, server: MemoryServer) -> None:
-    """Sets the defaults of the API server and of the CustomResourceDefinitions that affect scheduling."""
+def set_defaults(kind: Kind, raw: Json, server: MemoryServer) -> bool:
+    """Sets the defaults of the API server and of the CustomResourceDefinitions that affect scheduling. Returns whether
+    the object changed."""
+    changed = False
     if kind.name == "Pod":
         spec, status = raw.setdefault("spec", {}), raw.setdefault("status", {})
-        status.setdefault("phase", "Pending")
+        changed = _set_default(status, "phase", "Pending")
         priority_class = _priority_class(server, spec.get("priorityClassName") or "")
         if spec.get("priority") is None:
             spec["priority"] = int(priority_class.get("value", 0))
+            changed = True
         if priority_class.get("preemptionPolicy"):
-            spec.setdefault("preemptionPolicy", priority_class["preemptionPolicy"])
+            changed |= _set_default(spec, "preemptionPolicy", priority_class["preemptionPolicy"])
         if spec.get("schedulingGates") and not spec.get("nodeName"):
             message = "Scheduling is blocked due to non-empty scheduling gates"
-            set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
+            changed |= set_condition(status, POD_SCHEDULED, "False", "SchedulingGated", message)
         if spec.get("nodeName"):
-            set_condition(status, POD_SCHEDULED, "True", "", "", format_time(server.clock))
+            changed |= set_condition(status, POD_SCHEDULED, "True", "", "", format_time(server.clock))
     elif kind.name == "PodGroup":
-        raw.setdefault("spec", {}).setdefault("queue", DEFAULT_QUEUE)
+        changed = _set_default(raw.setdefault("spec", {}), "queue", DEFAULT_QUEUE)
     elif kind.name == "Queue":
         spec = raw.setdefault("spec", {})
-        spec.setdefault("weight", 1)
-        spec.setdefault("reclaimable", True)
-        raw.setdefault("status", {}).setdefault("state", "Open")
+        changed = _set_default(spec, "weight", 1)
+        changed |= _set_default(spec, "reclaimable", True)
+        changed |= _set_default(raw.setdefault("status", {}), "state", "Open")
+    return changed
+
+
+def _set_default(fields: Json, name: str, value: Any) -> bool:
+    """Sets a field that is absent. Returns whether it was."""
+    if name in fields:
+        return False
+    fields[name] = value
+    return True
 
 
 def controller_of(raw: Json) -> Json | None:

@@ -29,12 +29,12 @@ def apply_changes(cluster: MemoryCluster, manifests: Sequence[Manifest]) -> None
 
 def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
     """Applies a manifest. Returns False if it is a new object, which the caller creates."""
-    kind, where, raw = manifest.kind, manifest.where, copy.deepcopy(manifest.raw)
+    kind, where, raw = manifest.kind, manifest.where, manifest.raw
     if kind is None:
         raise ManifestError(f"{where}: {raw['kind']} of {raw['apiVersion']} is no kind that could make a difference")
     meta = raw["metadata"]
-    annotations = meta.get("annotations") or {}
-    intent = annotations.pop(WHAT_IF, None) if isinstance(annotations, dict) else None
+    annotations = meta.get("annotations")
+    intent = annotations.get(WHAT_IF) if isinstance(annotations, dict) else None
     namespace, name = (meta.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else "", meta["name"]
     stored = cluster.server.find(kind, namespace, name)
     if intent not in (None, DELETE, MERGE):
@@ -46,6 +46,10 @@ def _change(cluster: MemoryCluster, manifest: Manifest) -> bool:
         if intent is not None:
             raise ManifestError(f"{where}: {kind.name} {name} is not there, so there is nothing to {intent}")
         return False
+    raw = copy.deepcopy(raw)
+    meta = raw["metadata"]
+    if intent is not None:
+        del meta["annotations"][WHAT_IF]
     if intent == DELETE:
         _delete(cluster, kind, namespace, name)
     elif intent == MERGE:

@@ -9,7 +9,8 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import KUBE_SYSTEM
-from scheduler.api.task import READY_STATUSES, TaskStatus
+from scheduler.api.resource import Vector
+from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.explain.target import owners
 from scheduler.framework.remedies.adjustments import (
     Adjustment,
@@ -24,6 +25,7 @@ from scheduler.framework.remedies.adjustments import (
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import GateKind
 from scheduler.framework.remedies.nodes import compared_resources
+from scheduler.framework.session import Session
 
 _MAX_SINGLE: Final = 3
 """The number of other jobs that are tried one by one."""
@@ -178,26 +180,22 @@ def _deletion_candidates(evidence: Evidence) -> list[Job]:
     """The jobs to delete, in order: those that free enough alone first, then lowest priority, smallest size,
     youngest."""
     session, job, need = evidence.session, evidence.job, evidence.need
-    asked = np.flatnonzero(need)
+    asked, task = np.flatnonzero(need), next(iter(evidence.wanted), None)
     found: list[tuple[tuple[object, ...], Job]] = []
     for other in session.jobs.values():
         if other is job or other.priority > job.priority or other.namespace == KUBE_SYSTEM:
             continue
         holds = other.allocated if other.min_resources is None else np.maximum(other.allocated, other.min_resources)
         if holds[asked].any():
-            enough = _frees_enough(evidence, other)
+            enough = task is None or _frees_enough(session, other, task)
             found.append(((not enough, other.priority, other.size, -other.creation, other.key), other))
     return [other for _, other in sorted(found, key=lambda entry: entry[0])[:_MAX_TOGETHER]]
 
 
-def _frees_enough(evidence: Evidence, other: Job) -> bool:
-    """Whether deleting the other job makes room on one node for a Pod that has none."""
-    session = evidence.session
-    task = next(iter(evidence.wanted), None)
-    if task is None:
-        return True
+def _frees_enough(session: Session, other: Job, task: Task) -> bool:
+    """Whether deleting the other job makes room on one node for a task that has none."""
     dims = compared_resources(task.cls)
-    freed: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+    freed: dict[int, Vector] = {}
     for status in (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING):
         for held in other.of(status).values():
             row = session.nodes.index.get(held.node)

@@ -1,6 +1,5 @@
 """Adds nodes: copies of the smallest suitable node of the cluster, or nodes that are fitted to the Pods."""
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
 from scheduler.api.written_amounts import quantity
 from scheduler.cluster.manifests import decode
+from scheduler.cluster.memory.server import mutable_copy
 from scheduler.explain.changes.node_fixes import fix_for, fixed_node
 from scheduler.explain.queues import queue_position
 from scheduler.framework.columns import Filter, Scope
@@ -257,7 +257,7 @@ def _new_node(model: Model, name: str, blank: Raw) -> Raw:
 
 
 def _renamed(original: Raw, name: str, blank: Raw) -> Raw:
-    made = copy.deepcopy(original)
+    made = mutable_copy(original)
     meta = {key: value for key, value in made["metadata"].items() if key not in _NOT_COPIED}
     return {**made, "metadata": {**meta, "name": name}}
 

@@ -22,6 +22,10 @@ def read(text: str) -> list[Raw]:
     return [manifest.raw for manifest in parse_manifests(text, "input")]
 
 
+def listed(*items: Raw) -> Raw:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
 def without_nulls(value: object) -> object:
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
@@ -33,6 +37,27 @@ def without_nulls(value: object) -> object:
 def test_json_is_parsed_as_python_does_without_null_fields(value: object) -> None:
     text = json.dumps({**HEAD, "data": value, "nothing": None})
     assert read(text) == [without_nulls({**HEAD, "data": value})]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(VALUES.filter(lambda value: "Infinity" not in json.dumps(value)))
+def test_listed_objects_are_parsed_as_python_does_without_null_fields(value: object) -> None:
+    item = {**HEAD, "data": value, "spec": {"text": "null", "nothing": None}, "nothing": None}
+    assert read(json.dumps(listed(item, HEAD))) == [without_nulls(item), HEAD]
+
+
+@pytest.mark.parametrize(("deep", "innermost"), [(97, 1), (98, None)])
+def test_the_maximum_depth_counts_from_the_list(deep: int, innermost: object) -> None:
+    text = json.dumps(listed({**HEAD, "data": "deep"})).replace('"deep"', "[" * deep + "1" + "]" * deep)
+    value = read(text)[0]["data"]
+    for _ in range(96):
+        value = value[0]
+    assert value == [innermost]
+
+
+def test_fields_keep_their_order() -> None:
+    document = {"items": [{"a": 1}], **HEAD, "data": 2}
+    assert list(read(json.dumps(document))[0]) == list(document)
 
 
 @pytest.mark.parametrize("deep", [97, 98])

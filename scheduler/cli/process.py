@@ -1,0 +1,45 @@
+"""The process of a command: it ends without freeing a cluster in memory, object by object."""
+
+import os
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Final
+
+from scheduler.cli.text import flush
+
+_KEPT: Final[ContextVar[list[object] | None]] = ContextVar("kept objects", default=None)
+"""The objects that live until the process ends. None: the process outlives the command, as in a test."""
+
+
+def keep(*objects: object) -> None:
+    """Keeps objects until the process ends, if it ends with the command.
+
+    Freeing the millions of objects of a large cluster takes as long as some sessions on it.
+    """
+    kept = _KEPT.get()
+    if kept is not None:
+        kept += objects
+
+
+def run_process(command: Callable[[], None]) -> None:
+    """Runs a command as the only one of this process. If it keeps objects, its exit ends the process at once: without
+    functions of ``atexit`` and without waiting for threads."""
+    kept: list[object] = []
+    token = _KEPT.set(kept)
+    try:
+        command()
+    except SystemExit as ended:
+        if kept and (ended.code is None or isinstance(ended.code, int)):
+            _end(ended.code or 0)
+        raise
+    finally:
+        _KEPT.reset(token)
+
+
+def _end(code: int) -> None:
+    """Ends the process. Returns if output cannot be written, which the interpreter reports when it exits."""
+    try:
+        flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)

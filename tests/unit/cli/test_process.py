@@ -1,0 +1,74 @@
+"""A process whose command keeps objects ends at once, with its output and exit code."""
+
+import subprocess
+import sys
+import weakref
+
+import pytest
+
+from scheduler.cli.process import keep
+
+PROGRAM = """
+import atexit, sys
+from scheduler.cli.process import keep, run_process
+
+class Large:
+    def __del__(self):
+        print("freed", file=sys.stderr)
+
+def command():
+    {first}
+    print("line\\n" * 20_000, end="")
+    sys.exit({code})
+
+atexit.register(print, "interpreter finished", file=sys.stderr)
+run_process(command)
+"""
+
+
+class Large:
+    """A stand-in for a cluster."""
+
+
+def ended(first: str, code: str) -> "subprocess.CompletedProcess[str]":
+    program = PROGRAM.format(first=first, code=code)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("code", "status"), [("", 0), ("0", 0), ("2", 2)])
+def test_kept_objects_are_not_freed_and_output_and_exit_code_arrive(code: str, status: int) -> None:
+    result = ended("keep(Large())", code)
+    assert (result.returncode, result.stdout, result.stderr) == (status, "line\n" * 20_000, "")
+
+
+def test_without_kept_objects_the_interpreter_finishes() -> None:
+    result = ended("Large()", "1")
+    assert (result.returncode, result.stderr) == (1, "freed\ninterpreter finished\n")
+
+
+def test_an_exit_with_a_message_prints_it() -> None:
+    result = ended("keep(Large())", "'refused'")
+    assert result.returncode == 1
+    assert result.stderr.startswith("refused\n")
+
+
+def test_a_failed_command_prints_its_traceback() -> None:
+    result = ended("keep(Large()); raise ValueError('defect')", "0")
+    assert result.returncode == 1
+    assert "ValueError: defect" in result.stderr
+
+
+def test_closed_output_is_reported() -> None:
+    program = PROGRAM.format(first="keep(Large())", code="0")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=60) != 0
+
+
+def test_a_process_that_outlives_the_command_frees_the_objects() -> None:
+    large = Large()
+    alive = weakref.ref(large)
+    keep(large)
+    del large
+    assert alive() is None
