@@ -39,6 +39,6 @@ def feed(cache: ClusterCache, *objects: Raw | Sequence[Raw]) -> None:
 class World(PluginWorld):
     """A World with questions about single Pods."""
 
-    def told(self, name: str) -> str:
+    def message_of(self, name: str) -> str:
         """Why a Pod waits, according to the last cycle; "" if there is no message."""
         return self.waiting.get(name, "")

@@ -1,8 +1,8 @@
-"""A plan: places found for the tasks of a class that come next, while nothing happens but that they are taken.
+"""A plan: nodes for the next tasks of a class, valid while only these tasks are placed.
 
-Finding places for many tasks at once is much cheaper than one by one, and where tasks come one by one (a thousand jobs
-of one Pod, what a job has beyond its minimum) it is the same places in the same order. The log of the nodes tells
-whether anything else has happened; then the plan is dropped.
+Choosing nodes for many tasks at once is much cheaper than one by one. Where tasks come one by one (a thousand jobs of
+one Pod, the tasks of a job beyond its minimum), the nodes and their order are the same. The log of the nodes shows any
+other change; then the plan is discarded.
 """
 
 from collections import Counter
@@ -21,13 +21,13 @@ class Plan:
         self._seen = 0
         self._within: Rows | None = None
         self.places: list[int] = []
-        """Rows of the next tasks, in order, as of the last ``follow``."""
+        """Rows of the next tasks, in order, since the last call of ``follow``."""
         self.stride = 1
-        """For how many tasks it is worth looking at once: more and more as plans come true, one if they do not."""
+        """Number of tasks to plan for next: grows while plans are used up, and returns to 1 when one is discarded."""
 
     def follow(self, within: Rows | None) -> bool:
-        """Strike out what has been taken, or drop the plan; whether there is anything left. ``within``: the nodes (the
-        same object each time) that are in question now."""
+        """Removes places that have been taken, or discards the plan. Returns whether any place is left. ``within``: the
+        candidate nodes, compared by identity."""
         log, places = self._nodes.log, self.places
         if not places:
             self._seen, self._within, self.stride = len(log), within, 1

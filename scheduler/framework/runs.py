@@ -20,7 +20,7 @@ Ahead = Callable[[Rows, int, int], list[list[float]]]
 """ahead(rows, first, depth): scores of each row once ``first``, ``first`` + 1, ... more tasks are there."""
 Groups = NDArray[np.intp]
 LONGEST = 256
-"""Tasks of one run; bounds what a run that comes to nothing costs."""
+"""Most tasks of one run; bounds the cost of a run that places none."""
 SHALLOW, DEEP, MANY = 3, 32, 32
 """How far scores are looked ahead: on every node that can be chosen; then on one that is chosen that often, and on so
 many that come after it."""

@@ -94,16 +94,16 @@ class Session(Registration):
         """The job for which filters and scores are asked for."""
 
     def release(self) -> None:
-        """Give up the snapshot and the plugins; the session is of no use after that. It, its plugins and their columns
-        refer to each other, so without this they stay in memory until the collector of cycles comes, in a long-running
-        role for hundreds of sessions."""
+        """Drops the snapshot and the plugins; the session cannot be used afterwards. The session, its plugins and their
+        columns refer to each other, so without this call they would stay in memory until the cyclic garbage collector
+        runs: in a long-running role, for hundreds of sessions."""
         for field in fields(self.snapshot):
             delattr(self.snapshot, field.name)
         for it in (*self.plugins, *self._views.values(), self):
             getattr(it, "__dict__", {}).clear()  # a plugin may have slots instead
 
     def once(self, make: Callable[["Session"], T]) -> T:
-        """What ``make`` comes to, made when first asked for and shared by all plugins of the session."""
+        """Returns the result of ``make``, which is called once and shared by all plugins of the session."""
         if make not in self.shared:
             self.shared[make] = make(self)
         made: T = self.shared[make]

@@ -184,6 +184,6 @@ def test_runs_of_equal_tasks_are_placed_as_each_task_alone(
 
 @MODEST
 @given(clusters(), CONFIGURATIONS)
-def test_the_simulation_comes_to_rest(objects: list[Raw], configuration: Configuration) -> None:
+def test_the_simulation_becomes_idle(objects: list[Raw], configuration: Configuration) -> None:
     """An unchanged cluster causes no writes: a cluster without evictions settles well before the last cycle."""
     assert simulate(manifests(*objects), configuration, [NAME]).cycles < 20

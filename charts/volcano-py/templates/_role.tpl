@@ -189,7 +189,7 @@ metadata:
   {{- end }}
 {{- end -}}
 
-{{/* What binds a ClusterRole to the role's ServiceAccount of the same name. Takes a dict of `root` and `role`. */}}
+{{/* Binds a ClusterRole to the ServiceAccount of the role, which has its name. Takes a dict of `root` and `role`. */}}
 {{- define "volcano-py.clusterRoleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

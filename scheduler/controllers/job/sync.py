@@ -223,5 +223,6 @@ def _name_conflict(pod: Pod) -> Obstacle:
     """A Pod that does not belong to the job has the name of one to be created."""
     meta = pod.metadata
     owners = ", ".join(f"{owner.kind} {owner.name} ({owner.uid})" for owner in meta.owner_references or ())
-    message = f"Error creating pods: [pod {meta.namespace}/{meta.name} is there already, owned by {owners or 'nobody'}]"
+    problem = f"exists already, owned by {owners or 'no controller'}"
+    message = f"Error creating pods: [pod {meta.namespace}/{meta.name} {problem}]"
     return Obstacle("" if meta.deletion_timestamp else EVENT_FAILED_CREATE, message, (POD, (meta.namespace, meta.name)))

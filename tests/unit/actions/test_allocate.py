@@ -83,7 +83,7 @@ def test_a_gang_that_does_not_fit_frees_its_places_for_a_younger_one() -> None:
     assert world.run(GANG_ONLY).bound == {"n-0": "n1", "n-1": "n1"}
 
 
-def test_a_gang_that_waits_for_terminating_pods_keeps_its_promise_for_the_session() -> None:
+def test_a_gang_that_waits_for_terminating_pods_stays_pipelined_for_the_session() -> None:
     world = World(
         node("n1", "3c"),
         pod("leaving", "1c", on="n1", deleting=True),
@@ -187,7 +187,7 @@ PICKY: Configuration = configuration(["gang", "picky"])
 
 
 @pytest.mark.usefixtures("_picky")
-def test_a_refusal_of_a_plugin_is_told_on_the_pod() -> None:
+def test_a_refusal_of_a_plugin_is_in_the_pods_message() -> None:
     world = World(node("n1"), group("a"), pod("p", "1c", "a"), pod("be", "", "a")).run(PICKY)
     assert world.bound == {}
     for name in ("p", "be"):
@@ -203,7 +203,7 @@ def test_a_refusal_on_the_nominated_node_leaves_the_others() -> None:
 
 
 @pytest.mark.usefixtures("_picky")
-def test_a_refusal_of_a_promise_does_not_end_the_session() -> None:
+def test_a_refused_pipelining_does_not_end_the_session() -> None:
     world = World(node("n1", "1c"), pod("old", "1c", on="n1", deleting=True), group("a"), pod("p", "1c", "a"))
     assert world.run(PICKY).bound == {}
 
@@ -214,7 +214,7 @@ def test_a_nominated_node_is_taken_before_a_better_one() -> None:
     assert World(node("n1"), node("n2"), group("a"), nominated).run(GANG_ONLY).bound == {"p": "n2"}
 
 
-def test_what_is_free_and_was_promised_is_not_given_to_another() -> None:
+def test_free_resources_that_a_pipelined_task_needs_are_not_given_to_another() -> None:
     conf = configuration(["gang"], ["predicates"], actions="allocate")
     old, big, small = group("old", minimum=0), group("big"), group("small")
     members = [pod("old", "1c", "old", on="n", deleting=True), pod("big", "2c", "big"), pod("small", "1c", "small")]
@@ -226,7 +226,7 @@ def test_without_the_action_enqueue_a_group_is_let_in_before_it_has_pods() -> No
     assert World(node("n"), group("g")).run(conf).phase("g") == "Inqueue"
 
 
-def test_of_what_terminates_a_job_is_promised_its_minimum_and_leaves_the_rest_to_others() -> None:
+def test_a_job_is_pipelined_up_to_its_minimum_onto_terminating_resources_and_leaves_the_rest_to_others() -> None:
     old, first, second = group("old", minimum=0), group("first"), group("second")
     leaving = pods("old", 2, "1c", "old", on="n", deleting=True)
     members = pods("f", 3, "1c", "first") + pods("s", 3, "1c", "second")

@@ -15,7 +15,7 @@ def test_a_best_effort_member_counts_towards_its_gang_and_is_bound_with_it() -> 
     assert world.run(CONF).bound == {"x": "n1", "y": "n1", "z": "n1"}
 
 
-def test_a_gated_best_effort_pod_waits_and_stops_nobody() -> None:
+def test_a_gated_best_effort_pod_waits_and_blocks_no_other_pod() -> None:
     world = World(node("n1"), group("a"), pod("p", "", "a", gated=True), group("b"), pod("q", "", "b"))
     assert world.run(CONF).bound == {"q": "n1"}
 
@@ -31,7 +31,7 @@ def test_a_job_not_let_into_its_queue_is_passed_over() -> None:
     assert world.run(configuration(["gang"], actions="backfill")).bound == {}
 
 
-def test_what_preempt_promised_a_pod_that_takes_nobodys_place_is_given_at_once() -> None:
+def test_a_pod_that_preempt_pipelined_without_an_eviction_is_bound_at_once() -> None:
     name = {"metadata": {"name": "high"}}
     important = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **name, "value": 9}
     victim = [group("low"), pod("v", "1c", "low", on="n1")]

@@ -1,4 +1,4 @@
-"""Jobs that look for their part of the network: in which HyperNode they go, when they wait, and what they are told."""
+"""Jobs with a network topology: in which HyperNode they are placed, when they wait, and their messages."""
 
 from collections import Counter
 from typing import Any
@@ -108,7 +108,7 @@ def test_without_the_plugin_no_tier_is_kept_to() -> None:
     assert len(World(NODES, TREE, gang("a", 6)).run(configuration(["gang"], actions="allocate")).bound) == 6
 
 
-def test_a_place_on_what_terminates_is_promised_within_the_leaf() -> None:
+def test_a_task_is_pipelined_onto_terminating_resources_within_the_leaf() -> None:
     used = [pod("x", "3c", on="n1", deleting=True), pod("y", "3c", on="n3"), pod("z", "3c", on="n4")]
     world = World(NODES, TREE, used, gang("a", 2, "3c")).run(CONF)
     assert world.bound == {}
@@ -141,7 +141,7 @@ def test_a_running_gang_fills_the_leaf_it_is_in_before_it_takes_the_next() -> No
     assert Counter("left" if name in LEFT else "right" for name in world.bound.values()) == {"right": 7, "left": 1}
 
 
-def test_a_running_gang_that_is_spread_too_wide_gets_nothing_and_is_told() -> None:
+def test_a_running_gang_that_is_spread_too_wide_gets_no_node_and_a_message() -> None:
     world = running("n1", "n3", more=1, tier=1).run(CONF)
     assert world.bound == {}
     assert message(world, "a-2") == (
@@ -225,18 +225,18 @@ def test_of_many_hyper_nodes_the_fullest_takes_the_sub_groups(monkeypatch: pytes
     assert set(world.bound.values()) == {"n4"}
 
 
-# --- what is told ---
-def test_a_gang_that_no_leaf_can_hold_is_told_how_much_there_is() -> None:
+# --- messages ---
+def test_the_message_of_a_gang_that_fits_in_no_leaf_says_how_much_is_free() -> None:
     world = World(NODES, TREE, pod("used", "1c", on="n1"), gang("a", 5)).run(CONF)
-    told = (
+    expected = (
         "no HyperNode up to tier 1 has room for the 5 Pods that wait (cpu: asked 10, most free 8, in HyperNode right)"
     )
-    assert message(world, "a-0") == message(world, "a-4") == told
-    (told_of_group,) = world.events("Unschedulable")
-    assert told_of_group.endswith(f"Origin reason is a-0: {told}")
+    assert message(world, "a-0") == message(world, "a-4") == expected
+    (group_message,) = world.events("Unschedulable")
+    assert group_message.endswith(f"Origin reason is a-0: {expected}")
 
 
-def test_a_gang_that_fits_by_amounts_and_not_by_nodes_is_told_how_far_it_came() -> None:
+def test_the_message_of_a_gang_that_fits_by_amounts_but_not_by_nodes_says_how_many_tasks_find_a_node() -> None:
     world = World(NODES, TREE, pod("used", "2c", on="n3"), gang("a", 2, "3c")).run(CONF)
     assert set(world.bound.values()) == LEFT
     world = World(NODES, TREE, *(pod(f"used-{i}", "1c", on=f"n{i}") for i in (2, 4)), gang("a", 3, "2c")).run(CONF)
@@ -249,23 +249,25 @@ def test_a_gang_that_fits_by_amounts_and_not_by_nodes_is_told_how_far_it_came() 
     )
 
 
-def test_the_try_that_came_closest_is_the_one_told_of() -> None:
+def test_the_message_is_about_the_domain_in_which_most_tasks_fit() -> None:
     nodes = [node(f"n{i}", "4c", {"fit": "yes" if i < 4 else "no"}) for i in (1, 2, 3, 4)]
     picky = [group("a", minimum=3, networkTopology=hard(1)), *pods("a", 3, "2c", "a", selector={"fit": "yes"})]
     world = World(nodes, TREE, pod("x", "3c", on="n1"), *picky).run(CONF)
     assert message(world, "a-0") == "Pod default/a-0 can possibly be assigned to n3, once minAvailable is satisfied"
-    told = message(world, "a-2")
-    assert told.startswith(
+    text = message(world, "a-2")
+    assert text.startswith(
         "no HyperNode up to tier 1 has room for the 3 Pods that wait: 3 have to find a node together, 2"
     )
-    assert "In hyperNode right: 0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) didn't match" in told
+    assert "In hyperNode right: 0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) didn't match" in text
 
 
-def test_a_sub_group_that_waits_beside_others_that_run_is_told_why() -> None:
+def test_a_waiting_sub_group_of_a_running_job_gets_a_message() -> None:
     asked = group("a", minimum=4, subGroupPolicy=[policy(4, 1)])
     world = World(NODES[:2], LEAVES[:1], asked, sub_groups(4, 4)).run(CONF)
-    told = "no HyperNode up to tier 1 has room for the 4 Pods that wait (cpu: asked 8, most free 0, in HyperNode left)"
-    assert message(world, "a-5").startswith(told)
+    expected = (
+        "no HyperNode up to tier 1 has room for the 4 Pods that wait (cpu: asked 8, most free 0, in HyperNode left)"
+    )
+    assert message(world, "a-5").startswith(expected)
 
 
 def test_where_the_quota_is_in_the_way_nothing_is_said_of_room() -> None:
@@ -304,7 +306,7 @@ def test_a_nominated_node_that_was_taken_meanwhile_sends_the_gang_searching() ->
     assert set(world.bound.values()) == LEFT
 
 
-def test_nominated_nodes_whose_pods_terminate_are_promised() -> None:
+def test_tasks_are_pipelined_onto_nominated_nodes_whose_pods_terminate() -> None:
     asked = group("a", minimum=2, networkTopology=hard(1))
     used = [pod(f"used-{i}", "4c", on=f"n{i}", deleting=i > 2) for i in (1, 2, 3, 4)]
     world = World(NODES, TREE, used, asked, nominated("n3", "n4")).run(CONF)
@@ -338,5 +340,5 @@ def test_preempt_leaves_jobs_that_ask_for_a_topology_alone() -> None:
 
 def test_what_the_job_announces_counts_where_it_is_more() -> None:
     world = World(NODES, TREE, gang("a", 2, asks="1c")[1:], group("a", asks="9c", minimum=2, networkTopology=hard(1)))
-    told = "has room for the 2 Pods that wait (cpu: asked 9, most free 8, in HyperNode left)"
-    assert message(world.run(CONF), "a-0").endswith(told)
+    expected = "has room for the 2 Pods that wait (cpu: asked 9, most free 8, in HyperNode left)"
+    assert message(world.run(CONF), "a-0").endswith(expected)

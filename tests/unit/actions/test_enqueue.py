@@ -60,7 +60,7 @@ def test_either_gate_alone_holds_back_what_is_beyond_the_capability(flag: str) -
     assert world.run(configuration({"proportion": only(flag)}, actions=BOTH)).bound == {}
 
 
-def test_a_closed_queue_lets_nobody_in() -> None:
+def test_a_closed_queue_admits_no_job() -> None:
     world = World(running(), queue("q3", state="Closed"), group("pg6", "q3", asks="1c"), pod("pod6", "1c", "pg6"))
     assert world.run(ALL).bound == {}
 

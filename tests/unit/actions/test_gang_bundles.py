@@ -34,7 +34,7 @@ def names(bundles: Sequence[Bundle]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("minimum", "alone", "together"), [(0, 4, 0), (1, 3, 1), (3, 1, 3), (4, 0, 4)])
-def test_what_is_beyond_the_minimum_goes_one_by_one_and_the_rest_together(
+def test_tasks_beyond_the_minimum_are_evicted_one_by_one_and_the_rest_together(
     minimum: int, alone: int, together: int
 ) -> None:
     bundles = fall_apart(session_with(group("g", "q", minimum), running("g", 4)))
@@ -42,7 +42,7 @@ def test_what_is_beyond_the_minimum_goes_one_by_one_and_the_rest_together(
     assert [len(b.tasks) for b in bundles if b.whole] == [together] * bool(together)
 
 
-def test_a_gang_below_its_minimum_goes_one_by_one() -> None:
+def test_a_gang_below_its_minimum_is_evicted_one_by_one() -> None:
     bundles = fall_apart(session_with(group("g", "q", 5), running("g", 4)))
     assert [(len(b.tasks), b.whole) for b in bundles] == [(1, False)] * 4
 

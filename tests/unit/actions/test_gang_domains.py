@@ -68,7 +68,7 @@ def test_room_is_made_in_one_domain_of_the_lowest_tier_that_does(highest: int) -
     assert promised(world, "p") == cleared(world)
 
 
-def test_nobody_goes_for_a_gang_that_no_domain_has_room_for() -> None:
+def test_no_task_is_evicted_for_a_gang_that_no_domain_has_room_for() -> None:
     assert gangs(job("v", 0, "low", 0, ON), job("p", 3, "high", 3, **tier(1))).evicted == set()
 
 

@@ -1,4 +1,4 @@
-"""gangpreempt: whose tasks go so that a whole gang can start, and when nobody's do."""
+"""gangpreempt: which tasks are evicted so that a whole gang can start, and when none are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -99,12 +99,12 @@ def test_what_is_as_important_is_left_alone_though_no_plugin_says_so() -> None:
     assert gangs(job("v", 1, "mid", 0, ON), job("p", 2, "mid", 2), conf=conf).evicted == set()
 
 
-def test_what_a_queue_deserves_protects_nobody_from_more_important_jobs_of_the_same_queue() -> None:
+def test_the_deserved_share_of_a_queue_protects_no_task_from_more_important_jobs_in_that_queue() -> None:
     objects = [*job("v", 1, "low", 0, ON, into="rich"), *job("p", 2, "high", 2, into="rich")]
     assert len(gangs(queue("rich", deserved="9c+9Gi"), objects).evicted) == 2
 
 
-def test_nobody_goes_where_all_that_are_less_important_would_not_do() -> None:
+def test_no_task_is_evicted_where_evicting_all_less_important_tasks_would_not_suffice() -> None:
     world = gangs(job("a", 2, "high", 0, ON[:2]), job("b", 2, "low", 0, ON[2:]), job("p", 4, "mid", 4))
     assert world.evicted == set()
 
@@ -200,7 +200,7 @@ def test_what_is_free_is_counted() -> None:
     assert len(gangs(job("v", 1, "low", 0, ON[:3]), job("p", 2, "high", 2)).evicted) == 1
 
 
-def test_nobody_goes_from_a_node_that_the_gang_may_not_use() -> None:
+def test_no_task_is_evicted_from_a_node_that_the_gang_may_not_use() -> None:
     nodes = [node(n, "1c+1Gi", {"zone": "a" if n in ("n1", "n2") else "b"}) for n in ON]
     world = gangs(job("v", 0, "low", 0, ON), job("p", 2, "high", 2, selector={"zone": "a"}), nodes=nodes)
     assert world.evicted == {"v-1", "v-2"}
@@ -212,7 +212,7 @@ def test_a_gang_gives_the_one_that_is_needed_and_keeps_another() -> None:
     assert world.evicted == {"v-0"}
 
 
-def test_nobody_goes_who_holds_nothing_of_what_lacks() -> None:
+def test_a_task_that_holds_nothing_of_the_missing_resource_is_not_evicted() -> None:
     gpu = "nvidia.com/gpu=1"
     nodes = [node(f"n{i}", "4c+4Gi+nvidia.com/gpu=2") for i in range(2)]
     plain = [group("plain", "q", 0, priority_class="low"), *(pod(f"plain-{n}", "1c", "plain", on=n) for n in ON[:2])]
@@ -279,7 +279,7 @@ def test_where_only_the_quota_lacks_a_free_node_is_taken_before_one_that_will_be
     assert world.get("Pod", "p-0")["status"]["nominatedNodeName"] == "n2"
 
 
-def test_who_holds_the_port_goes_and_nobody_else() -> None:
+def test_only_the_task_that_holds_the_port_is_evicted() -> None:
     nodes = [node(f"n{i}", "2c+2Gi") for i in range(2)]
     plain, porters = job("a", 1, "low", 0, ON[:2]), job("b", 0, "mid", 0, ON[:2], **PORT)
     world = gangs(plain, porters, job("p", 1, "high", 1, **PORT), nodes=nodes)
@@ -305,7 +305,7 @@ def test_a_node_that_is_free_or_will_be_is_taken_before_one_that_is_cleared(term
     assert session.nodes.index["n2"] in session.jobs["default/p"].placed.values()
 
 
-def test_nobody_goes_for_a_gang_that_could_not_start_anyway() -> None:
+def test_no_task_is_evicted_for_a_gang_that_could_not_start_anyway() -> None:
     held_back = [*job("p", 2, "high", 1), pod("p-9", "1c+1Gi", "p", gated=True)]
     assert gangs(job("v", 0, "low", 0, ON), held_back).evicted == set()
 
@@ -322,7 +322,7 @@ def test_a_gang_with_a_pod_that_never_preempts_waits() -> None:
 
 
 # --- in time ---
-def test_the_whole_gang_is_promised_its_nodes_and_they_are_nominated() -> None:
+def test_the_whole_gang_is_pipelined_and_its_nodes_are_nominated() -> None:
     world = gangs(job("v", 1, "low", 0, ON[:3]), job("p", 2, "high", 2))
     assert world.outcome is not None
     promised = world.outcome.session.jobs["default/p"].of(TaskStatus.PIPELINED)
@@ -349,7 +349,7 @@ def test_a_gang_waits_for_a_port_that_is_given_up() -> None:
     assert world.run(GANG).evicted == set()
 
 
-def test_a_gang_for_which_nobody_need_go_is_left_to_allocate() -> None:
+def test_a_gang_that_needs_no_eviction_is_left_to_allocate() -> None:
     conf = replace(GANG, actions=("gangpreempt", "allocate"))
     world = gangs(job("v", 0, "low", 0, ON[:2]), job("p", 2, "high", 2), conf=conf)
     assert world.evicted == set()
@@ -362,8 +362,8 @@ def test_what_is_evicted_for_one_gang_counts_once() -> None:
     assert world.decisions.eviction_transactions == {"gangpreempt": 2}
 
 
-# --- what is told ---
-def test_the_victims_are_told_who_takes_their_place() -> None:
+# --- Events and conditions ---
+def test_the_events_of_the_victims_name_the_gang_that_takes_their_place() -> None:
     world = gangs(job("v", 0, "low", 0, ON[:1]), job("p", 1, "high", 1), nodes=FOUR[:1])
     assert world.events(EVENT_PREEMPTED) == [
         "Makes room on node n0 for Pod default/p-0 of PodGroup default/p (priority 100, queue q)"
@@ -371,16 +371,16 @@ def test_the_victims_are_told_who_takes_their_place() -> None:
     assert world.events("Evict") == ["Pod is evicted, because of gangpreempt"]
 
 
-def test_the_rest_of_a_broken_gang_is_told_why_it_goes() -> None:
+def test_the_rest_of_a_broken_gang_gets_an_event_that_says_why_it_is_evicted() -> None:
     world = gangs(job("v", 4, "low", 0, ON), job("p", 2, "high", 2))
     words = "Goes with its gang, which makes room for PodGroup default/p (priority 100, queue q)"
     assert world.events(EVENT_PREEMPTED).count(words) == 2
 
 
-def test_what_is_tried_in_vain_leaves_no_word_on_the_gang() -> None:
+def test_a_failed_trial_leaves_no_condition_on_the_gang() -> None:
     nodes = [node(f"n{i}", "2c+2Gi") for i in range(4)]
     porters = job("b", 0, "low", 0, ON, annotations=NO, **PORT)
     objects = [*job("v", 0, "low", 0, ON), *porters, *job("p", 2, "high", 2, **PORT)]
     without = replace(GANG, actions=("enqueue", "allocate", "backfill"))
-    told = [gangs(objects, conf=conf, nodes=nodes).get("PodGroup", "p")["status"] for conf in (GANG, without)]
-    assert told[0] == told[1]
+    statuses = [gangs(objects, conf=conf, nodes=nodes).get("PodGroup", "p")["status"] for conf in (GANG, without)]
+    assert statuses[0] == statuses[1]

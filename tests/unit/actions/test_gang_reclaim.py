@@ -77,7 +77,7 @@ def test_a_queue_that_is_not_reclaimable_loses_nothing() -> None:
     assert reclaim(4, queues, job("v", "q2", 0, on=ON[:4]), job("r", "q1", 2, 2)).evicted == set()
 
 
-def test_what_is_guaranteed_stays_and_nobody_goes_for_half_a_gang() -> None:
+def test_guaranteed_resources_are_not_reclaimed_and_no_task_is_evicted_for_half_a_gang() -> None:
     queues = [half("q1", "4c+4Gi"), half("q2", guarantee="2c+2Gi")]
     assert reclaim(4, queues, job("v", "q2", 0, on=ON[:4]), job("r", "q1", 4, 4)).evicted == set()
 
@@ -187,7 +187,7 @@ def test_queues_do_not_take_from_each_other_for_ever(conf: Configuration) -> Non
     assert {name: world.phase(name) for name in ("r", "v")} == {"r": "Running", "v": "Running"}
 
 
-def test_nobody_goes_whose_queue_would_take_the_place_right_back() -> None:
+def test_no_task_is_evicted_whose_queue_would_reclaim_the_resources_at_once() -> None:
     """It deserves one core and holds two in one Pod: without it, it is the one that has less of what it deserves."""
     queues = [half("q1", "2c+2Gi"), half("q2", "1c+1Gi")]
     nodes = [node("n0", "2c+2Gi"), node("n1", "1c+1Gi")]
@@ -206,7 +206,7 @@ def test_nor_does_who_holds_a_port_on_a_node_with_room() -> None:
     assert World(nodes, queues, victim, mine, preemptor).run(GANG).evicted == set()
 
 
-def test_the_victims_are_told_who_takes_their_place() -> None:
+def test_the_events_of_the_victims_name_the_gang_that_takes_their_place() -> None:
     world = reclaim(2, half("q1", "1c+1Gi"), half("q2", "1c+1Gi"), job("v", "q2", 1, on=ON[:2]), job("r", "q1", 1, 1))
     (eviction,) = world.decisions.evictions
     place = f"Makes room on node {eviction.task.node} for Pod default/r-0 of PodGroup default/r (priority 0, queue q1)"

@@ -1,4 +1,4 @@
-"""preempt: who is evicted for whom within a queue, and when nobody is."""
+"""preempt: which task is evicted for which within a queue, and when none is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +52,7 @@ def evicted(*objects: Raw | Sequence[Raw], conf: Configuration = PREEMPT) -> set
 
 
 # --- Volcano's own table ---
-def test_nobody_goes_where_there_is_room() -> None:
+def test_no_task_is_evicted_where_there_is_room() -> None:
     gang = group("pg1", "q1", 3, phase="Inqueue")
     members = [running("a", group="pg1"), running("b", group="pg1"), pod("c", "1c+1G", "pg1")]
     assert evicted(node("n1", "10c+10G"), queue("q1"), gang, members) == set()
@@ -107,7 +107,7 @@ def test_a_pod_that_never_preempts_waits() -> None:
     assert evicted(node("n1", "1c+1G"), queue("q1"), low(0), high(), running("v"), preemptor) == set()
 
 
-def test_nobody_goes_where_even_that_would_not_meet_the_quota() -> None:
+def test_no_task_is_evicted_where_evictions_would_not_meet_the_quota() -> None:
     objects = [low(), high(), running("v1"), running("v2"), pod("p", "4c+4G", "high")]
     assert evicted(node("n1", "10c+10G"), queue("q1", capability="3c+3G"), objects) == set()
 
@@ -216,7 +216,7 @@ def test_a_pod_goes_that_another_may_not_be_near() -> None:
     assert evicted(*objects, conf=CHART) == {"loud"}
 
 
-def test_nobody_goes_for_a_gang_that_cannot_be_completed() -> None:
+def test_no_task_is_evicted_for_a_gang_that_cannot_be_completed() -> None:
     objects: list[Manifests] = [*SMALL, low(0), high(3), running("v1"), running("v2"), pods("p", 3, "1c+1G", "high")]
     world = World(CLASSES, *objects).run(PREEMPT)
     assert world.evicted == set()
@@ -289,8 +289,8 @@ def test_a_victim_made_unnecessary_by_a_later_one_stays_where_nodes_are_compared
     assert evicted(*objects, victims, conf=surveying()) == {"large"}
 
 
-# --- what is told ---
-def test_the_victim_is_told_who_takes_its_place() -> None:
+# --- Events and nominations ---
+def test_the_event_of_the_victim_names_the_pod_that_takes_its_place() -> None:
     objects = [node("n1", "1c+1Gi"), low(0, queue="default"), high(queue="default"), running("v", "1c")]
     world = World(CLASSES, *objects, pod("p", "1c", "high")).run(CHART)
     assert world.events("Evict") == ["Pod is evicted, because of preempt"]
@@ -322,14 +322,14 @@ def test_a_preemptor_waits_for_the_port_its_victim_still_holds() -> None:
     assert world.run(CHART, cycles=2).evicted == set()
 
 
-def test_refusals_of_the_trial_are_not_told() -> None:
+def test_refusals_of_the_trial_are_not_recorded() -> None:
     objects = [queue("q1", capability="4c+4G"), low(0), high(), running("v", "3c+3G"), pod("p", "3c+3G", "high")]
     world = World(CLASSES, node("n1", "12c+12G"), *objects).run(PREEMPT)
     assert world.evicted == {"v"}
     assert world.outcome is not None and world.outcome.session.jobs["default/high"].refusals == []
 
 
-def test_a_best_effort_member_promised_a_place_without_evictions_is_bound_by_backfill() -> None:
+def test_a_best_effort_member_that_was_pipelined_without_evictions_is_bound_by_backfill() -> None:
     objects = [node("n1", "1c+1Gi"), high(2, queue="default"), pod("x", "", "high"), pod("y", "1c", "high")]
     world = World(CLASSES, *objects).run(CHART)
     assert world.bound == {"x": "n1", "y": "n1"}
@@ -342,7 +342,7 @@ def test_a_preemptor_of_a_pod_slot_waits_for_it_and_takes_no_second_one() -> Non
     assert world.run(CHART, cycles=3).evicted == set()
 
 
-def test_a_gang_that_needs_nobodys_place_is_left_to_allocate_even_where_preempt_comes_first() -> None:
+def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_preempt_runs_first() -> None:
     plan = configuration({"priority": {}, "gang": {}}, ["predicates"], actions="preempt, allocate")
     objects = node("n1", "4c+4Gi"), node("n2", "4c+4Gi"), queue("q1"), low(), high(3)
     running = pod("v", "1c+1Gi", "low", on="n1")

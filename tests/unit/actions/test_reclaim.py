@@ -106,7 +106,7 @@ def test_a_task_that_may_reclaims_although_the_one_before_may_not() -> None:
     assert evicted(*objects) == {"v1"}
 
 
-def test_nobody_goes_where_the_reclaimer_fits() -> None:
+def test_no_task_is_evicted_where_the_reclaimer_fits() -> None:
     objects = [node("n1", "10c+10Gi"), queue("q1"), queue("q2", 9), job("a", "q1"), job("b", "q2")]
     assert evicted(*objects, running("v", "a", "2c+1Gi"), pod("p", "3c+1Gi", "b")) == set()
 
@@ -164,7 +164,7 @@ def test_system_critical_pods_stay_although_a_lower_tier_would_give_them(critica
     assert evicted(*objects, running("v", "a", **critical), pod("p", "1c+1Gi", "b"), conf=CHART) == set()
 
 
-def test_nobody_goes_for_a_pod_that_could_not_run_on_the_node_anyway() -> None:
+def test_no_task_is_evicted_for_a_pod_that_could_not_run_on_the_node_anyway() -> None:
     ports: dict[str, Any] = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     keeper = running("keeper", "a", "", annotations=NO, **ports)
     cpu = {"resources": {"requests": {"cpu": "1"}}}
@@ -173,7 +173,7 @@ def test_nobody_goes_for_a_pod_that_could_not_run_on_the_node_anyway() -> None:
     assert evicted(*objects, keeper, running("v", "a", "1c"), preemptor, conf=CHART) == set()
 
 
-def test_the_victim_is_told_which_job_and_queue_takes_its_place() -> None:
+def test_the_event_of_the_victim_names_the_job_and_queue_that_take_its_place() -> None:
     world = World(CLASSES, *two_queues(), queue("q2")).run(RECLAIM)
     assert world.events("Evict") == ["Pod is evicted, because of reclaim"]
     assert world.events("Reclaimed") == [
@@ -181,7 +181,7 @@ def test_the_victim_is_told_which_job_and_queue_takes_its_place() -> None:
     ]
 
 
-def test_nobody_goes_whose_queue_would_take_the_place_right_back() -> None:
+def test_no_task_is_evicted_whose_queue_would_reclaim_the_resources_at_once() -> None:
     """The first tier gives what a job has beyond its minimum, whatever its queue deserves."""
     conf = configuration(["gang"], ["predicates", "proportion"], actions="enqueue, allocate, reclaim")
     members = [running("a", "a", "1c"), running("b", "b", "1c"), running("c", "c", "4c")]
@@ -190,7 +190,7 @@ def test_nobody_goes_whose_queue_would_take_the_place_right_back() -> None:
     assert evicted(node("n1", "6c+8Gi"), queues, jobs, members, conf=conf) == set()
 
 
-def test_a_port_that_its_victim_still_holds_costs_nobody_else_a_place() -> None:
+def test_a_port_that_a_victim_still_holds_causes_no_further_eviction() -> None:
     ports: dict[str, Any] = {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     cpu = {"resources": {"requests": {"cpu": "1"}}}
     server: Raw = {"containers": [{**ports["containers"][0], **cpu}]}
@@ -201,7 +201,7 @@ def test_a_port_that_its_victim_still_holds_costs_nobody_else_a_place() -> None:
     assert world.run(CHART, cycles=3).evicted == set()
 
 
-def test_a_gang_that_needs_nobodys_place_is_left_to_allocate_even_where_reclaim_comes_first() -> None:
+def test_a_gang_that_needs_no_eviction_is_left_to_allocate_even_if_reclaim_runs_first() -> None:
     plan = configuration({"priority": {}, "gang": {}}, ["proportion", "predicates"], actions="reclaim, allocate")
     objects = node("n1", "4c+4Gi"), node("n2", "4c+4Gi"), queue("q1"), queue("q2"), job("a", "q1"), job("b", "q2", 3)
     world = World(CLASSES, *objects, running("v", "a"), pods("p", 3, "1c+1Gi", "b")).run(plan)

@@ -55,7 +55,7 @@ def test_a_gang_that_fits_in_no_order_gets_the_reasons_of_its_own_order() -> Non
     assert not_tried["p3"] == "0/2 nodes are unavailable: 2 Insufficient cpu."
 
 
-def test_what_is_tried_in_vain_leaves_the_nodes_to_the_jobs_behind() -> None:
+def test_a_failed_trial_leaves_the_nodes_to_the_next_jobs() -> None:
     behind = [group("pg2", minimum=1), pod("late", "9c+1G", "pg2")]
     world = World([node("n1", "9c+64Gi"), node("n2", "7c+64Gi")], gang(3, 3, 5, 5), behind)
     assert world.run(PACK).bound == {"late": "n1"}

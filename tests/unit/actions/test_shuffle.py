@@ -43,5 +43,5 @@ def test_system_critical_pods_stay_under_conformance() -> None:
     assert world().run(configuration(["namer", "conformance"], actions="shuffle")).evicted == {"p-0", "p-1", "p-2"}
 
 
-def test_without_a_plugin_that_names_anybody_nobody_goes() -> None:
+def test_without_a_plugin_that_names_victims_no_task_is_evicted() -> None:
     assert world().run(configuration(["gang"], actions="shuffle")).evicted == set()

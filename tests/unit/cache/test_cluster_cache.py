@@ -457,8 +457,8 @@ def test_a_malformed_object_keeps_the_last_good_version_and_is_reported_once() -
     cache = small()
     for _ in range(3):
         feed(cache, pod("p0", "lotsc", "a"), group("a", asks="-1c"), queue("q", 0))
-    told = {(m.kind, m.name, m.field) for m in cache.take_malformed()}
-    assert told == {
+    reported = {(m.kind, m.name, m.field) for m in cache.take_malformed()}
+    assert reported == {
         ("Pod", "p0", "spec.containers[].resources"),
         ("PodGroup", "a", "spec.minResources"),
         ("Queue", "q", "spec.weight"),

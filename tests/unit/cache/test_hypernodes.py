@@ -32,7 +32,7 @@ def members(cache: ClusterCache, name: str) -> list[str]:
     return [snapshot.nodes.names[row] for row in get(snapshot.hyper_nodes, name).rows]
 
 
-def complaints(cache: ClusterCache) -> list[str]:
+def problems(cache: ClusterCache) -> list[str]:
     cache.snapshot(0)
     return [f"{m.kind} {m.name}: {m.field}: {m.problem}" for m in cache.take_malformed()]
 
@@ -51,16 +51,26 @@ def complaints(cache: ClusterCache) -> list[str]:
         ({"labelMatch": {}}, []),
         ({}, []),
     ],
-    ids=["name", "pattern", "pattern anywhere", "RE2 flags", "labels", "expressions", "nobody", "no labels", "nothing"],
+    ids=[
+        "name",
+        "pattern",
+        "pattern anywhere",
+        "RE2 flags",
+        "labels",
+        "expressions",
+        "labels of no node",
+        "no labels",
+        "empty",
+    ],
 )
 def test_members_are_selected_by_name_pattern_or_labels(selector: Raw, expected: list[str]) -> None:
     cache = cache_of(FOUR, hyper_node("s", 1, selector))
-    assert members(cache, "s") == expected and complaints(cache) == []
+    assert members(cache, "s") == expected and problems(cache) == []
 
 
 def test_all_existing_members_count_and_missing_ones_are_ignored() -> None:
     cache = cache_of(FOUR, hyper_node("s", 1, "n9", "n4", {"regexMatch": {"pattern": "1"}}, ">missing"))
-    assert members(cache, "s") == ["n1", "n4"] and complaints(cache) == []
+    assert members(cache, "s") == ["n1", "n4"] and problems(cache) == []
 
 
 def test_a_node_added_later_becomes_a_member() -> None:
@@ -118,22 +128,22 @@ def test_a_malformed_member_is_left_out_and_reported_once(member: Raw, place: st
     leaf = hyper_node("s", 1, "n1")
     leaf["spec"]["members"].append(member)
     cache = cache_of(FOUR, leaf)
-    (complaint,) = complaints(cache)
+    (complaint,) = problems(cache)
     assert complaint.startswith(f"HyperNode s: spec.members[1].{place}: ") and problem in complaint
     feed(cache, leaf)
-    assert members(cache, "s") == ["n1"] and complaints(cache) == []
+    assert members(cache, "s") == ["n1"] and problems(cache) == []
 
 
 @pytest.mark.parametrize("tier", [-1, 2**31, 10**30])
 def test_a_tier_out_of_range_keeps_the_last_good_version(tier: int) -> None:
     cache = cache_of(FOUR, hyper_node("s", 2, "n1"))
     feed(cache, hyper_node("s", tier, "n2"))
-    assert members(cache, "s") == ["n1"] and len(complaints(cache)) == 1
+    assert members(cache, "s") == ["n1"] and len(problems(cache)) == 1
 
 
 def test_no_hyper_node_may_have_the_name_of_the_virtual_root() -> None:
     cache = cache_of(FOUR, hyper_node(CLUSTER_TOP, 1, "n1"))
-    assert tree_of(cache).ordered == [tree_of(cache).top] and len(complaints(cache)) == 1
+    assert tree_of(cache).ordered == [tree_of(cache).top] and len(problems(cache)) == 1
 
 
 # --- the tree ---
@@ -148,18 +158,18 @@ def test_of_two_parents_the_lower_tier_has_the_child_and_the_other_is_reported()
     leaf, high, low = hyper_node("s", 1, "n1"), hyper_node("a", 3, ">s", "n3"), hyper_node("b", 2, ">s", "n2")
     cache = cache_of(FOUR, high, leaf, low)
     assert members(cache, "b") == ["n1", "n2"] and members(cache, "a") == ["n3"]
-    assert complaints(cache) == [
+    assert problems(cache) == [
         "HyperNode a: spec.members[s]: HyperNode s is a member of b already; left out of this one"
     ]
     cache.delete("HyperNode", "", "b")
-    assert members(cache, "a") == ["n1", "n3"] and complaints(cache) == []
+    assert members(cache, "a") == ["n1", "n3"] and problems(cache) == []
 
 
 def test_a_cycle_is_broken_and_the_rest_of_the_tree_is_kept() -> None:
     circle = [hyper_node("x", 2, ">y", "n1"), hyper_node("y", 3, ">x", "n2"), hyper_node("z", 1, ">z", "n3")]
     cache = cache_of(FOUR, circle, hyper_node("s", 1, "n4"))
     assert members(cache, "x") == ["n1", "n2"] and members(cache, "y") == ["n2"] and members(cache, "s") == ["n4"]
-    assert complaints(cache) == [
+    assert problems(cache) == [
         "HyperNode z: spec.members[z]: HyperNode z is or contains this one; left out of it",
         "HyperNode y: spec.members[x]: HyperNode x is or contains this one; left out of it",
     ]
@@ -167,21 +177,19 @@ def test_a_cycle_is_broken_and_the_rest_of_the_tree_is_kept() -> None:
 
 def test_a_conflict_is_reported_again_only_after_it_was_resolved() -> None:
     cache = cache_of(FOUR, hyper_node("z", 1, ">z"))
-    assert len(complaints(cache)) == 1
+    assert len(problems(cache)) == 1
     feed(cache, node("n5"))
-    assert complaints(cache) == []
+    assert problems(cache) == []
     feed(cache, hyper_node("z", 1, "n1"))
-    assert complaints(cache) == []
+    assert problems(cache) == []
     feed(cache, hyper_node("z", 1, ">z"))
-    assert len(complaints(cache)) == 1
+    assert len(problems(cache)) == 1
 
 
 def test_a_tier_name_of_two_tiers_means_the_lower_tier() -> None:
     cache = cache_of(FOUR, hyper_node("a", 2, "n1", tier_name="rack"), hyper_node("b", 1, "n2", tier_name="rack"))
     assert tree_of(cache).tier_names == {"rack": 1}
-    assert complaints(cache) == [
-        "HyperNode b: spec.tierName: 'rack' is the name of tier 2 as well as of 1; taken for 1"
-    ]
+    assert problems(cache) == ["HyperNode b: spec.tierName: 'rack' is the name of tier 2 as well as of 1; taken for 1"]
 
 
 # --- what a snapshot pays ---

@@ -88,7 +88,7 @@ def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["podgroup", "nobody"], 1, "Failed to explain: there is no podgroup nobody in namespace default"),
+        (["podgroup", "missing"], 1, "Failed to explain: there is no podgroup missing in namespace default"),
         (["podgroup", "g", "-n", "other"], 1, "there is no podgroup g in namespace other"),
         (["podgroup", "g", "--scheduler-conf", "/nowhere"], 1, "/nowhere"),
         (["queue", "g"], 2, "'queue' is not one of 'pod', 'podgroup', 'job'"),

@@ -462,7 +462,7 @@ def test_a_malformed_annotation_causes_a_warning_and_the_pod_is_scheduled(conf: 
 
 
 def test_a_pod_without_a_group_gets_one_and_a_pod_of_a_missing_group_waits(conf: str, tmp_path: Path) -> None:
-    items = simulated([node("n1"), pod("p", "1c"), pod("q", "1c", "nobody")], conf, tmp_path)
+    items = simulated([node("n1"), pod("p", "1c"), pod("q", "1c", "missing")], conf, tmp_path)
     assert nodes_of(items) == {"p": "n1", "q": None}
     (made,) = [o for o in items if o["kind"] == "PodGroup"]
     assert made["metadata"]["name"] == f"podgroup-{find(items, 'Pod', 'p')['metadata']['uid']}"

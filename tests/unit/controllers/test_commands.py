@@ -30,7 +30,7 @@ def test_a_command_that_is_aimed_at_another_job_is_no_order_for_the_first_one_an
     assert (commands.next(("ns", "a")), commands.next(("ns", "b"))) == (None, new)
 
 
-def test_a_command_that_changes_otherwise_goes_on_waiting_from_when_it_came() -> None:
+def test_a_change_of_a_command_does_not_restart_its_waiting_time() -> None:
     store, commands = commands_of_jobs()
     old, new = aimed_at("a"), aimed_at("a", version="2")
     for before, after, now in ((None, old, 0.0), (old, new, 20.0)):

@@ -9,7 +9,7 @@ from scheduler.controllers.worklist import DEFERRABLE_PAUSE, LONGEST_PAUSE, Item
 
 
 class Recording:
-    """A controller of Queues that notes what it is told."""
+    """A controller of Queues that records the calls of the worklist."""
 
     name = "recording"
     kinds: tuple[Kind, ...] = (QUEUE,)

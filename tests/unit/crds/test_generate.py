@@ -56,7 +56,7 @@ def test_a_reference_of_openapi_is_kept_under_its_own_name() -> None:
         ({"type": "string"}, {"type": "string"}),
     ],
 )
-def test_an_optional_field_keeps_a_default_that_somebody_gave_it(published: Any, expected: Any) -> None:
+def test_an_optional_field_keeps_a_default_that_was_set(published: Any, expected: Any) -> None:
     assert structural({"type": "object", "properties": {"x": published}})["properties"]["x"] == expected
 
 

@@ -1,5 +1,5 @@
-"""What is decided or told otherwise than by Volcano, as ``docs/differences.md`` lists it; one test per line that no
-other test holds already."""
+"""Decisions and messages that differ from Volcano's (``docs/differences.md``): a test for each line that no other test
+covers."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def waiting_gang() -> World:
     return World(node("n1", "4c+8Gi"), group("big", minimum=3), pods("big", 3, "2c", "big"))
 
 
-def test_a_gang_that_goes_on_waiting_is_told_once() -> None:
+def test_a_gang_that_keeps_waiting_gets_one_event() -> None:
     world = waiting_gang().run(PLAIN, cycles=6)
     events = [o for o in world.cluster.objects() if o["kind"] == "Event"]
     assert events
@@ -55,10 +55,10 @@ def test_a_gang_that_was_placed_is_never_called_unschedulable() -> None:
     assert [c["type"] for c in conditions] == ["Scheduled"]
 
 
-def test_equal_pods_that_fit_nowhere_are_all_told_why() -> None:
+def test_equal_pods_that_fit_nowhere_all_get_the_message() -> None:
     world = World(node("n1", "1c+8Gi"), group("big", minimum=2), pods("big", 2, "2c", "big")).run(SCORELESS)
-    told = [world.get("Pod", f"big-{i}")["status"]["conditions"][0]["message"] for i in range(2)]
-    assert told[0] == told[1] and told[0].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+    messages = [world.get("Pod", f"big-{i}")["status"]["conditions"][0]["message"] for i in range(2)]
+    assert messages[0] == messages[1] and messages[0].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
 
 
 def test_the_resource_that_lacks_is_named_with_what_was_asked_for_and_what_is_free() -> None:
@@ -73,7 +73,7 @@ def test_the_resource_that_lacks_is_named_with_what_was_asked_for_and_what_is_fr
         ("110p", "queue a has its share in use (cpu: asked 2, used 4, deserved 2)"),
     ],
 )
-def test_jobs_of_a_queue_that_has_its_share_are_told_so(pods_per_node: str, reason: str) -> None:
+def test_jobs_of_a_queue_that_has_its_share_get_a_message(pods_per_node: str, reason: str) -> None:
     world = World(
         node("n1", f"4c+8Gi+{pods_per_node}"),
         queue("a"),

@@ -72,7 +72,7 @@ def test_a_gang_that_fits_starts_whole() -> None:
     assert phase("weather", "forecast") == "Running"
 
 
-def test_a_gang_that_is_too_big_waits_whole_and_is_told_what_lacks() -> None:
+def test_a_gang_that_is_too_big_waits_as_a_whole_with_a_message_that_names_the_shortage() -> None:
     assert [node_of("weather", f"reanalysis-worker-{i}") for i in range(3)] == ["", "", ""]
     assert phase("weather", "reanalysis") == "Inqueue"
     reasons = [why_pod_waits("weather", f"reanalysis-worker-{i}") for i in range(3)]
@@ -94,7 +94,7 @@ def test_two_chips_come_from_a_ring_with_exactly_two_free_ones() -> None:
     assert (node_of("llm", "finetune-0"), chips_of("finetune-0")) == ("npu-3", "Ascend910-2,Ascend910-3")
 
 
-def test_no_chip_is_given_twice_and_the_broken_one_to_nobody() -> None:
+def test_no_chip_is_assigned_twice_and_the_faulty_one_is_not_assigned() -> None:
     given = [chip for name in ("serve-0", "notebook-0", "finetune-0") for chip in chips_of(name).split(",")]
     assert len(given) == len(set(given))
     assert "Ascend910-5" not in given
@@ -119,7 +119,7 @@ def test_a_mig_device_is_a_card_of_its_own() -> None:
     assert node_of("vision", "label-0") == "gpu-2"
 
 
-def test_a_job_over_its_card_quota_is_not_let_in_and_is_told_the_numbers() -> None:
+def test_a_job_over_its_card_quota_is_not_admitted_and_its_message_has_the_numbers() -> None:
     message = (
         "Queue <vision> has insufficient <NVIDIA-H200> quota: "
         "requested <5000>, total would be <7000>, but capability is <3000>"
@@ -136,7 +136,7 @@ def test_a_card_that_is_not_in_the_quota_may_not_be_used() -> None:
         "requested <1000>, total would be <1000>, but capability is <0>"
     )
     assert node_of("vision", "track-0") == ""
-    assert any(message in told for told in events_of("Pod", "track-0"))
+    assert any(message in text for text in events_of("Pod", "track-0"))
 
 
 def test_a_pod_that_asks_for_nothing_is_placed_too() -> None:

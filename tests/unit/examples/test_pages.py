@@ -49,7 +49,7 @@ def test_a_command_prints_what_is_shown_of_the_examples(
     assert not missing
 
 
-def test_every_plugin_and_every_action_is_told_of() -> None:
+def test_every_plugin_and_every_action_is_documented() -> None:
     text = read("docs/plugins.md")
     assert set(registry._plugins) <= set(re.findall(r"^## (.*)$", text, re.MULTILINE))
     assert set(registry._actions) <= set(re.findall(r"`([a-z]+)`", text[text.index("\n## Actions\n") :]))

@@ -93,8 +93,8 @@ def test_an_admitted_pod_group_without_pods_waits_for_its_owner() -> None:
 
 @pytest.mark.parametrize("kind", ["pod", "podgroup", "job"])
 def test_a_missing_object_raises_not_found(kind: str) -> None:
-    with pytest.raises(NotFoundError, match=f"there is no {kind} nobody in namespace default"):
-        explained(kind, "nobody", node("n1"))
+    with pytest.raises(NotFoundError, match=f"there is no {kind} missing in namespace default"):
+        explained(kind, "missing", node("n1"))
 
 
 def test_the_queue_position_names_the_jobs_ahead() -> None:

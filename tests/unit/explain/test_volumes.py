@@ -43,8 +43,8 @@ def test_suggests_as_many_volumes_as_the_gang_lacks() -> None:
     there = [volume("small", "5Gi"), volume("large", "10Gi")]
     objects = (*NODES, storage_class(), claims, there, group("g", minimum=3), users)
     assert volume_gates(*objects) == [
-        "p1: claim d1 asks for 10Gi of class late: 2 such volumes are free, the largest of 10Gi, and nobody makes more "
-        "(volumes let it onto 0 of 2 nodes)"
+        "p1: claim d1 asks for 10Gi of class late: 2 such volumes are free, the largest of 10Gi, and no provisioner "
+        "makes more (volumes let it onto 0 of 2 nodes)"
     ]
     assert changes("g", *objects) == [
         "2 volumes more of 10Gi of class late, ReadWriteOnce (for claims default/d1, default/d2)"

@@ -1,4 +1,4 @@
-"""Arguments of plugins: right types are taken, wrong ones are told of and replaced by the default."""
+"""Arguments of plugins: values of the right type are used, others are reported and replaced by the default."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_what_is_missing_or_null_is_the_default_without_a_word(values: dict[str,
         ("text", ["a"]),
     ],
 )
-def test_a_value_of_a_wrong_type_is_told_of_and_replaced(kind: str, value: object) -> None:
+def test_a_value_of_a_wrong_type_is_reported_and_replaced(kind: str, value: object) -> None:
     default: Any = {"integer": 7, "number": 7.5, "boolean": True, "text": "d"}[kind]
     arguments = Arguments({"x": value})
     assert getattr(arguments, kind)("x", default) == default
@@ -63,7 +63,7 @@ def test_a_boolean_may_be_written_as_text(text: str, expected: bool) -> None:
     assert Arguments({"x": text}).boolean("x", not expected) is expected
 
 
-def test_a_mapping_among_the_arguments_is_read_alike_and_its_complaints_name_the_whole_path() -> None:
+def test_a_nested_mapping_is_read_like_arguments_and_its_problems_name_the_whole_path() -> None:
     arguments = Arguments({"outer": {"inner": {"weight": "heavy"}, 5: 6}})
     inner = arguments.nested("outer").nested("inner")
     assert inner.integer("weight", 1) == 1
@@ -71,7 +71,7 @@ def test_a_mapping_among_the_arguments_is_read_alike_and_its_complaints_name_the
     assert arguments.problems == ["argument outer.inner.weight: 'heavy' is not an integer; using 1"]
 
 
-def test_a_mapping_that_is_missing_is_empty_and_one_that_is_none_is_told_of() -> None:
+def test_a_missing_mapping_is_empty_and_a_value_that_is_no_mapping_is_reported() -> None:
     arguments = Arguments({"wrong": [1]})
     assert dict(arguments.nested("missing")) == dict(arguments.nested("wrong")) == {}
     assert arguments.problems == ["argument wrong: '[1]' is not a mapping; using {}"]
@@ -80,20 +80,20 @@ def test_a_mapping_that_is_missing_is_empty_and_one_that_is_none_is_told_of() ->
 @pytest.mark.parametrize(
     ("value", "kept", "problem"), [(0, 0, []), (-1, 3, ["less than 0"]), (11, 3, ["more than 10"])]
 )
-def test_a_number_out_of_its_bounds_is_told_of_and_replaced(value: int, kept: int, problem: list[str]) -> None:
+def test_a_number_out_of_bounds_is_reported_and_replaced(value: int, kept: int, problem: list[str]) -> None:
     for read in (Arguments.integer, Arguments.number):
         arguments = Arguments({"weight": value})
         assert read(arguments, "weight", 3, least=0, most=10) == kept
-        assert [told.split(" is ")[1].split(";")[0] for told in arguments.problems] == problem
+        assert [text.split(" is ")[1].split(";")[0] for text in arguments.problems] == problem
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds", "told"), [("1m30s", 90.0, 0), (None, 5.0, 0), ("soon", 5.0, 1), (7, 5.0, 1)]
+    ("value", "seconds", "problems"), [("1m30s", 90.0, 0), (None, 5.0, 0), ("soon", 5.0, 1), (7, 5.0, 1)]
 )
-def test_a_duration_is_read_as_go_writes_it(value: object, seconds: float, told: int) -> None:
+def test_a_duration_is_read_as_go_writes_it(value: object, seconds: float, problems: int) -> None:
     arguments = Arguments({"interval": value})
     assert arguments.duration("interval", 5.0) == seconds
-    assert len(arguments.problems) == told
+    assert len(arguments.problems) == problems
 
 
 def test_names_are_separated_by_commas() -> None:
@@ -101,7 +101,7 @@ def test_names_are_separated_by_commas() -> None:
     assert Arguments().names("resources") == []
 
 
-def test_what_nobody_asked_for_is_known_by_its_whole_path() -> None:
+def test_an_unread_argument_is_reported_with_its_whole_path() -> None:
     arguments = Arguments({"a": 1, "b": 2, "c": {"d": 3, "e": 4}})
     arguments.integer("a", 0)
     arguments.nested("c").integer("d", 0)

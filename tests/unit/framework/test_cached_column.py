@@ -64,13 +64,13 @@ def test_of_a_column_read_in_part_the_rest_is_computed_when_it_is_read() -> None
     assert bench.computed[2:] == [[2, 4]]
 
 
-def test_a_column_that_nobody_reads_is_not_computed() -> None:
+def test_a_column_that_is_not_read_is_not_computed() -> None:
     bench = Bench(0, 1, 2, 3, 4, 5)
     bench.nodes.hold(2, CLASS)
     assert bench.computed == []
 
 
-def test_rows_are_found_among_those_looked_at() -> None:
+def test_a_row_is_found_among_the_candidate_nodes() -> None:
     candidates = Bench(1, 3, 4).candidates
     assert candidates.find(np.array([0, 1, 2, 4, 5])).tolist() == [0, 2]
     assert candidates.find(np.array([], dtype=np.intp)).tolist() == []

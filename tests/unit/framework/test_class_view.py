@@ -237,7 +237,7 @@ def test_a_filter_of_which_each_answer_has_a_price_is_asked_about_the_best_nodes
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), st.integers(1, 5))
-def test_runs_longer_than_a_chunk_come_to_the_same(world: World, chunk: int) -> None:
+def test_runs_longer_than_a_chunk_give_the_same_result(world: World, chunk: int) -> None:
     whole, parts = build(world), build(world)
     longest = runs.LONGEST
     expected = placed_by(ClassView(*whole), whole[0], whole[1], 25)

@@ -81,7 +81,7 @@ def test_no_plugins_at_all_is_a_configuration(text: str) -> None:
         ("allocate", "the file: expected a mapping, got str"),
         ("actions: allocate\ntiers:\n- plugins: [\n", "conf.yaml:4: "),
         ("actions: 'allocate\n", "conf.yaml:"),
-        ("actions: *nobody", "conf.yaml:1: "),
+        ("actions: *missing", "conf.yaml:1: "),
         ("actions: \x00", "not YAML"),
         ("a: b: c", "conf.yaml:1: "),
         ("actions: allocate\nx: !!python/object:os.system {}", "conf.yaml:2: "),

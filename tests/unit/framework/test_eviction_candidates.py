@@ -24,7 +24,7 @@ def names(session: Session, mask: object) -> set[str]:
     return {task.name for task, is_in in zip(session.eviction_candidates.tasks, mask, strict=True) if is_in}  # type: ignore[call-overload]
 
 
-def test_bound_and_running_tasks_on_known_nodes_are_tenants(session: Session) -> None:
+def test_bound_and_running_tasks_on_known_nodes_are_eviction_candidates(session: Session) -> None:
     candidates = session.eviction_candidates
     assert names(session, candidates.present) == {"a-0", "a-1", "a-2", "a-bound", "b"}
     assert names(session, ~candidates.running) == {"a-bound"}
@@ -41,7 +41,7 @@ def test_the_tasks_of_a_node_are_those_of_the_mask(session: Session) -> None:
 
 def test_the_tasks_of_a_job_are_neighbours(session: Session) -> None:
     candidates = session.eviction_candidates
-    for name in ("default/a", "default/b", "default/nobody"):
+    for name in ("default/a", "default/b", "default/missing"):
         assert {task.job for task in candidates.tasks[candidates.span(name)]} <= {name}
         assert candidates.own(name)[candidates.span(name)].all() and candidates.own(name).sum() == len(
             candidates.tasks[candidates.span(name)]

@@ -61,7 +61,7 @@ def test_without_preparations_nothing_waits_for_anything() -> None:
     assert {(bind.preparations, bind.together) for bind in session.decisions.binds} == {((), 0)}
 
 
-def test_the_preparations_of_all_plugins_are_told_in_their_order() -> None:
+def test_the_preparations_of_all_plugins_are_run_in_their_order() -> None:
     session = opened()
 
     def made(*names: str) -> object:

@@ -1,4 +1,4 @@
-"""Nodes in the order of scores that change as tasks are placed: always as if they were sorted anew."""
+"""Nodes in the order of scores that change as tasks are placed: always equal to a full sort."""
 
 from random import Random
 
@@ -50,7 +50,7 @@ def test_the_order_is_that_of_the_scores_of_now(changes: int) -> None:
         bench.check(list(range(NUMBER)))
 
 
-def test_an_order_begun_is_gone_through_to_its_end_whatever_is_tried_and_undone_meanwhile() -> None:
+def test_an_iteration_reaches_its_end_whatever_is_placed_and_undone_meanwhile() -> None:
     bench, dice = Bench(), Random(0)
     bench.place(dice, 500)
     everywhere = np.ones(NUMBER, dtype=bool)

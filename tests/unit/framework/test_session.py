@@ -1,4 +1,4 @@
-"""How the answers of several plugins come to one, over tiers, with flags switching functions off."""
+"""How the answers of several plugins combine into one, over tiers, with flags switching functions off."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -127,7 +127,7 @@ def test_allocating_takes_amounts_and_moves_the_task() -> None:
     assert session.status_of(job, task) is TaskStatus.ALLOCATED and session.row_of(job, task) == 1
 
 
-def test_pipelining_only_promises() -> None:
+def test_pipelining_binds_nothing() -> None:
     session = world().session(configuration(PLUGINS))
     job = session.jobs["default/a"]
     task = next(iter(job.of(TaskStatus.PENDING).values()))
@@ -159,7 +159,7 @@ def test_what_had_been_given_is_remembered_when_a_statement_is_discarded() -> No
     assert job.transaction == {first.uid: (TaskStatus.ALLOCATED, "n1"), second.uid: (TaskStatus.PIPELINED, "n2")}
 
 
-def test_committing_binds_what_is_allocated_and_evicts_but_keeps_promises_in_the_session() -> None:
+def test_committing_binds_allocated_tasks_and_evicts_victims_while_pipelined_tasks_stay_in_the_session() -> None:
     session = world().session(configuration(PLUGINS))
     job, other = session.jobs["default/a"], session.jobs["default/b"]
     first, second = list(job.of(TaskStatus.PENDING).values())[:2]
@@ -177,24 +177,24 @@ def test_committing_binds_what_is_allocated_and_evicts_but_keeps_promises_in_the
     assert session.status_of(job, second) is TaskStatus.PIPELINED
 
 
-def test_handlers_told_before_the_refusal_are_told_of_the_undoing() -> None:
+def test_handlers_called_before_a_refusal_are_called_again_to_undo() -> None:
     session = world().session(configuration(()))
-    told: list[str] = []
+    calls: list[str] = []
 
     def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         raise AllocationError("no")
 
-    session.add_handlers(lambda *_: told.append("first"), lambda *_: told.append("undo first"))
-    session.add_handlers(refuse, lambda *_: told.append("undo second"))
-    session.add_handlers(lambda *_: told.append("third"), lambda *_: told.append("undo third"))
+    session.add_handlers(lambda *_: calls.append("first"), lambda *_: calls.append("undo first"))
+    session.add_handlers(refuse, lambda *_: calls.append("undo second"))
+    session.add_handlers(lambda *_: calls.append("third"), lambda *_: calls.append("undo third"))
     job = session.jobs["default/a"]
     task = next(iter(job.of(TaskStatus.PENDING).values()))
     with pytest.raises(AllocationError):
         session.statement().allocate(job, (task,), (0,))
-    assert told == ["first", "undo first"]
+    assert calls == ["first", "undo first"]
 
 
-def test_a_task_of_a_queue_that_is_gone_can_be_evicted() -> None:
+def test_a_task_of_a_deleted_queue_can_be_evicted() -> None:
     lost = World(node("n"), group("a", "gone", 1), pod("p", "1c", "a", on="n"))
     session = lost.session(configuration(PLUGINS))
     job = session.jobs["default/a"]
@@ -219,7 +219,7 @@ def test_a_task_restored_out_of_order_leaves_the_rest_of_the_statement_unchanged
     assert state(session) == state(other)
 
 
-def test_a_promise_withdrawn_leaves_everything_as_it_was() -> None:
+def test_withdrawing_a_pipelined_task_restores_the_session() -> None:
     session = world().session(configuration(PLUGINS))
     job, before = session.jobs["default/a"], state(session)
     task = next(iter(job.of(TaskStatus.PENDING).values()))
@@ -231,15 +231,15 @@ def test_a_promise_withdrawn_leaves_everything_as_it_was() -> None:
     assert state(session) == before and not job.nominated
 
 
-def test_an_event_goes_out_with_the_eviction_it_tells_of_and_only_then() -> None:
+def test_the_event_of_an_eviction_is_recorded_only_when_the_statement_commits() -> None:
     session = world().session(configuration(PLUGINS))
     job = session.jobs["default/b"]
     task = next(iter(job.of(TaskStatus.RUNNING).values()))
-    told = EventPost(pod_ref(task), "Normal", "Preempted", "text")
+    event = EventPost(pod_ref(task), "Normal", "Preempted", "text")
     statement = session.statement()
-    statement.evict(job, task, "preempt", told)
+    statement.evict(job, task, "preempt", event)
     statement.discard()
-    statement.evict(job, task, "preempt", told)
+    statement.evict(job, task, "preempt", event)
     assert session.decisions.events == []
     statement.commit()
-    assert session.decisions.events == [told]
+    assert session.decisions.events == [event]

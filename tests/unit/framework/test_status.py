@@ -1,4 +1,4 @@
-"""The phase of a PodGroup from its Pods, and what its Pods are told."""
+"""The phase of a PodGroup from its Pods, and the conditions of its Pods."""
 
 import pytest
 
@@ -54,12 +54,12 @@ def test_a_cluster_that_nothing_changes_is_not_written_to() -> None:
     assert not world.run(conf).decisions
 
 
-def test_members_of_a_gang_that_nearly_fits_are_told_where_they_could_run() -> None:
+def test_messages_of_a_gang_that_nearly_fits_name_the_possible_nodes() -> None:
     world = World(node("n", "2c"), group("a", minimum=3), pods("p", 3, "1c", "a")).run(configuration(["gang"]))
-    told = [world.get("Pod", f"p-{i}")["status"]["conditions"][0] for i in range(3)]
-    assert [c["reason"] for c in told] == ["Schedulable", "Schedulable", "Unschedulable"]
-    assert told[0]["message"] == "Pod default/p-0 can possibly be assigned to n, once minAvailable is satisfied"
-    assert told[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
+    conditions = [world.get("Pod", f"p-{i}")["status"]["conditions"][0] for i in range(3)]
+    assert [c["reason"] for c in conditions] == ["Schedulable", "Schedulable", "Unschedulable"]
+    assert conditions[0]["message"] == "Pod default/p-0 can possibly be assigned to n, once minAvailable is satisfied"
+    assert conditions[2]["message"].startswith("0/1 nodes are unavailable: 1 Insufficient cpu.")
 
 
 def unschedulable(world: World, name: str = "a") -> str | None:
@@ -147,7 +147,7 @@ def test_what_queues_hold_is_added_up_to_the_root() -> None:
     assert world.get("Queue", "default")["status"]["allocated"] == {"cpu": "0", "memory": "0"}
 
 
-def test_claims_of_pods_that_run_in_a_queue_that_is_gone_stop_nothing() -> None:
+def test_device_claims_of_pods_in_a_deleted_queue_stop_nothing() -> None:
     ask = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
     claim = {
         "apiVersion": "resource.k8s.io/v1",
@@ -162,7 +162,7 @@ def test_claims_of_pods_that_run_in_a_queue_that_is_gone_stop_nothing() -> None:
 
 def test_a_circle_of_parents_ends() -> None:
     queues = (
-        World(queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="nobody"))
+        World(queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="missing"))
         .session(configuration([]))
         .queues
     )

@@ -68,7 +68,7 @@ def test_sub_groups_have_limits_of_their_own_and_soft_ones_that_of_the_job(
     assert (job.tier_limit, sub_job.tier_limit) == limits and job.has_tier_limit
 
 
-def test_a_name_that_no_tier_has_is_told_of_and_the_job_placed_without_it() -> None:
+def test_an_unknown_tier_name_is_reported_and_the_job_is_placed_without_it() -> None:
     world = World(TREE, group("a", networkTopology={"highestTierName": "nowhere"}), pod("p-0", "1c", "a"))
     world.run(configuration(["gang"]))
     assert world.bound == {"p-0": "n1"}

@@ -53,13 +53,13 @@ def test_a_password_is_not_shown() -> None:
         ({"type": "prometheus", "address": ["http://p"]}, "m.address: missing"),
     ],
 )
-def test_a_section_that_cannot_be_used_is_told_of_and_nobody_is_asked(section: dict[str, Any], problem: str) -> None:
+def test_an_invalid_section_is_reported_and_no_source_is_queried(section: dict[str, Any], problem: str) -> None:
     source, problems = parse_usage_source(section, "m")
     assert source is None and len(problems) == 1 and problems[0].startswith(problem)
 
 
 @pytest.mark.parametrize("interval", ["soon", "0s", "-3s", "10", "5ms"])
-def test_an_interval_that_is_none_is_told_of_and_the_default_holds(interval: str) -> None:
+def test_an_invalid_interval_is_reported_and_the_default_is_used(interval: str) -> None:
     source, problems = parse_usage_source({"type": "prometheus", "address": "http://p", "interval": interval}, "m")
     assert source is not None and source.interval == 30.0
     assert problems[0].startswith("m.interval:") and problems[0].endswith("using 30s")

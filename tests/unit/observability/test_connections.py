@@ -290,7 +290,7 @@ def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"])
-def test_a_handshake_that_does_not_end_is_given_up(sent: bytes, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handshake_that_does_not_end_times_out(sent: bytes, run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with serving(limits(handshake=SHORT), certificates()[0]) as world:
             client = await world.open(sent)
@@ -335,7 +335,7 @@ def test_handshakes_that_do_not_end_count_as_connections(
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
-def test_a_handshake_that_is_given_up_no_longer_counts(run: Run) -> None:
+def test_a_handshake_that_timed_out_no_longer_counts(run: Run) -> None:
     async def story() -> None:
         async with serving(limits(handshake=SHORT), certificates()[0]) as world:
             gone = await world.open()

@@ -142,9 +142,9 @@ def test_an_error_is_logged_with_its_place_but_not_with_the_variables_there(
         root.handlers[:] = handlers
         root.setLevel(level)
         structlog.configure(**settings)
-    told = capsys.readouterr().err
-    assert "no total" in told and "test_observability" in told
-    assert told.count("hush-hush") == told.count('fail("hush-hush")')
+    logged = capsys.readouterr().err
+    assert "no total" in logged and "test_observability" in logged
+    assert logged.count("hush-hush") == logged.count('fail("hush-hush")')
 
 
 HOSTILE = "a\x1b[31m\x9b31m\u202eb\x7f"

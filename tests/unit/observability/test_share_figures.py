@@ -1,4 +1,4 @@
-"""Shares and attempts under Volcano's names: what plugins tell, and what is gone with its queue or job."""
+"""Shares and attempts under Volcano's names: what plugins report, and what is removed with its queue or job."""
 
 from typing import Any
 

@@ -82,7 +82,7 @@ def test_shuffle_evicts_at_most_what_the_budget_allows_and_no_pod_because_of_a_b
     assert world.evicted < {"z1", "z2", "z3"}
 
 
-def test_a_selector_that_makes_no_sense_is_set_aside_and_told_of() -> None:
+def test_an_invalid_selector_is_set_aside_and_reported() -> None:
     opened = session(budget("b", 0, {"matchExpressions": [{"key": "app", "operator": "Near"}]}), *web("p1"))
     assert victims(opened) == ["p1"]
     assert [(m.kind, m.name, m.field) for m in opened.malformed] == [("PodDisruptionBudget", "b", "spec.selector: app")]

@@ -137,7 +137,7 @@ def test_priority_allows_victims_in_lower_jobs_and_lower_tasks_of_the_own_job() 
     assert victims(contested(), "priority") == {"l-0", "l-1", "l-2", "l-3", "h2"}
 
 
-def test_drf_allows_victims_in_jobs_whose_share_is_at_least_that_of_the_claimant() -> None:
+def test_drf_allows_victims_in_jobs_whose_share_is_at_least_that_of_the_preemptor() -> None:
     assert victims(contested(), "drf") == {"l-0", "l-1"}
 
 

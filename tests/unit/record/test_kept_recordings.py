@@ -1,4 +1,4 @@
-"""Every recording that is kept comes to what it came to."""
+"""Every kept recording replays to the decisions that it holds."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ RECORDINGS = sorted((Path(__file__).parents[2] / "recordings").glob(f"*{SUFFIX}"
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_a_kept_recording_comes_to_the_same(path: Path) -> None:
+def test_a_kept_recording_replays_to_the_same_decisions(path: Path) -> None:
     sessions = list(replay(path))
     assert sessions
     for session in sessions:

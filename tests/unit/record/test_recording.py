@@ -78,7 +78,7 @@ def some_cluster() -> list[Raw]:
     return [node("n1", "4c"), node("n2", "4c"), queue("q"), *[raw for job in jobs for raw in job]]
 
 
-def test_every_session_comes_to_the_same_again(tmp_path: Path) -> None:
+def test_every_session_replays_to_the_same_decisions(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, some_cluster()).run(3)
     recorded.cluster.load(manifests(node("n3", "4c")))
     sessions = recorded.run(3).replayed()
@@ -102,7 +102,7 @@ def test_a_binding_that_failed_is_decided_again_in_the_replay_too(tmp_path: Path
     assert [list(s.recorded.binds) for s in recorded.replayed() if s.recorded and s.same] == [["default/p"]] * 2
 
 
-def test_evictions_come_to_the_same_again(tmp_path: Path) -> None:
+def test_evictions_replay_to_the_same_decisions(tmp_path: Path) -> None:
     low = [group("low", priority_class="low", phase="Running"), *pods("l", 4, "1c", "low", on="n1", priority=1)]
     high = [group("high", minimum=2, priority_class="high"), *pods("h", 2, "1c", "high", priority=100)]
     recorded = Recorded(tmp_path, [node("n1", "4c"), *CLASSES, *low, *high], plan=PREEMPT).run(4)
@@ -194,7 +194,7 @@ def test_a_directory_in_which_no_room_can_be_made_ends_the_recording_and_nothing
     assert recorded.cluster.get(POD.api_version, "Pod", "default", "g0-0") is not None
 
 
-def test_a_recording_that_ends_within_a_session_comes_to_the_same_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_recording_that_ends_within_a_session_replays_to_the_same_decisions_up_to_its_end(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, some_cluster()).run(2)
     recorded.cache.opened(recorded.cache.snapshot(recorded.cluster.now), PLAN, 0)
     sessions = recorded.replayed()

@@ -78,9 +78,9 @@ def _provisioning(session: Session, name: str) -> str:
     """Describes the provisioner of a storage class, and its free storage capacity."""
     storage = session.snapshot.storage_classes.get(name)
     if storage is None:
-        return f"and there is no StorageClass {name}" if name else "and nobody makes one"
+        return f"and there is no StorageClass {name}" if name else "and no provisioner makes one"
     if storage.provisioner in ("", NO_PROVISIONER):
-        return "and nobody makes more"
+        return "and no provisioner makes more"
     text = f"and {storage.provisioner} makes more"
     driver = session.snapshot.csi_drivers.get(storage.provisioner)
     if driver is None or not driver.spec.storage_capacity:

@@ -1,4 +1,4 @@
-"""An API server for tests, in-process: answers as told, remembers what it was asked, streams watches line by line."""
+"""An in-process API server for tests: gives prepared answers, records requests, streams watches line by line."""
 
 import asyncio
 import json

@@ -385,7 +385,7 @@ def test_labels_and_annotations_that_are_no_text_are_left_out_and_reported(metad
 
 # --- writes that fail, processes that are killed ---
 def look(store: Store, now: float, controller: CronJobController | None = None) -> tuple[CronJobController, Plan]:
-    """What a controller plans that has just come to lead, or one that was there before."""
+    """The plan of a controller: of a new leader, or of one that has run before."""
     if controller is None:
         controller = CronJobController(store)
         for kind, obj in store:
@@ -403,7 +403,7 @@ def stored(*manifests: Raw) -> tuple[Store, float]:
     return store, MINUTE * 60 + 61.0
 
 
-def told(plan: Plan) -> list[tuple[str, str]]:
+def events_in(plan: Plan) -> list[tuple[str, str]]:
     posts = [effect.event for stage in plan.stages for effect in stage if isinstance(effect, Post)]
     return [(event.reason, event.message) for event in posts]
 
@@ -424,13 +424,13 @@ def test_a_job_made_before_a_crash_is_noted_and_not_made_again() -> None:
     assert patch.subresource == "status"
     assert patch.body["status"]["lastScheduleTime"] == "2020-01-01T00:01:00Z"
     assert [ref["uid"] for ref in patch.body["status"]["active"]] == ["uid-c-26297281"]
-    assert told(plan) == []
+    assert events_in(plan) == []
 
 
 def test_a_job_made_before_a_crash_that_has_finished_since_is_not_made_again() -> None:
     _, plan = look(*stored(cron(successfulJobsHistoryLimit=0), made(1, "Completed")))
     assert [type(effect) for effect in written(plan)] == [Patch, Delete]
-    assert told(plan) == [("SuccessfulDelete", 'Deleted job "c-26297281"')]
+    assert events_in(plan) == [("SuccessfulDelete", 'Deleted job "c-26297281"')]
 
 
 def test_a_job_that_says_it_is_of_the_future_delays_nothing() -> None:
@@ -459,7 +459,7 @@ def test_a_job_that_cannot_be_made_is_reported_and_tried_again(error: str, event
     controller.failed(("default", "c"), create, error, now)
     _, again = look(store, now + 1, controller)
     assert written(again) == [create]
-    assert told(again)[0] == event
+    assert events_in(again)[0] == event
 
 
 def test_a_job_that_cannot_be_deleted_is_reported_and_nothing_takes_its_place_before() -> None:
@@ -471,7 +471,7 @@ def test_a_job_that_cannot_be_deleted_is_reported_and_nothing_takes_its_place_be
     assert [len(stage) for stage in plan.stages] == [1, 1, 1, 1, 1, 1]
     controller.failed(("default", "c"), written(plan)[0], "not allowed", now)
     _, again = look(store, now + 1, controller)
-    assert told(again)[0] == ("FailedDelete", 'Error deleting job "c-26297280": not allowed')
+    assert events_in(again)[0] == ("FailedDelete", 'Error deleting job "c-26297280": not allowed')
 
 
 def test_changes_of_the_pods_of_a_job_do_not_reconcile_its_cron_job() -> None:
@@ -488,7 +488,7 @@ def test_changes_of_the_pods_of_a_job_do_not_reconcile_its_cron_job() -> None:
     [("Allow", [1, 2], [1, 2]), ("Forbid", [1], [1]), ("Replace", [2], [2])],
 )
 @pytest.mark.parametrize("writes", [1, 2, 9])
-def test_processes_that_are_killed_after_few_writes_come_to_the_same_end(
+def test_processes_that_are_killed_after_few_writes_reach_the_same_state(
     policy: str, there: list[int], running: list[int], writes: int
 ) -> None:
     cluster = Controlled(lambda store: [])

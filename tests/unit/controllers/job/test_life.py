@@ -23,7 +23,7 @@ from tests.unit.controllers.job.world import START, KilledError, World, job, run
 RESTART = [{"event": "PodFailed", "action": "RestartJob"}]
 
 
-# --- while nobody looked ---
+# --- changes while the process was down ---
 def test_a_pod_that_failed_while_the_process_was_down_counts() -> None:
     world = running(job(policies=RESTART))
     world.lag = True
@@ -68,13 +68,13 @@ def test_a_failure_that_was_acted_upon_is_not_acted_upon_by_the_next_process() -
     world = running(job(policies=[{"event": "PodFailed", "action": "AbortJob"}]))
     world.end_pod("j-w-0", "Failed", 1)
     world.run(2)
-    told = list(world.told())
+    events = list(world.job_events())
 
     world.start()
     world.run(2)
 
     assert (world.phase(), world.status()["version"]) == ("Aborted", 1)
-    assert world.told() == told
+    assert world.job_events() == events
 
 
 def test_a_start_with_nothing_to_do_writes_nothing() -> None:
@@ -243,7 +243,7 @@ def test_a_command_waits_a_while_for_its_job() -> None:
     assert ("Command", "lost", "Warning", "CommandIssued", "job default/never is not there") in world.events
 
 
-def test_a_command_that_no_job_understands_is_set_aside() -> None:
+def test_an_unknown_command_is_deleted_and_reported() -> None:
     world = running(job())
 
     world.command("OpenQueue")
@@ -262,8 +262,8 @@ def test_a_pod_of_the_same_name_and_another_owner_is_neither_counted_nor_touched
     world.run(2)
     assert world.find(POD, "j-w-0")["metadata"]["uid"] == "theirs"
     assert world.status()["taskStatusCount"] == {"w": {"phase": {"Running": 1}}}
-    message = "Error creating pods: [pod default/j-w-0 is there already, owned by nobody]"
-    assert world.told() == [("Warning", "FailedCreate", message)]
+    message = "Error creating pods: [pod default/j-w-0 exists already, owned by no controller]"
+    assert world.job_events() == [("Warning", "FailedCreate", message)]
 
     world.delete(POD, "j-w-0")
     world.run(3)
@@ -278,7 +278,7 @@ def test_a_job_made_again_waits_for_the_pods_of_the_one_before() -> None:
     world.settle()
     world.admit()
     world.wait(5)
-    assert world.told() == []
+    assert world.job_events() == []
 
     world.run(3)
 
@@ -344,13 +344,13 @@ def test_refused_pods_are_reported_and_the_job_is_terminated_in_the_end() -> Non
     world.settle()
     world.admit()
     world.wait(60)
-    assert ("Warning", "FailedCreate", "Error creating pods: [exceeded quota]") in world.told()
+    assert ("Warning", "FailedCreate", "Error creating pods: [exceeded quota]") in world.job_events()
     assert world.phase() == "Pending"
 
     world.wait(3600)
 
     assert world.phase() == "Terminated"
-    assert ("Normal", "ExecuteAction", "Job failed on action SyncJob for retry limit reached") in world.told()
+    assert ("Normal", "ExecuteAction", "Job failed on action SyncJob for retry limit reached") in world.job_events()
     assert world.names(POD_GROUP) == set()
 
 
@@ -379,7 +379,7 @@ def test_an_action_is_reported_once_although_its_deletions_fail_for_a_while() ->
     world.wait(60)
     world.run()
 
-    reasons = [reason for _, reason, _ in world.told()]
+    reasons = [reason for _, reason, _ in world.job_events()]
     assert reasons.count("ExecuteAction") == 1
     assert "FailedDelete" in reasons
     assert (world.phase(), world.status()["retryCount"]) == ("Running", 1)
@@ -399,7 +399,7 @@ def test_a_job_has_not_ended_before_its_pods_are_deleted() -> None:
         "version": 1,
     }
     world.wait(3600)
-    assert not any("retry limit" in message for _, _, message in world.told())
+    assert not any("retry limit" in message for _, _, message in world.job_events())
     world.refuse = lambda effect: ""
     world.wait(60)
     world.stop_deleted()
@@ -463,7 +463,7 @@ def test_policies_and_volumes_that_cannot_be_used_are_reported_and_the_job_runs(
 
     world = running(raw)
 
-    fields = {message.partition(":")[0] for kind, reason, message in world.told() if reason == "Malformed"}
+    fields = {message.partition(":")[0] for kind, reason, message in world.job_events() if reason == "Malformed"}
     assert fields == {
         "spec.policies[0].action",
         "spec.policies[1].timeout",
@@ -494,7 +494,7 @@ def test_amounts_that_are_none_are_reported() -> None:
     world = running(job(tasks=[odd, task("x")]))
 
     assert world.group()["spec"]["minResources"]["cpu"] == "1"
-    assert any("spec.tasks[0].template.spec" in message and "much" in message for _, _, message in world.told())
+    assert any("spec.tasks[0].template.spec" in message and "much" in message for _, _, message in world.job_events())
 
 
 def test_a_job_of_two_tasks_of_one_name_or_of_too_many_pods_is_set_aside() -> None:
@@ -506,8 +506,8 @@ def test_a_job_of_two_tasks_of_one_name_or_of_too_many_pods_is_set_aside() -> No
     world.run(3)
 
     assert (world.phase("twice"), world.phase("huge"), world.phase("good")) == (None, None, "Running")
-    assert "two tasks are called 'w'" in world.told("twice")[0][2]
-    assert "2000000000 Pods are asked for, at most 100000" in world.told("huge")[0][2]
+    assert "two tasks are called 'w'" in world.job_events("twice")[0][2]
+    assert "2000000000 Pods are asked for, at most 100000" in world.job_events("huge")[0][2]
 
 
 def test_marks_of_pods_that_a_user_has_changed_do_no_harm() -> None:
@@ -537,7 +537,7 @@ def test_a_plugin_that_is_unknown_is_reported_and_the_job_waits() -> None:
     world.run(2)
 
     assert (world.phase(), world.names(POD_GROUP)) == ("Pending", set())
-    ((kind, reason, message),) = world.told()
+    ((kind, reason, message),) = world.job_events()
     assert (kind, reason) == ("Warning", "PluginError")
     assert message.startswith("Execute plugin when job add failed, err: ")
     assert "teleport" in message
@@ -618,7 +618,7 @@ def test_an_error_of_a_plugin_is_reported_with_the_name_of_the_plugin() -> None:
     world.create(job(tasks=[task("worker-of-many", 90_000)], plugins={"svc": []}))
     world.settle()
 
-    (message,) = [message for _, reason, message in world.told() if reason == "PluginError"]
+    (message,) = [message for _, reason, message in world.job_events() if reason == "PluginError"]
     assert message.startswith("Execute plugin when job add failed, err: plugin svc: the names of the 90000 replicas")
 
 
@@ -673,7 +673,7 @@ def test_a_job_of_which_a_claim_is_refused_is_pending() -> None:
     world.wait(3)
 
     assert world.phase() == "Pending"
-    assert ("Warning", "PVCError", "Failed to create PVC, err: no") in world.told()
+    assert ("Warning", "PVCError", "Failed to create PVC, err: no") in world.job_events()
 
 
 # --- numbers in the status ---

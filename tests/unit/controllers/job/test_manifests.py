@@ -97,7 +97,7 @@ def test_a_job_waits_for_a_claim_that_is_not_there_and_starts_when_it_comes() ->
     assert (world.phase(), world.names(POD_GROUP)) == ("Pending", set())
     message = "Failed to create PVC, err: pvc late is not found, "
     message += "the job will be in the Pending state until the PVC is created"
-    assert world.told() == [("Warning", "PVCError", message)]
+    assert world.job_events() == [("Warning", "PVCError", message)]
 
     claim = {"metadata": {"name": "late", "namespace": "default"}, "spec": {}}
     world.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim"} | claim)

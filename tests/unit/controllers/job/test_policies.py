@@ -112,7 +112,7 @@ def test_a_pod_that_is_in_no_partition_has_none_to_restart() -> None:
     world.end_pod("j-w-0", "Failed", 1)
     world.run()
 
-    assert ("Normal", "ExecuteAction", "Start to execute action RestartPartition ") in world.told()
+    assert ("Normal", "ExecuteAction", "Start to execute action RestartPartition ") in world.job_events()
     assert (world.phase(), world.status()["failed"]) == ("Running", 1)
     assert "Restarting" not in world.phases()
 
@@ -125,7 +125,7 @@ def test_pods_that_fail_together_restart_the_job_once() -> None:
     world.run()
 
     assert world.status()["retryCount"] == 1
-    assert len(world.told()) == 1
+    assert len(world.job_events()) == 1
 
 
 def test_pods_that_fail_together_restart_their_task_once() -> None:
@@ -136,7 +136,7 @@ def test_pods_that_fail_together_restart_their_task_once() -> None:
     world.run()
 
     assert world.status()["retryCount"] == 1
-    assert len(world.told()) == 1
+    assert len(world.job_events()) == 1
 
 
 def test_what_concerns_the_whole_job_goes_before_what_concerns_a_part() -> None:
@@ -148,7 +148,7 @@ def test_what_concerns_the_whole_job_goes_before_what_concerns_a_part() -> None:
     world.run()
 
     assert world.phases()[-2:] == ["Aborting", "Aborted"]
-    assert [message for _, _, message in world.told()] == ["Start to execute action AbortJob "]
+    assert [message for _, _, message in world.job_events()] == ["Start to execute action AbortJob "]
 
 
 def test_two_tasks_that_fail_together_are_both_restarted() -> None:
@@ -172,7 +172,7 @@ def test_a_pod_that_is_pending_for_too_long_calls_for_the_action() -> None:
     world.admit()
     world.wait(599)
     assert world.phase() == "Pending"
-    assert ("Normal", "ExecuteAction", "Execute action AbortJob after 10m0s") in world.told()
+    assert ("Normal", "ExecuteAction", "Execute action AbortJob after 10m0s") in world.job_events()
 
     world.wait(2)
 
@@ -231,7 +231,7 @@ def test_a_pod_that_was_evicted_and_runs_again_in_time_calls_for_nothing() -> No
     world.wait(300)
 
     assert world.phase() == "Running"
-    assert ("Normal", "ExecuteAction", "Execute action AbortJob after 1m0s") in world.told()
+    assert ("Normal", "ExecuteAction", "Execute action AbortJob after 1m0s") in world.job_events()
 
 
 def test_a_pod_that_stays_away_calls_for_the_action_in_the_end() -> None:

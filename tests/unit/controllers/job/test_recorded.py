@@ -94,7 +94,7 @@ def test_a_job_of_two_tasks_gets_its_podgroup_and_pods() -> None:
         "running": 3,
         "taskStatusCount": {"ps": {"phase": {"Running": 1}}, "worker": {"phase": {"Running": 2}}},
     }
-    assert world.told("train") == []
+    assert world.job_events("train") == []
 
 
 def test_pods_are_made_once_the_podgroup_is_let_in() -> None:
@@ -108,7 +108,7 @@ def test_pods_are_made_once_the_podgroup_is_let_in() -> None:
     assert world.status() == {"state": "Pending", "conditions": ["Pending"], "minAvailable": 2}
 
 
-def test_plugins_dress_pods_and_bring_objects_that_the_status_lists() -> None:
+def test_plugins_mutate_pods_and_create_objects_that_the_status_lists() -> None:
     raw = job("train", [task("ps", 1), task("worker", 2)], plugins={"env": [], "svc": []})
 
     world = running(raw, make_plugins)
@@ -186,7 +186,7 @@ def test_a_job_in_a_queue_that_is_not_there_waits_untouched_and_starts_when_it_c
 
     assert world.status() == {"state": None, "conditions": []}
     assert (world.names(POD_GROUP), world.writes) == (set(), [])
-    assert world.told() == [("Warning", "QueueNotFound", "queue nowhere is not there; the job waits for it")]
+    assert world.job_events() == [("Warning", "QueueNotFound", "queue nowhere is not there; the job waits for it")]
     queue = {"metadata": {"name": "nowhere"}}
     world.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"} | queue)
     world.run(2)
@@ -237,7 +237,7 @@ def test_a_failed_pod_restarts_the_job_with_a_podgroup_of_its_own(policy: Any, e
     }
     group = world.group()["metadata"]["name"]
     assert world.find(POD, "j-w-0")["metadata"]["annotations"] == marks("j", "w", 0, group, 1, 1)
-    assert world.told() == [executed("RestartJob")]
+    assert world.job_events() == [executed("RestartJob")]
 
 
 def test_another_exit_code_restarts_nothing() -> None:
@@ -265,7 +265,7 @@ def test_a_failed_pod_terminates_the_job_and_stays() -> None:
         "minAvailable": 2,
         "version": 1,
     }
-    assert world.told() == [executed("TerminateJob")]
+    assert world.job_events() == [executed("TerminateJob")]
 
 
 def test_a_failed_pod_restarts_its_task() -> None:
@@ -286,7 +286,7 @@ def test_a_failed_pod_restarts_its_task() -> None:
         "running": 3,
         "taskStatusCount": {"a": {"phase": {"Running": 2}}, "b": {"phase": {"Running": 1}}},
     }
-    assert world.told() == [executed("RestartTask")]
+    assert world.job_events() == [executed("RestartTask")]
 
 
 def test_an_evicted_pod_restarts_its_task() -> None:
@@ -298,7 +298,7 @@ def test_an_evicted_pod_restarts_its_task() -> None:
 
     assert world.phases() == [None, "Pending", "Running", "Restarting", "Pending", "Running"]
     assert world.pod_versions() == {"j-a-0": ("0", "1"), "j-a-1": ("0", "1"), "j-b-0": ("0", "0")}
-    assert world.told() == [executed("RestartTask")]
+    assert world.job_events() == [executed("RestartTask")]
 
 
 def test_without_a_policy_a_job_fails_when_its_last_pod_has_ended() -> None:
@@ -334,8 +334,8 @@ def test_without_a_policy_a_job_fails_when_its_last_pod_has_ended() -> None:
         "minAvailable": 2,
         "version": 1,
     }
-    told = ("Warning", "PodGroupPending", f"PodGroup default:j unschedulable, reason: {message}")
-    assert world.told() == [told]
+    event = ("Warning", "PodGroupPending", f"PodGroup default:j unschedulable, reason: {message}")
+    assert world.job_events() == [event]
 
 
 def test_a_deleted_pod_is_made_again_without_any_policy() -> None:
@@ -347,7 +347,7 @@ def test_a_deleted_pod_is_made_again_without_any_policy() -> None:
     assert world.phases() == [None, "Pending", "Running", "Pending", "Running"]
     assert world.pod_versions() == {"j-w-0": ("0", "0"), "j-w-1": ("0", "0")}
     assert "version" not in world.status()
-    assert world.told() == []
+    assert world.job_events() == []
 
 
 def test_a_job_fails_when_its_retries_are_used_up() -> None:
@@ -401,7 +401,7 @@ def test_a_tasks_policy_goes_before_the_jobs() -> None:
     assert world.phases() == [None, "Pending", "Running", "Completing", "Completed"]
     assert world.names(POD) == {"j-a-0"}
     assert world.status()["conditions"] == ["Pending", "Running", "Completing", "Completed"]
-    assert world.told() == [executed("CompleteJob")]
+    assert world.job_events() == [executed("CompleteJob")]
 
 
 def test_a_podgroup_of_unknown_state_restarts_the_job() -> None:
@@ -432,7 +432,7 @@ def test_a_podgroup_of_unknown_state_restarts_the_job() -> None:
         "taskStatusCount": {"w": {"phase": {"Pending": 2}}},
         "version": 1,
     }
-    assert executed("RestartJob") in world.told()
+    assert executed("RestartJob") in world.job_events()
 
 
 def test_a_job_that_needs_fewer_goes_on_when_one_has_succeeded() -> None:
@@ -489,7 +489,7 @@ def test_a_command_aborts_the_job_and_another_resumes_it() -> None:
         "taskStatusCount": {"w": {"phase": {"Running": 2}}},
         "version": 2,
     }
-    assert world.told() == [issued("AbortJob"), executed("AbortJob"), issued("ResumeJob"), executed("ResumeJob")]
+    assert world.job_events() == [issued("AbortJob"), executed("AbortJob"), issued("ResumeJob"), executed("ResumeJob")]
     assert world.names(COMMAND) == set()
 
 
@@ -502,7 +502,7 @@ def test_a_command_terminates_the_job() -> None:
     assert world.phases() == [None, "Pending", "Running", "Terminating", "Terminated"]
     assert (world.names(POD), world.names(POD_GROUP), world.names(COMMAND)) == (set(), set(), set())
     assert world.status()["conditions"] == ["Pending", "Running", "Terminating", "Terminated"]
-    assert world.told() == [issued("TerminateJob"), executed("TerminateJob")]
+    assert world.job_events() == [issued("TerminateJob"), executed("TerminateJob")]
 
 
 def test_a_job_is_scaled_up_and_down() -> None:
@@ -523,7 +523,7 @@ def test_a_job_is_scaled_up_and_down() -> None:
         "queue": "default",
     }
     assert world.phases() == [None, "Pending", "Running"]
-    assert world.told() == []
+    assert world.job_events() == []
 
 
 def test_a_deleted_job_leaves_nothing_behind() -> None:

@@ -104,7 +104,7 @@ class World:
                 self.worklist.finish(item, plan, self.now)
             else:
                 self.worklist.fail(item, *failure, self.now)
-        raise AssertionError("the controller does not come to rest")
+        raise AssertionError("the controller does not become idle")
 
     def wait(self, seconds: float) -> None:
         """Let time pass, stopping whenever the controller wanted to look again."""
@@ -341,7 +341,7 @@ class World:
             for pod in self.all(POD)
         }
 
-    def told(self, name: str = "j") -> list[tuple[str, str, str]]:
+    def job_events(self, name: str = "j") -> list[tuple[str, str, str]]:
         """Type, reason and message of the Events about the job."""
         return [event[2:] for event in self.events if event[:2] == ("Job", name)]
 

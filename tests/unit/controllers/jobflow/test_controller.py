@@ -260,7 +260,7 @@ STRUCTS: dict[str, tuple[Kind, Any]] = {
 
 
 def look(*manifests: Raw) -> tuple[JobFlowController, Plan]:
-    """What a controller plans that has come to lead a while ago."""
+    """The plan of a controller that has been the leader for a while."""
     store = Store()
     for raw in manifests:
         kind, struct = STRUCTS[raw["kind"]]

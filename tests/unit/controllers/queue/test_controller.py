@@ -79,7 +79,7 @@ def test_every_queue_is_opened_and_those_without_a_parent_are_put_below_the_root
 
 
 # --- Commands ---
-def test_a_queue_closes_when_its_last_pod_group_is_gone_and_opens_again() -> None:
+def test_a_queue_closes_when_its_last_pod_group_is_deleted_and_opens_again() -> None:
     cluster = controlled(queue("q1"), group("j", "q1"))
     cluster.create(command("CloseQueue", "q1"))
     assert states(cluster, "q1", "root", "default") == ["Closing", "Open", "Open"]
@@ -158,7 +158,7 @@ def test_a_command_that_asks_what_no_queue_can_do_is_reported_and_deleted() -> N
     assert cluster.find(COMMAND, "order") is None
 
 
-def test_a_command_for_an_earlier_queue_of_the_same_name_is_not_carried_out() -> None:
+def test_a_command_for_an_earlier_queue_with_the_same_name_is_not_carried_out() -> None:
     cluster = controlled(queue("q1"))
     cluster.create(command("CloseQueue", "q1", uid="uid-earlier"))
 
@@ -322,7 +322,7 @@ def test_a_queue_is_its_own_before_it_is_closed_so_that_a_crash_in_between_does_
 
 
 def test_a_state_that_could_not_be_written_is_reported_with_the_next_attempt() -> None:
-    for order, state, told in (
+    for order, state, message in (
         ("CloseQueue", "Open", "Close queue failed for conflict"),
         ("OpenQueue", "Closed", "Update queue status from Closed to Open failed for conflict"),
     ):
@@ -332,7 +332,7 @@ def test_a_state_that_could_not_be_written_is_reported_with_the_next_attempt() -
 
         (post,), (again,), *_ = controller.plan(("", "q1"), 1.0).stages
         assert isinstance(post, Post)
-        assert (post.event.type, post.event.reason, post.event.message) == ("Warning", order, told)
+        assert (post.event.type, post.event.reason, post.event.message) == ("Warning", order, message)
         assert again == effect
 
 

@@ -28,7 +28,7 @@ def test_a_gang_without_enough_whole_nodes_waits_with_the_reason() -> None:
     held = npu_pod("held", 1, on="n1", annotations={ASCEND_910: names([5])})
     world = World(npu_node("n0"), npu_node("n1"), node("cpu"), held, job("train", 8, 2)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "Insufficient huawei.com/Ascend910" in world.told("train-1")
+    assert "Insufficient huawei.com/Ascend910" in world.message_of("train-1")
 
 
 def test_small_jobs_of_one_session_share_a_node_without_sharing_a_chip() -> None:
@@ -58,22 +58,22 @@ def test_a_job_waits_for_the_chips_of_a_terminating_pod() -> None:
 
 def test_the_fit_error_of_full_rings_names_the_requested_number() -> None:
     world = World(npu_node("n"), device_info("n", [0, 1, 4, 5]), node("cpu"), job("train", 4)).run(CONFIGURATION)
-    assert "1 node(s) had no HCCS ring with 4 free chips" in world.told("train-0")
+    assert "1 node(s) had no HCCS ring with 4 free chips" in world.message_of("train-0")
     world = World(npu_node("n"), device_info("n", ALL[:6]), job("train", 8)).run(CONFIGURATION)
-    assert "1 node(s) had 6 of 8 chips free, all 8 are needed" in world.told("train-0")
+    assert "1 node(s) had 6 of 8 chips free, all 8 are needed" in world.message_of("train-0")
 
 
 def test_nodes_of_other_families_have_their_own_reason() -> None:
     labels = {"accelerator-type": "module-910b-8"}
     world = World(npu_node("b", labels=labels), npu_node("wide", 16), job("train", 4)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "2 node(s) were not of the family Ascend910 module x8" in world.told("train-0")
+    assert "2 node(s) were not of the family Ascend910 module x8" in world.message_of("train-0")
 
 
 def test_an_invalid_request_is_an_event_on_the_pod() -> None:
     world = World(npu_node("n"), job("odd", 3)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in world.told("odd-0")
+    assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in world.message_of("odd-0")
 
 
 # --- network faults ---

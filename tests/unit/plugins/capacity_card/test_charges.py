@@ -77,7 +77,7 @@ def test_cards_of_a_terminating_pod_are_pipelined_on_its_node_only() -> None:
     history.terminate("old-0")
     history.create(gang("new", "q", 1))
     assert history.cycle() == {}
-    assert "can possibly be assigned to a, once resource is released" in history.told("new-0")
+    assert "can possibly be assigned to a, once resource is released" in history.message_of("new-0")
     history.create(gang("theirs", "other", 1))
     assert history.cycle() == {"theirs-0": "b"}
 
@@ -90,7 +90,7 @@ def test_a_pod_that_cannot_use_a_terminating_pods_node_gets_the_numbers(actions:
     other_queues = card_pod("new-0", "new", selector={"pool": "x"})
     history.create(card_group("new", "q", phase="Inqueue"), other_queues)
     assert history.cycle(configuration(*PLUGINS, ["predicates"], actions=actions)) == {}
-    assert history.told("new-0") == insufficient("q", H200, 1000, 2000, 1000)
+    assert history.message_of("new-0") == insufficient("q", H200, 1000, 2000, 1000)
     assert not history.evicted
 
 

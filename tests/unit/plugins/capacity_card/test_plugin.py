@@ -51,7 +51,7 @@ def test_a_pod_over_the_quota_is_not_bound_and_has_the_reason() -> None:
     job = gang("job", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=5")
     world = World(gpu_node("n"), QUEUE, job).run(CONFIGURATION)
     assert world.bound == {}
-    assert world.told("job-0") == insufficient("cr-queue1", H200, 5000, 5000, 3000)
+    assert world.message_of("job-0") == insufficient("cr-queue1", H200, 5000, 5000, 3000)
     assert pod_events(world, "job-0") == [insufficient("cr-queue1", H200, 5000, 5000, 3000)]
 
 
@@ -78,12 +78,12 @@ def test_shared_cards_have_separate_quotas(resource: str, card: str, most: int) 
     world = World(nodes, QUEUE, card_group("job", "cr-queue1", phase="Inqueue"), pods).run(CONFIGURATION)
     assert set(world.bound.values()) == {"h800" if "H800" in card else "h200"}
     assert len(world.bound) == most
-    assert world.told("p-4") == insufficient("cr-queue1", card, 1000, (most + 1) * 1000, most * 1000)
+    assert world.message_of("p-4") == insufficient("cr-queue1", card, 1000, (most + 1) * 1000, most * 1000)
 
 
 def test_a_card_without_quota_cannot_be_used() -> None:
     world = World(gpu_node("n", "NVIDIA-A100"), QUEUE, gang("job", "cr-queue1", 1, "NVIDIA-A100")).run(CONFIGURATION)
-    assert world.told("job-0") == insufficient("cr-queue1", "NVIDIA-A100", 1000, 1000, 0)
+    assert world.message_of("job-0") == insufficient("cr-queue1", "NVIDIA-A100", 1000, 1000, 0)
 
 
 def test_the_capability_limits_cpu_and_memory() -> None:
@@ -93,7 +93,7 @@ def test_the_capability_limits_cpu_and_memory() -> None:
         insufficient("cr-queue1", "cpu", 5000, 5000, 4000),
         insufficient("cr-queue1", "memory", 5 * gib, 5 * gib, 4 * gib),
     )
-    assert world.told("job-0") == f"{cpu}; {memory}"
+    assert world.message_of("job-0") == f"{cpu}; {memory}"
 
 
 def test_with_the_argument_cpu_and_memory_of_pods_with_cards_are_unlimited() -> None:
@@ -101,7 +101,7 @@ def test_with_the_argument_cpu_and_memory_of_pods_with_cards_are_unlimited() -> 
     plain = gang("plain", "cr-queue1", 1, None, "5c+1Gi")
     world = World(gpu_node("n"), QUEUE, job, plain).run(UNLIMITED)
     assert world.bound == {"job-0": "n"}
-    assert world.told("plain-0") == insufficient("cr-queue1", "cpu", 5000, 5000, 4000)
+    assert world.message_of("plain-0") == insufficient("cr-queue1", "cpu", 5000, 5000, 4000)
 
 
 def test_with_the_argument_jobs_with_cards_are_admitted_by_their_cards_only() -> None:
@@ -156,7 +156,7 @@ def test_only_an_open_queue_takes_jobs(state: str) -> None:
     world = World(gpu_node("n"), queue, pods, card_group("new", "q", asks="1c")).run(CONFIGURATION)
     assert world.bound == {}
     assert world.phase("new") == "Pending"
-    assert world.told("job-0") == f"queue q is {state}: only an Open queue takes jobs"
+    assert world.message_of("job-0") == f"queue q is {state}: only an Open queue takes jobs"
     assert f"queue q is {state}: only an Open queue takes jobs" in refused(world)
 
 
@@ -175,7 +175,7 @@ def test_when_a_quota_is_exhausted_the_next_alternative_card_is_used() -> None:
     pods = [card_group("job", "q", phase="Inqueue"), *(card_pod(f"p-{i}", "job", BOTH) for i in range(4))]
     world = World(nodes, queue, pods).run(CONFIGURATION)
     assert world.bound == {"p-0": "a", "p-1": "a", "p-2": "b"}
-    assert world.told("p-3") == "; ".join(
+    assert world.message_of("p-3") == "; ".join(
         [insufficient("q", D4090, 1000, 3000, 2000), insufficient("q", D4090D, 1000, 2000, 1000)]
     )
 
@@ -187,15 +187,15 @@ def test_the_fit_error_has_numbers_if_the_quota_leaves_only_full_nodes() -> None
     world = World(nodes, queue, pods).run(CONFIGURATION)
     assert world.bound == {"p-0": "a", "p-1": "b"}
     used_up = f"1 node(s) had card {D4090}, quota of which is used up in queue q (asked 1, used 1, quota 1)"
-    assert used_up in world.told("p-2")
-    assert f"1 Insufficient {GPU}" in world.told("p-2")
+    assert used_up in world.message_of("p-2")
+    assert f"1 Insufficient {GPU}" in world.message_of("p-2")
 
 
 def test_of_alternative_cards_only_those_with_quota_are_used() -> None:
     nodes = [gpu_node("a", D4090), gpu_node("b", D4090D, 1)]
     world = World(nodes, quota_queue("q", {D4090D: 8}), gang("job", "q", 2, BOTH)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"1 node(s) had card {D4090}, of which queue q has no quota" in world.told("job-1")
+    assert f"1 node(s) had card {D4090}, of which queue q has no quota" in world.message_of("job-1")
     assert World(nodes, quota_queue("q", {D4090D: 8}), gang("job", "q", 1, BOTH)).run(CONFIGURATION).bound == {
         "job-0": "b"
     }
@@ -225,7 +225,7 @@ def test_cards_of_different_resources_cannot_be_alternatives(names: str, conflic
     assert world.bound == {}
     assert world.phase("new") == "Pending"
     assert len([text for text in refused(world) if conflict in text]) >= 2
-    assert conflict in world.told("job-0")
+    assert conflict in world.message_of("job-0")
 
 
 def test_a_discarded_gang_leaves_the_books_as_they_were() -> None:
@@ -253,7 +253,7 @@ def test_a_pod_is_bound_only_to_nodes_with_a_card_it_names() -> None:
     nodes = [gpu_node("a", H800), node("b", f"64c+64Gi+{GPU}=8"), gpu_node("c", H200, 1)]
     world = World(nodes, QUEUE, gang("job", "cr-queue1", 2)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"2 node(s) had no card {H200}" in world.told("job-1")
+    assert f"2 node(s) had no card {H200}" in world.message_of("job-1")
 
 
 def test_a_pod_that_names_no_card_is_charged_for_the_card_of_its_node() -> None:
@@ -265,14 +265,14 @@ def test_a_pod_that_names_no_card_is_charged_for_the_card_of_its_node() -> None:
 
 def test_a_pod_that_names_no_card_gets_none_if_the_queue_has_no_quota() -> None:
     world = World(gpu_node("n"), quota_queue("q", None), gang("job", "q", 1, None)).run(CONFIGURATION)
-    assert world.told("job-0") == insufficient("q", GPU, 1000, 1000, 0)
+    assert world.message_of("job-0") == insufficient("q", GPU, 1000, 1000, 0)
 
 
 def test_a_pod_is_charged_for_its_actual_card_whatever_it_names() -> None:
     mig = "nvidia.com/mig-1g.18gb"
     job = gang("job", "q", 1, H200, f"1c+1Gi+{mig}=1")
     world = World(gpu_node("n", offers=f"{mig}=4"), quota_queue("q", {H200: 8}), job).run(CONFIGURATION)
-    assert world.told("job-0") == insufficient("q", mig, 1000, 1000, 0)
+    assert world.message_of("job-0") == insufficient("q", mig, 1000, 1000, 0)
 
 
 def test_a_resource_without_matching_labels_is_not_a_card() -> None:
@@ -285,7 +285,7 @@ def test_messages_use_the_card_name_of_the_pod() -> None:
     card = "NIVIDIA-H20/mps-90g*1/2"
     job = gang("job", "q", 2, card, f"1c+1Gi+{GPU}.shared=1")
     world = World(node("n", f"8c+8Gi+{GPU}.shared=8", shared), quota_queue("q", {card: 1}), job).run(CONFIGURATION)
-    assert world.told("job-1") == insufficient("q", card, 1000, 2000, 1000)
+    assert world.message_of("job-1") == insufficient("q", card, 1000, 2000, 1000)
 
 
 # --- what goes wrong ---
@@ -294,7 +294,7 @@ def test_a_queue_with_an_unreadable_quota_has_none_and_the_refusal_says_so() -> 
     world.run(CONFIGURATION)
     assert world.bound == {"plain-0": "n"}
     start = insufficient("q", H200, 1000, 1000, 0)
-    assert world.told("job-0") == f"{start}; the queue's annotation volcano.sh/card.quota cannot be read"
+    assert world.message_of("job-0") == f"{start}; the queue's annotation volcano.sh/card.quota cannot be read"
     assert any("volcano.sh/card.quota" in text for text in world.events("Malformed"))
 
 
@@ -329,9 +329,9 @@ def test_running_pods_stay_charged_when_cards_disappear() -> None:
     feed(world.cluster.cache, *gang("big", "cr-queue1", 1, asks=f"1c+1Gi+{GPU}=2"), *gang("small", "cr-queue1", 1))
     world.run(CONFIGURATION)
     assert world.bound == {}
-    assert world.told("big-0") == insufficient("cr-queue1", H200, 2000, 4000, 3000), "two are still held"
+    assert world.message_of("big-0") == insufficient("cr-queue1", H200, 2000, 4000, 3000), "two are still held"
     assert (
-        world.told("small-0")
+        world.message_of("small-0")
         == f"0/1 nodes are unavailable: 1 Insufficient {GPU}. ({GPU}: asked 1, most free on one node 0)"
     )
 
@@ -339,21 +339,21 @@ def test_running_pods_stay_charged_when_cards_disappear() -> None:
 def test_a_pod_waits_for_cards_that_a_node_no_longer_has() -> None:
     world = World(gpu_node("n", cards=0), QUEUE, gang("job", "cr-queue1", 1)).run(CONFIGURATION)
     assert world.bound == {}
-    assert f"Insufficient {GPU}" in world.told("job-0")
+    assert f"Insufficient {GPU}" in world.message_of("job-0")
 
 
 def test_quotas_may_add_up_to_more_than_the_cluster_has() -> None:
     queues = [quota_queue("q", {H200: 10}), quota_queue("r", {H200: 10})]
     world = World(gpu_node("n", cards=3), queues, gang("one", "q", 2), gang("two", "r", 2)).run(CONFIGURATION)
     assert world.bound == {"one-0": "n", "one-1": "n"}
-    assert f"Insufficient {GPU}" in world.told("two-1")
+    assert f"Insufficient {GPU}" in world.message_of("two-1")
 
 
 def test_a_quota_below_the_held_amount_only_prevents_new_pods() -> None:
     running = [card_group("old", "q", 1, phase="Running"), *(card_pod(f"p-{i}", "old", on="n") for i in range(4))]
     world = World(gpu_node("n"), quota_queue("q", {H200: 2}), running, gang("job", "q", 1)).run(CONFIGURATION)
     assert (world.bound, world.evicted) == ({}, set())
-    assert world.told("job-0") == insufficient("q", H200, 1000, 5000, 2000)
+    assert world.message_of("job-0") == insufficient("q", H200, 1000, 5000, 2000)
 
 
 def test_a_job_of_a_missing_queue_does_not_affect_other_jobs() -> None:

@@ -27,7 +27,7 @@ def test_pods_share_the_first_gpu_that_has_the_memory() -> None:
 
 def test_the_fit_error_without_enough_gpu_memory_names_the_request() -> None:
     world = World(gpu_node("n", 2, 8000), jobs(*slices(1, 9000))).run(GPU_SHARING)
-    assert "1 node(s) had no GPU with 9000 volcano.sh/gpu-memory free" in world.told("p-0")
+    assert "1 node(s) had no GPU with 9000 volcano.sh/gpu-memory free" in world.message_of("p-0")
 
 
 def test_gpu_memory_that_pods_hold_is_not_allocated_again() -> None:
@@ -47,7 +47,7 @@ def test_only_idle_healthy_gpus_are_allocated_whole() -> None:
     nodes = gpu_node("n", 4, 8000, **{GPU_UNHEALTHY_IDS: "1"})
     world = World(nodes, holder, jobs(limited("p", {GPU_NUMBER: 2}), limited("q", {GPU_NUMBER: 1}))).run(GPU_WHOLE)
     assert gpus(world) == {"p": "2,3"}
-    assert "1 node(s) had no idle GPU" in world.told("q")
+    assert "1 node(s) had no idle GPU" in world.message_of("q")
 
 
 def test_with_whole_gpus_requested_gpu_memory_is_an_ordinary_resource() -> None:

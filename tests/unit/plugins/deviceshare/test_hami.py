@@ -47,7 +47,7 @@ def test_memory_is_rounded_up_to_the_next_template() -> None:
     world = World(npu_node("n", 1), jobs(*pods(4, 1, 4096))).run(HAMI)
     assert npus(world) == dict.fromkeys(("p-0", "p-1", "p-2"), "n-0,Ascend310P,6144,0:;")
     assert given(world, RUNTIME) == dict.fromkeys(("p-0", "p-1", "p-2"), '[{"UUID":"n-0","temp":"vir02"}]')
-    assert "1 node(s) had no Ascend310P NPU with 6144 of its memory free" in world.told("p-3")
+    assert "1 node(s) had no Ascend310P NPU with 6144 of its memory free" in world.message_of("p-3")
 
 
 def test_a_bound_pod_has_all_annotations_that_the_device_plugin_reads() -> None:
@@ -74,12 +74,12 @@ def test_several_npus_are_allocated_whole() -> None:
 
 def test_parts_of_several_npus_are_refused_with_the_reason() -> None:
     world = World(npu_node("n", 3), jobs(*pods(1, 2, 4096))).run(HAMI)
-    assert "2 Ascend310P NPUs with 4096 of memory each: several are had whole only" in world.told("p-0")
+    assert "2 Ascend310P NPUs with 4096 of memory each: several are had whole only" in world.message_of("p-0")
 
 
 def test_more_memory_than_a_chip_has_is_refused_with_the_numbers() -> None:
     world = World(npu_node("n"), jobs(*pods(1, 1, 30_000))).run(HAMI)
-    assert "Ascend310P with 30000 of memory: a chip has 24576" in world.told("p-0")
+    assert "Ascend310P with 30000 of memory: a chip has 24576" in world.message_of("p-0")
 
 
 def test_each_container_gets_separate_npus() -> None:

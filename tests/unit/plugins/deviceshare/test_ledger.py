@@ -149,7 +149,7 @@ class CardsAreConserved(statements.Statements):
         self.begin(self.given, [f"j{i}" for i in range(len(ASKED))], [f"r{i}" for i in range(len(held))])
 
     @invariant()
-    def no_card_has_given_or_promised_more_than_it_has(self) -> None:
+    def no_card_is_allocated_or_pipelined_beyond_its_capacity(self) -> None:
         ledger = self.given.ledger
         for row, node_state in ledger.node_states.items():
             expected = node_state.inventory.cards
@@ -160,7 +160,7 @@ class CardsAreConserved(statements.Statements):
                 assert all(card.free_memory >= 0 and card.free_cores >= 0 and card.used <= card.slots for card in cards)
 
     @invariant()
-    def what_is_to_come_is_what_is_less_who_leaves_and_with_who_was_promised(self) -> None:
+    def future_idle_is_idle_plus_releasing_minus_pipelined(self) -> None:
         ledger = self.given.ledger
         for row, node_state in ledger.node_states.items():
             expected = node_state.inventory.cards

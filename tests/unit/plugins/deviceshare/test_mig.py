@@ -90,7 +90,7 @@ def test_the_next_session_counts_allocated_instances() -> None:
 def test_an_unused_card_may_be_partitioned_again() -> None:
     leaving = limited("old", slice_of(), on="n", annotations={VGPU_IDS: "n-0[group1-0],NVIDIA,5000,0:"}, deleting=True)
     world = World(geometries(), mig_node(), leaving, jobs(*vgpu_pods(1, 1, 8000, 0))).run(VGPU)
-    assert vgpus(world) == {} and "once resource is released" in world.told("p-0")
+    assert vgpus(world) == {} and "once resource is released" in world.message_of("p-0")
 
 
 def test_two_containers_of_a_pod_get_two_instances() -> None:

@@ -78,7 +78,7 @@ def test_while_a_virtual_npu_is_created_its_chip_and_other_templates_are_not_use
     assert cores(World(cluster(), held, jobs(npu_pod("p", 2))).run(MINDCLUSTER)) == {"p": "0-vir02_1c"}
     world = World(cluster(), held, jobs(npu_pod("p", 4))).run(MINDCLUSTER)
     assert cores(world) == {}
-    assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in world.told("p")
+    assert "1 node(s) had no Ascend310P chips with 4 AI cores free for template vir04_3c" in world.message_of("p")
 
 
 def test_after_a_virtual_npu_is_created_other_templates_may_be_used() -> None:
@@ -141,7 +141,7 @@ def test_a_node_that_needs_no_fallback_template_scores_better() -> None:
     ],
 )
 def test_a_request_without_a_template_is_refused_with_the_reason(raw: Raw, description: str) -> None:
-    assert description in World(cluster(), jobs(raw)).run(MINDCLUSTER).told("p")
+    assert description in World(cluster(), jobs(raw)).run(MINDCLUSTER).message_of("p")
 
 
 def test_pods_without_the_npu_label_are_counted_by_amounts_only() -> None:

@@ -116,7 +116,7 @@ def test_if_all_nodes_are_locked_the_fit_error_names_the_lock() -> None:
     feed(world.cluster.cache, annotated(vgpu_node("n", 1), {VGPU_NODE_LOCK: stamp}))
     world.run(LOCKED)
     assert world.bound == {}
-    assert "can possibly be assigned to n, once resource is released" in world.told("p-0")
+    assert "can possibly be assigned to n, once resource is released" in world.message_of("p-0")
     view = world.outcome.session.view(  # type: ignore[union-attr]
         world.decisions.pods[0].task.cls,
         world.outcome.session.jobs["default/job"],  # type: ignore[union-attr]

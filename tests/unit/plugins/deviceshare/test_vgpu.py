@@ -71,7 +71,7 @@ def test_containers_are_listed_separately_and_may_share_a_gpu() -> None:
 def test_a_request_without_memory_gets_the_whole_gpu_memory() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(3, 1))).run(VGPU)
     assert vgpus(world) == {"p-0": "n-1,NVIDIA,10000,0:", "p-1": "n-0,NVIDIA,10000,0:"}
-    assert "1 node(s) had no GPU with 100% of its memory and 0% of the cores free" in world.told("p-2")
+    assert "1 node(s) had no GPU with 100% of its memory and 0% of the cores free" in world.message_of("p-2")
 
 
 def test_memory_alone_means_one_gpu() -> None:
@@ -130,7 +130,7 @@ def test_a_pod_chooses_by_type_uuid_and_mode(annotations: dict[str, str], gpu: s
     world = World(nodes, jobs(*vgpu_pods(1, 1, 100, 1, annotations=annotations))).run(VGPU)
     assert vgpus(world) == ({} if gpu is None else {"p-0": f"{gpu},NVIDIA,100,1:"})
     if gpu is None:
-        assert "2 node(s) had no vGPUs of the kind that the Pod asks for" in world.told("p-0")
+        assert "2 node(s) had no vGPUs of the kind that the Pod asks for" in world.message_of("p-0")
 
 
 # --- policies ---
@@ -174,7 +174,7 @@ def test_two_containers_of_one_pod_on_a_gpu_both_count() -> None:
 def test_the_slices_of_a_terminating_pod_are_pipelined_not_allocated() -> None:
     leaving = holder("n-0,NVIDIA,9000,90:", deleting=True)
     world = World(vgpu_node("n", 1), leaving, jobs(*vgpu_pods(1, 1, 5000, 50))).run(VGPU)
-    assert world.bound == {} and "can possibly be assigned to n, once resource is released" in world.told("p-0")
+    assert world.bound == {} and "can possibly be assigned to n, once resource is released" in world.message_of("p-0")
 
 
 def test_preemption_evicts_only_as_many_pods_as_free_a_gpu() -> None:
@@ -262,9 +262,9 @@ def test_a_node_without_registered_gpus_takes_no_vgpu_pod_despite_its_allocatabl
     raw = vgpu_node("n")
     del raw["metadata"]["annotations"][VGPU_REGISTER]
     world = World(raw, node("plain"), jobs(*vgpu_pods(1, 1, 100, 1))).run(VGPU)
-    assert world.bound == {} and "node(s) had no vGPUs" in world.told("p-0")
+    assert world.bound == {} and "node(s) had no vGPUs" in world.message_of("p-0")
 
 
 def test_amounts_that_no_gpu_has_are_refused_with_numbers() -> None:
     world = World(vgpu_node("n"), jobs(*vgpu_pods(1, 1, 15_000, 10))).run(VGPU)
-    assert "1 node(s) had no GPU with 15000 of its memory and 10% of the cores free" in world.told("p-0")
+    assert "1 node(s) had no GPU with 15000 of its memory and 10% of the cores free" in world.message_of("p-0")

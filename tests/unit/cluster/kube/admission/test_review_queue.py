@@ -209,7 +209,7 @@ def test_close_ends_the_worker_in_any_state() -> None:
     run(scenario)
 
 
-def test_the_worker_exits_when_the_server_is_gone() -> None:
+def test_the_worker_exits_when_the_server_has_exited() -> None:
     async def scenario() -> None:
         async with running_queue() as review_queue:
             await pid_of(review_queue)

@@ -179,7 +179,7 @@ def test_a_status_goes_to_the_subresource() -> None:
     asyncio.run(story())
 
 
-def test_patching_and_deleting_what_is_gone_counts_as_done() -> None:
+def test_patching_and_deleting_a_deleted_object_counts_as_done() -> None:
     async def story() -> None:
         async with world() as w:
             await w.executor.carry_out(Patch(POD_GROUP, "ns", "g", {}))
@@ -266,7 +266,7 @@ def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: lis
     asyncio.run(story())
 
 
-def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted() -> None:
+def test_an_object_deleted_before_its_owner_is_fetched_counts_as_deleted() -> None:
     async def story() -> None:
         async with world() as w:
             await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
@@ -274,7 +274,7 @@ def test_what_is_gone_before_its_owner_is_asked_for_counts_as_deleted() -> None:
     asyncio.run(story())
 
 
-def test_an_object_that_is_gone_at_once_is_taken_out_of_the_store() -> None:
+def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
     async def story() -> None:
         async with world() as w:
             w.receiver.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
@@ -605,19 +605,19 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
             w.toy.observe = observe  # type: ignore[method-assign]
             items = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in ("poison", "sound")]
             w.api.answer("GET", QUEUES, {"items": items})
-            told: list[Malformed] = []
+            reported: list[Malformed] = []
             handlers = Handlers(
                 [QUEUE],
                 w.client,
                 cast("Credentials", StaticCredentials(w.api.url)),
                 w.receiver,
-                lambda problem, _: told.append(problem),
+                lambda problem, _: reported.append(problem),
             )
 
             await handlers._list(QUEUE)
             await handlers._list(QUEUE)
 
-            assert [(problem.name, problem.field) for problem in told] == [("poison", "metadata")]
+            assert [(problem.name, problem.field) for problem in reported] == [("poison", "metadata")]
             assert w.store.get(QUEUE, Queue, "", "sound") is not None
 
     asyncio.run(story())

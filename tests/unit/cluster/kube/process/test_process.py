@@ -58,7 +58,7 @@ class Pair:
     def __init__(self, client: ApiClient) -> None:
         self.first, self.second = Replica(client), Replica(client)
         self.led: list[bool] = []
-        """What each was told when it came to lead."""
+        """For each process that became the leader: whether it had waited."""
 
     async def start(self) -> None:
         self.holding = asyncio.ensure_future(self.first.lead(self._hold))

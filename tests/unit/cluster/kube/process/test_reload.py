@@ -78,8 +78,8 @@ def test_a_file_that_is_too_much_later_keeps_the_last_good_one_and_is_read_once(
     assert list(file.current.actions) == ["allocate"]
     assert reloads(metrics, "error") == 1
     assert parsed[1:] == [text]
-    (told,) = logged
-    assert problem in told
+    (line,) = logged
+    assert problem in line
     path.write_text('actions: "backfill"\n', encoding="utf-8")
     assert file.poll(metrics)
 

@@ -54,7 +54,7 @@ def rests(timer: CycleTimer, meanwhile: Callable[[], object] = lambda: None) -> 
     return asyncio.run(scenario())
 
 
-def test_a_gang_that_is_promised_nodes_waits_for_those_that_are_not_free() -> None:
+def test_a_pipelined_gang_waits_for_the_nodes_that_are_not_free() -> None:
     assert awaited(waiting_for_both().session) == (frozenset({"n1", "n2"}),)
     gang = [group("g", minimum=2, phase="Inqueue"), *pods("p", 2, "1c", "g")]
     assert awaited(outcome(leaving("a", "n1"), gang).session) == (frozenset({"n1"}),)

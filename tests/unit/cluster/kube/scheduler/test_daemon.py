@@ -115,7 +115,7 @@ def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_health_fails_when_sessions_no_longer_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, free = threading.Event(), threading.Event()
 
     def never_ends(*_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whoever takes over finds out whether its watches have come to what was written before, without reading it again."""
+"""A new leader finds out whether its watches have received all earlier writes, without reading the objects again."""
 
 import asyncio
 import json

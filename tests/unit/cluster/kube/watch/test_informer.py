@@ -53,13 +53,13 @@ class World:
     ) -> None:
         self.api = api
         self.cache = Cache()
-        self.complaints: list[tuple[Malformed, ObjectRef]] = []
+        self.problems: list[tuple[Malformed, ObjectRef]] = []
         source = next(s for s in sources() if s.kind.name == kind)
         self.informer = Informer(
             client,
             source,
             self.cache,
-            lambda malformed, about: self.complaints.append((malformed, about)),
+            lambda malformed, about: self.problems.append((malformed, about)),
             Metrics(),
             page=page,
             backoff=Backoff(0.01, 0.02),
@@ -128,7 +128,7 @@ def test_a_broken_watch_is_resumed_from_the_last_bookmark_without_a_list() -> No
     asyncio.run(scenario())
 
 
-def test_a_version_too_old_makes_it_list_again_and_forget_what_is_gone() -> None:
+def test_a_resource_version_that_is_too_old_causes_a_new_list_that_removes_deleted_objects() -> None:
     async def scenario() -> None:
         gone = event(
             "ERROR", {"kind": "Status", "status": "Failure", "code": 410, "message": "too old", "metadata": {}}
@@ -173,14 +173,14 @@ def test_an_object_that_cannot_be_read_is_set_aside_and_the_others_go_on() -> No
         async with watching(lists_then_watches(first, feed=feed)) as world:
             await until(lambda: "late" in world.cache.names)
             assert world.cache.names == {"good", "other", "late"}  # the last good version of "good" stays
-            await until(lambda: len(world.complaints) >= 2)
-            (bad, about), (good, _) = world.complaints
+            await until(lambda: len(world.problems) >= 2)
+            (bad, about), (good, _) = world.problems
             assert (bad.kind, bad.namespace, bad.name, bad.field) == ("PodGroup", "ns", "bad", "spec.minMember")
             assert "int" in bad.problem
             assert about.uid == "uid-bad"
             assert good.name == "good"
             await asyncio.sleep(0.05)
-            assert len(world.complaints) == 2  # the same problem is told once
+            assert len(world.problems) == 2  # the same problem is reported once
 
     asyncio.run(scenario())
 
@@ -191,7 +191,7 @@ def test_an_object_that_the_cache_chokes_on_does_not_stop_the_others() -> None:
         async with watching(lists_then_watches(a_list(1, group("poison"), group("fine")), feed=feed)) as world:
             await world.informer.synced.wait()
             assert world.cache.names == {"fine"}
-            assert world.complaints[0][0].name == "poison"
+            assert world.problems[0][0].name == "poison"
 
     asyncio.run(scenario())
 

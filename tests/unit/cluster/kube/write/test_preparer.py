@@ -44,7 +44,7 @@ class Marked(Preparation):
 
     def follow_up(self, found: KubeObject | None, now: float) -> Step:
         step = self.step(found, now)
-        return Fail("the mark is gone") if isinstance(step, Patch) else step
+        return Fail("the mark is missing") if isinstance(step, Patch) else step
 
     def undo(self, found: KubeObject, now: float) -> Patch | None:
         return (
@@ -54,7 +54,7 @@ class Marked(Preparation):
 
 @dataclass(frozen=True, kw_only=True)
 class Locked(Preparation):
-    """A claim is marked right before the binding; nobody has to do anything about it."""
+    """A claim is marked right before the binding; no other program has to answer."""
 
     at_binding: ClassVar[bool] = True
 

@@ -85,7 +85,7 @@ def test_a_malformed_template_is_refused_by_its_field() -> None:
         pod(job, "worker")
 
 
-def test_dressing_a_pod_leaves_the_template_of_the_job_alone() -> None:
+def test_mutating_a_pod_does_not_change_the_template_of_the_job() -> None:
     job = vcjob("train", task("worker", 2), env=[], svc=[], ssh=[], mpi=["--master=worker"], pytorch=[])
     before = copy.deepcopy(job.spec.tasks[0].template)
     pod(job, "worker")
