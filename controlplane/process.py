@@ -5,14 +5,15 @@ timing out; both are settled here, once for every program. What is started with 
 """
 
 import atexit
+import contextlib
 import ctypes
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -91,13 +92,18 @@ class Process:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports of 127.0.0.1 on which no process listens at the moment."""
-    with ExitStack() as stack:
-        # Held open together, so that no port is handed out twice.
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    """Different TCP ports of 127.0.0.1 on which no process listens at the moment.
+
+    They lie below those that Linux gives to outgoing connections (32768 and above): such a connection, of which the
+    programs of a control plane open many, would occupy the port before the program listens on it.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = 10_000 + secrets.randbelow(22_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)
 
 
 def _die_with_parent() -> None:

@@ -5,9 +5,11 @@ import yaml
 from controlplane.client import Client
 from controlplane.manifests import ROOT
 from controlplane.run import ControlPlane
-from tests.integration.stage import client_of
+from tests.integration.stage import client_of, wait
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_BATCH = "batch.volcano.sh"
 _OURS = ("volcano-py-vcjob-editor", "volcano-py-vcjob-viewer")
 EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
 """What `edit` consists of. The controller that aggregates does not run here, so each is bound."""
@@ -32,4 +34,13 @@ def tenant(plane: ControlPlane, namespace: str) -> Client:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }
         admin.create(f"{_RBAC}/namespaces/{namespace}/rolebindings", binding)
-    return client_of(plane, user)
+    client = client_of(plane, user)
+    wait(lambda: may(client, namespace, "create", "", "pods") and may(client, namespace, "create", _BATCH, "jobs"))
+    return client
+
+
+def may(client: Client, namespace: str, verb: str, group: str, resource: str) -> bool:
+    """Whether the API server grants a user a permission in a namespace. It takes a moment to see a new RoleBinding."""
+    asked = {"namespace": namespace, "verb": verb, "group": group, "resource": resource}
+    review = client.create(_REVIEWS, {"spec": {"resourceAttributes": asked}})
+    return bool(review["status"]["allowed"])

@@ -2,6 +2,7 @@
 applied, upgraded, and uninstalled."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from scheduler.webhooks.configurations import collection_of, name_of
 from scheduler.webhooks.routes import CHART_DEFAULT, routes
 from tests.integration import examples
 from tests.integration.installation import EXAMPLES, ROLES, Installation
-from tests.integration.stage import or_skipped
+from tests.integration.stage import or_skipped, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -237,11 +238,12 @@ def test_uninstalling_leaves_only_the_resource_definitions(installation: Install
     for role in installation.roles.values():
         role.process.stop()
     installation.helm("uninstall", RELEASE, "--wait")
-    left = installation.plane.kubectl(
+    left = partial(
+        installation.plane.kubectl,
         "get", "--all-namespaces", "--output=name", "--selector=app.kubernetes.io/instance=" + RELEASE,
         ",".join(sorted({kind for kind, _, _ in released} | {"ReplicaSet", "Pod", "EndpointSlice"})),
     )  # fmt: skip
-    assert left == ""
+    wait(lambda: left() == "", said=left)  # the garbage collector deletes what Deployments and Services made
     assert installation.plane.kubectl("get", "secrets,leases", "--namespace", NAMESPACE, "--output=name") == ""
     assert len(installation.plane.kubectl("get", "crds", "--output=name").splitlines()) == 9
 

@@ -14,6 +14,7 @@ import pytest
 from controlplane import build
 from controlplane.client import ApiError, Client
 from controlplane.run import CRD_DIRECTORY, ControlPlane
+from tests.integration.stage import wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -269,5 +270,8 @@ def test_a_user_has_the_permissions_that_rbac_grants_and_no_others(
     assert "Forbidden" in refused.stderr
     control_plane.kubectl("create", "role", "see", "--verb=list", "--resource=pods", "-n", namespace)
     control_plane.kubectl("create", "rolebinding", "see", "--role=see", f"--user={user}", "-n", namespace)
-    allowed = subprocess.run(listing, capture_output=True, text=True, check=False)
-    assert allowed.returncode == 0, allowed.stderr
+
+    def is_allowed() -> bool:
+        return subprocess.run(listing, capture_output=True, check=False).returncode == 0
+
+    wait(is_allowed)  # the API server takes a moment to see a new RoleBinding

@@ -20,6 +20,13 @@ pytestmark = pytest.mark.controlplane
 BATCH = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 KILLS = 20
+ELECTION = (
+    "--leader-elect-resource-namespace=default",
+    "--leader-elect-lease-duration=10s",
+    "--leader-elect-renew-deadline=8s",
+    "--leader-elect-retry-period=500ms",
+)
+"""A lease that expires soon, but not because the machine is busy."""
 JOBS = 100
 
 
@@ -143,13 +150,14 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
 
 def test_a_vcjob_gets_its_podgroup_and_pods_runs_and_completes(controlled: Cluster) -> None:
     namespace = controlled.namespace("completes")
-    controlled.job(
-        namespace, "train", 3, annotations={"volcano-py.test/outcome": "succeed", "volcano-py.test/runs-for": "2s"}
-    )
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    controlled.job(namespace, "train", 3)
 
     controlled.wait(lambda: controlled.phase(namespace, "train") == "Running")
-    pods = {pod["metadata"]["name"] for pod in controlled.listed(f"/api/v1/namespaces/{namespace}/pods")}
+    pods = {pod["metadata"]["name"] for pod in controlled.listed(path)}
     (group,) = controlled.listed(f"{SCHEDULING}/namespaces/{namespace}/podgroups")
+    for pod in pods:
+        controlled.api.patch(f"{path}/{pod}", {"metadata": {"annotations": {"volcano-py.test/outcome": "succeed"}}})
     controlled.wait(lambda: controlled.phase(namespace, "train") == "Completed")
 
     assert pods == {"train-w-0", "train-w-1", "train-w-2"}
@@ -351,23 +359,19 @@ def test_a_malformed_object_gets_a_warning_and_others_proceed(controlled: Cluste
 
 def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster) -> None:
     namespace = cluster.namespace("takeover")
-    options = ["--leader-elect-resource-namespace=default", "--leader-elect-lease-duration=3s"]
-    options += ["--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"]
-    first = cluster.start("controllers", *options)
-    cluster.job(namespace, "before", 1)
-    cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
-    with cluster.running("controllers", *options):
-        time.sleep(2)
-        first.kill()
-        cluster.job(namespace, "after", 1)
-        cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
+    with cluster.running("controllers", *ELECTION) as first:
+        cluster.job(namespace, "before", 1)
+        cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
+        with cluster.running("controllers", *ELECTION) as second:
+            cluster.wait(lambda: "standing by" in second.log.read_text(encoding="utf-8"))
+            first.kill()
+            cluster.job(namespace, "after", 1)
+            cluster.wait(lambda: cluster.phase(namespace, "after") == "Running")
 
 
 def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: Cluster) -> None:
     namespace = cluster.namespace("usurped")
-    options = ["--leader-elect-resource-namespace=default", "--leader-elect-resource-name=usurped"]
-    options += ["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s"]
-    options += ["--leader-elect-retry-period=500ms"]
+    options = (*ELECTION, "--leader-elect-resource-name=usurped")
     lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/usurped"
 
     def holder() -> str:
@@ -377,8 +381,8 @@ def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: 
         cluster.job(namespace, "before", 1)
         cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
         leader = holder()
-        with cluster.running("controllers", *options):
-            time.sleep(2)
+        with cluster.running("controllers", *options) as second:
+            cluster.wait(lambda: "standing by" in second.log.read_text(encoding="utf-8"))
             cluster.api.patch(lease, {"spec": {"holderIdentity": "usurper"}})
 
             assert first.process.wait(20) == 1

@@ -120,13 +120,16 @@ def test_the_devices_of_every_pod_of_a_gang_are_recorded_before_it_is_bound(devi
             assert [r["name"] for r in claims[pod]["status"]["reservedFor"]] == [pod]
         return len(bound) == 8
 
+    def allocated() -> str | None:
+        status: dict[str, Any] = devices.api.get(f"{GROUPS}/queues/default").get("status") or {}
+        return (status.get("allocated") or {}).get(f"deviceclass/{devices.name}")
+
     with devices.scheduler(tmp_path):
         devices.wait(bound_with_devices)
+        devices.wait(lambda: allocated() == "8")
 
     assert sorted(devices.given()) == sorted((node, f"gpu-{i}") for node in nodes for i in range(4))
     assert all(CLAIM_FINALIZER in c["metadata"]["finalizers"] for c in devices.claims())
-    queue = devices.api.get(f"{GROUPS}/queues/default")
-    assert queue["status"]["allocated"][f"deviceclass/{devices.name}"] == "8"
 
 
 def test_a_gang_without_enough_devices_takes_none_until_others_release_them(devices: Devices, tmp_path: Path) -> None:

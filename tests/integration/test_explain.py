@@ -111,7 +111,7 @@ def test_the_pods_that_a_workload_has_are_explained_and_no_others(
     place.node("n1", cpu="2")
     place.api.create(path.format(place.name), workload(place))
 
-    place.wait(lambda: len(place.pods()) == 3 and len(place.bound()) == 2)
+    place.wait(lambda: len(place.bound()) == 2 and sum(by_group(place).values()) == 3 and "" not in by_group(place))
 
     waiting = next(pod["metadata"] for pod in place.pods() if not pod["spec"].get("nodeName"))
     found = explained(place, "pod", waiting["name"])

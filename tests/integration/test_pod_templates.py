@@ -20,6 +20,8 @@ from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
+from tests.integration.stage import client_of, wait
+from tests.integration.tenant import may
 
 pytestmark = pytest.mark.controlplane
 
@@ -53,7 +55,7 @@ def with_validator(plane: ControlPlane, namespace: str, work: Callable[[Template
 
 
 @pytest.fixture
-def allowed(admin: Client, namespace: str) -> str:
+def allowed(control_plane: ControlPlane, admin: Client, namespace: str) -> str:
     """A namespace in which the user of its name may create PodTemplates, and nothing else."""
     path, metadata = f"/apis/{GROUP}/v1/namespaces/{namespace}", {"metadata": {"name": "templates"}}
     rules = [{"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["create"]}]
@@ -61,6 +63,8 @@ def allowed(admin: Client, namespace: str) -> str:
     subjects = [{"kind": "User", "name": namespace, "apiGroup": GROUP}]
     role = {"kind": "Role", "name": "templates", "apiGroup": GROUP}
     admin.create(f"{path}/rolebindings", {**metadata, "roleRef": role, "subjects": subjects})
+    user = client_of(control_plane, namespace)
+    wait(lambda: may(user, namespace, "create", "", "podtemplates"))
     return namespace
 
 

@@ -24,7 +24,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}]
 - plugins:
   - name: predicates
-    arguments: {volumebinding.bindTimeoutSeconds: 3}
+    arguments: {volumebinding.bindTimeoutSeconds: %d}
   - name: nodeorder
 """
 
@@ -82,9 +82,10 @@ class Storage(Namespace):
         """Claim -> the volume it is bound to."""
         return {n: c["spec"]["volumeName"] for n, c in self.claims().items() if c["status"].get("phase") == "Bound"}
 
-    def scheduler(self, directory: Path) -> AbstractContextManager[Role]:
+    def scheduler(self, directory: Path, bind_timeout: int = 60) -> AbstractContextManager[Role]:
+        """A scheduler that waits so many seconds for the volumes of a Pod."""
         conf = directory / "scheduler.conf"
-        conf.write_text(CONF, encoding="utf-8")
+        conf.write_text(CONF % bind_timeout, encoding="utf-8")
         return self.scheduled(directory, f"--scheduler-conf={conf}")
 
 
@@ -182,8 +183,8 @@ def test_a_gang_whose_volume_is_not_provisioned_is_not_bound_and_is_tried_again(
     storage.mounting("waits", "g", ["c"])
     storage.mounting("ready", "g")
 
-    with storage.scheduler(tmp_path):
-        storage.wait(lambda: storage.condition("ready")["reason"] == "SchedulerError")
+    with storage.scheduler(tmp_path, bind_timeout=3):
+        storage.wait(lambda: {storage.condition(p)["reason"] for p in ("ready", "waits")} == {"SchedulerError"})
         assert not storage.bound()
         why = storage.condition("waits")["message"]
         with provisioning(storage, lambda name, claim: make(storage, name, claim)):

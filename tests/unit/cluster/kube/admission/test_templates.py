@@ -16,7 +16,7 @@ from scheduler.cluster.kube.admission.templates import (
     TemplateValidator,
 )
 from scheduler.webhooks.validation_result import TemplateCheck, ValidationResult
-from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
+from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving, until
 
 PATH = "/api/v1/namespaces/ours/podtemplates"
 GOOD = b'{"spec":{"good":1}}'
@@ -188,14 +188,16 @@ def test_templates_without_an_answer_in_time_are_unvalidated_and_the_others_vali
 
 
 class InFlightCounter:
-    """A handler that counts the requests in flight."""
+    """A handler that counts the requests in flight; it answers none before so many are (0: each after a moment)."""
 
-    def __init__(self) -> None:
+    def __init__(self, awaited: int = 0) -> None:
         self.now = self.most = 0
+        self.awaited = awaited
 
     async def __call__(self, call: Call, request: web.Request) -> Answer:
         self.now += 1
         self.most = max(self.most, self.now)
+        await until(lambda: self.most >= self.awaited)
         await asyncio.sleep(0.002)
         self.now -= 1
         return {}
@@ -209,10 +211,11 @@ def test_concurrent_requests_are_limited_per_job_and_in_total(monkeypatch: pytes
     monkeypatch.setattr(module, "MAX_IN_FLIGHT", MAX_IN_FLIGHT_PER_JOB + 2)
 
     async def scenario(api: FakeApi, validator: TemplateValidator) -> None:
-        gauge = InFlightCounter()
+        gauge = InFlightCounter(MAX_IN_FLIGHT_PER_JOB)
         api.on("POST", PATH, gauge)
         await validator.validate(distinct("a", 50), 30.0)
         assert (gauge.most, len(api.calls)) == (MAX_IN_FLIGHT_PER_JOB, 50)
+        gauge.awaited += 2
         await asyncio.gather(*(validator.validate(distinct(prefix, 20), 30.0) for prefix in "bcd"))
         assert (gauge.most, len(api.calls)) == (MAX_IN_FLIGHT_PER_JOB + 2, 110)
 

@@ -474,7 +474,7 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
 
         assert not [task for task in left if "DeferredWrites" in repr(task)]
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), 30))  # an answer never comes within 60 s
 
 
 def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
@@ -498,7 +498,7 @@ def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
 
             w.receiver.changed.set()
             reconciling.cancel()
-            await asyncio.wait((reconciling,), timeout=2)
+            await asyncio.wait((reconciling,), timeout=20)
 
             assert reconciling.cancelled()
 

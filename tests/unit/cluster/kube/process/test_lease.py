@@ -18,7 +18,7 @@ from scheduler.cluster.kube.transport.fence import Fence
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
-SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=1.0, renew_deadline=0.6, retry_period=0.1)
+SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=2.0, renew_deadline=1.5, retry_period=0.1)
 
 
 class Leases:
@@ -84,7 +84,7 @@ def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_is_relea
             assert await first.acquire() is False
             holding = asyncio.create_task(first.hold())
             waiting = asyncio.create_task(second.acquire())
-            await asyncio.sleep(1.5)  # longer than the lease: it is renewed meanwhile
+            await asyncio.sleep(SETTINGS.duration + 0.5)  # it is renewed meanwhile
             assert server.holder == "first"
             assert (first_fence.is_open, second_fence.is_open) == (True, False)
             holding.cancel()

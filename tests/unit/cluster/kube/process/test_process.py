@@ -43,7 +43,7 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
             replica = Replica(client)
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
-                await asyncio.sleep(2 * SETTINGS.duration)
+                await asyncio.sleep(SETTINGS.duration + 0.5)
                 assert replica.process.fence.is_open and replica.leading == 1 and not lost.done()
 
             assert await replica.lead(work) == 0
@@ -61,10 +61,18 @@ class Pair:
         """For each process that became the leader: whether it had waited."""
 
     async def start(self) -> None:
+        """Returns when the first leads and the second has tried to."""
         self.holding = asyncio.ensure_future(self.first.lead(self._hold))
-        await asyncio.sleep(0.05)
+        await until(lambda: self.led)
         self.standing_by = asyncio.ensure_future(self.second.lead(self._note))
-        await asyncio.sleep(0.05)
+        await until(lambda: self.second.process.liveness.phase is Phase.STANDING_BY)
+        await self.try_to_lead()
+
+    async def try_to_lead(self) -> None:
+        """Returns when the second has tried to lead (again): nothing else is progress of a standby."""
+        self.second.passed += STUCK + 1
+        assert self.second.process.liveness.problem()
+        await until(lambda: not self.second.process.liveness.problem())
 
     async def _hold(self, waited: bool, lost: "asyncio.Task[str]") -> None:
         self.led.append(waited)
@@ -94,7 +102,7 @@ def test_the_next_leader_knows_that_another_led() -> None:
             await pair.start()
             pair.first.process.stop()
             assert await pair.holding == 0
-            assert await asyncio.wait_for(pair.standing_by, 5) == 0
+            assert await asyncio.wait_for(pair.standing_by, 30) == 0
             assert pair.led == [False, True]
 
     asyncio.run(story())
@@ -125,7 +133,7 @@ def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: 
                 server.down = True
                 await asyncio.Event().wait()
 
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert await Replica(client).lead(work) == 1
 
     asyncio.run(story())
@@ -167,12 +175,9 @@ def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
-            standby = pair.second
-            assert standby.process.liveness.phase is Phase.STANDING_BY
-            standby.passed = STUCK + 1
-            await asyncio.sleep(2 * SETTINGS.retry_period)
-            assert standby.process.liveness.problem() == ""
-            standby.process.stop()
+            await pair.try_to_lead()
+            assert pair.second.process.liveness.phase is Phase.STANDING_BY
+            pair.second.process.stop()
             pair.first.process.stop()
             await asyncio.gather(pair.holding, pair.standing_by)
 
@@ -221,7 +226,7 @@ def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it
                     async with session.get(url) as answer:
                         assert answer.status == status
                 signal.raise_signal(signal.SIGTERM)
-                await asyncio.wait_for(process.stopping.wait(), 5)
+                await asyncio.wait_for(process.stopping.wait(), 30)
                 assert process.liveness.phase is Phase.STOPPING
             with pytest.raises(aiohttp.ClientConnectorError):
                 await healthz(process.server)

@@ -93,8 +93,7 @@ def test_an_event_that_expired_on_the_server_is_posted_again() -> None:
 
             api.on("PATCH", f"{EVENTS}/.*", expired)
             recorder.post(event())
-            await until(lambda: api.to("PATCH", f"{EVENTS}/.*"))
-            await asyncio.sleep(0.05)
+            await until(lambda: not recorder._series)  # the recorder has seen the answer
             recorder.post(event())
             await until(lambda: len(api.to("POST", EVENTS)) == 2)
 
