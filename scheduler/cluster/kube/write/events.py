@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 class _Series:
     """One Event and its number of occurrences."""
 
-    __slots__ = ("backoff", "count", "event", "first", "last", "name", "posted", "sent_at", "sent_count", "timer")
+    __slots__ = ("backoff", "count", "event", "first", "last", "name", "posted", "sent_at", "timer")
 
     def __init__(self, event: EventPost, name: str, now: float) -> None:
         self.event = event
@@ -46,7 +46,6 @@ class _Series:
         self.count = 1
         self.posted = False
         """The API server has the Event."""
-        self.sent_count = 0
         self.sent_at = 0.0
         """When it was last sent, by the loop's clock."""
         self.timer: asyncio.TimerHandle | None = None
@@ -149,7 +148,6 @@ class Recorder:
             if not done:  # 409 on creation: an earlier attempt, whose answer was lost, came about
                 return self._failed(series, error)
         series.posted = True
-        series.sent_count = counted
         series.sent_at = asyncio.get_running_loop().time()
         series.backoff.reset()
         if series.count > counted and series.timer is None:
