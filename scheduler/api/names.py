@@ -124,10 +124,14 @@ CARD_NAME: Final = "volcano.sh/card.name"
 # --- Ascend ---
 HUAWEI_PREFIX: Final = "huawei.com/"
 ASCEND_910: Final = "huawei.com/Ascend910"
+ASCEND_310: Final = "huawei.com/Ascend310"
+ASCEND_310P: Final = "huawei.com/Ascend310P"
+NPU: Final = "huawei.com/npu"
 ASCEND_REAL: Final = "huawei.com/AscendReal"
 PREDICATE_TIME: Final = "predicate-time"
 DISTRIBUTED_JOB: Final = "distributed-job"
 ASCEND_910_CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
+NPU_CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-npu-configuration"
 BASE_DEVICE_INFOS: Final = "baseDeviceInfos"
 DEVICE_INFO_CONFIGMAP_PREFIX: Final = "mindx-dl-deviceinfo-"
 DEVICE_INFO_NAMESPACE: Final = "kube-system"
@@ -179,7 +183,6 @@ BIND_ALLOCATING: Final = "allocating"
 """Bind phase of a Pod for which the kubelet has not called the device plugin yet."""
 VNPU_MODE: Final = "huawei.com/vnpu-mode"
 HAMI_CORE: Final = "hami-core"
-ASCEND_310P: Final = "huawei.com/Ascend310P"
 NPU_CORE: Final = "huawei.com/npu-core"
 """A resource, and the annotation of its allocated cores."""
 NPU_JOB_KIND: Final = "ring-controller.atlas"
@@ -216,7 +219,9 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     VNPU_MODE,
 )
 """Pod annotations that plugins read when they place or evict a task."""
-TASK_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_REAL, GPU_INDEX, NPU_CORE, VGPU_IDS)
+CHIP_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU, NPU_CORE)
+"""Pod annotations that list the chips that the scheduler assigned."""
+TASK_ANNOTATIONS: Final[tuple[str, ...]] = (*CHIP_ANNOTATIONS, ASCEND_REAL, GPU_INDEX, VGPU_IDS)
 """Pod annotations that name the chips and cards of a Pod. Those of HAMi's NPUs have the name of the model between
 prefix and suffix."""
 

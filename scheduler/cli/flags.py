@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.cli.text import echo
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -133,8 +134,6 @@ class ResourceList(click.ParamType[dict[str, str]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
         if isinstance(value, dict):
             return value
-        from scheduler.api.quantity import QuantityError, parse_quantity
-
         amounts = {}
         for part in str(value).split(",") if value else ():
             resource, equals, quantity = part.partition("=")

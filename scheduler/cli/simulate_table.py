@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.api.names import ASCEND_910, GROUP_NAME, POD_SCHEDULED
+from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
 from scheduler.api.quantity import QuantityError, format_milli, parse_quantity
 from scheduler.api.resource import scale_of
 from scheduler.api.written_amounts import quantity
@@ -54,7 +54,7 @@ def _print_bound(console: Console, pods: list[dict[str, Any]]) -> None:
             pod["metadata"]["name"],
             annotations.get(GROUP_NAME, ""),
             cell(pod["spec"]["nodeName"], "green"),
-            _chips(annotations.get(ASCEND_910, "")),
+            _chips(next((annotations[key] for key in CHIP_ANNOTATIONS if key in annotations), "")),
             "Terminating" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", ""),
         )
     if pods:

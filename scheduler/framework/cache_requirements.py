@@ -20,6 +20,8 @@ class CacheRequirements:
 
     uncounted: frozenset[str] = frozenset()
     """Resources that are no amounts of nodes: a plugin alone decides about them."""
+    devices: frozenset[str] = frozenset()
+    """Resources of which the plugin alone chooses the devices; no other plugin does."""
     pod_labels: frozenset[str] = frozenset()
     """Labels by which Pods are treated differently."""
     config_maps: frozenset[tuple[str, str]] = frozenset()
@@ -30,6 +32,7 @@ class CacheRequirements:
     def __or__(self, other: "CacheRequirements") -> "CacheRequirements":
         return CacheRequirements(
             self.uncounted | other.uncounted,
+            self.devices | other.devices,
             self.pod_labels | other.pod_labels,
             self.config_maps | other.config_maps,
             self.originals or other.originals,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
-from scheduler.api.names import ASCEND_910, CARD_NAME, HOSTNAME_LABEL, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
+from scheduler.api.names import CARD_NAME, HOSTNAME_LABEL, HUAWEI_PREFIX, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
@@ -246,7 +246,7 @@ def _new_node(model: Model, name: str, blank: Raw) -> Raw:
     made["metadata"]["labels"] = {**labels, **model.labels}
     made["spec"] = {"taints": taints} if (taints := (made.get("spec") or {}).get("taints")) else {}
     # The free chips that a device plugin lists are those of the original node.
-    made["metadata"]["annotations"] = {k: v for k, v in annotations.items() if not k.startswith(ASCEND_910)}
+    made["metadata"]["annotations"] = {k: v for k, v in annotations.items() if not k.startswith(HUAWEI_PREFIX)}
     if model.task is not None:
         status = made.setdefault("status", {})
         more = {resource: format_amount(resource, amount) for resource, amount in model.amounts.items()}

@@ -2,7 +2,7 @@
 name."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,14 +12,15 @@ from scheduler.api.names import (
     ASCEND_REAL,
     BASE_DEVICE_INFOS,
     DISTRIBUTED_JOB,
+    NPU,
+    NPU_CONFIGURATION,
     PREDICATE_TIME,
 )
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.plugins.ascend.chiplist import format_chips
-from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.rings import ids_of
+from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
 from scheduler.plugins.support.predicate_times import PredicateTimes
 
@@ -33,32 +34,38 @@ _INTERNAL_IP: Final = "InternalIP"
 class PodAnnotations:
     """Builds the annotations of the Pods that one session binds."""
 
-    def __init__(self, family: Family, now: float) -> None:
-        self._family = family
+    def __init__(self, now: float) -> None:
         self._times = PredicateTimes(now)
 
     def for_task(
-        self, task: Task, node: Node, chips: int, *, distributed: bool, allocatable: int
+        self,
+        task: Task,
+        node: Node,
+        resource: ChipResource,
+        chips: Sequence[int],
+        *,
+        distributed: bool,
+        allocatable: int,
     ) -> tuple[dict[str, str], list[Malformed]]:
-        """Returns the annotations of a task that gets ``chips`` (a mask) of a node with ``allocatable`` chips, and the
-        malformed fields of the node's annotations."""
-        names = format_chips(chips, self._family.chip_prefix)
+        """Returns the annotations of a task that gets ``chips`` (ids in their order) of a node with ``allocatable``
+        chips, and the malformed fields of the node's annotations."""
+        names = format_chips(chips, resource.prefix)
         result = {
-            self._family.resource: names,
+            resource.name: names,
             PREDICATE_TIME: self._times.next(),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
-        number = chips.bit_count()
+        number = len(chips)
         managed = ACJOB_OPERATOR_NAME in task.labels
         if not managed and number != allocatable:
             return result, []
         devices, problem = self._devices(node)
         if not managed and number != len(devices):
             return result, problem
-        configuration = self._configuration(task, node, chips, devices)
+        configuration = self._configuration(task, node, resource, chips, devices)
         if configuration is not None:
             result[ASCEND_REAL] = names
-            result[ASCEND_910_CONFIGURATION] = configuration
+            result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
         return result, problem
 
     def _devices(self, node: Node) -> tuple[Mapping[str, Any], list[Malformed]]:
@@ -71,12 +78,15 @@ class PodAnnotations:
             field = f"metadata.annotations[{BASE_DEVICE_INFOS}]"
             return {}, [Malformed("Node", "", node.metadata.name, field, str(error))]
 
-    def _configuration(self, task: Task, node: Node, chips: int, devices: Mapping[str, Any]) -> str | None:
+    @staticmethod
+    def _configuration(
+        task: Task, node: Node, resource: ChipResource, chips: Sequence[int], devices: Mapping[str, Any]
+    ) -> str | None:
         """Returns the device configuration that the Ascend operator copies into the rank table; None if the address of
         a chip is unknown. The device plugin writes the same key later, and a wrong address is worse than a wait."""
         entries = []
-        for chip in ids_of(chips):
-            device = devices.get(f"{self._family.chip_prefix}{chip}")
+        for chip in chips:
+            device = devices.get(f"{resource.prefix}{chip}")
             address = device.get("IP") if isinstance(device, dict) else None
             if not isinstance(device, dict) or not isinstance(address, str) or not address:
                 return None
@@ -98,7 +108,7 @@ class PodAnnotations:
             "super_pod_id": _integer(annotations.get(SUPER_POD_ID), NO_SUPER_POD),
             "rack_id": _integer(annotations.get(RACK_ID), 0),
             "devices": entries,
-            "server_index": annotations.get(SERVER_INDEX, "0"),
+            "server_index": annotations.get(SERVER_INDEX, ""),
         }
         return json.dumps(document, separators=(",", ":"))
 

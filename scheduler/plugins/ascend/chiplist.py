@@ -5,13 +5,14 @@ message says what is wrong; the caller (``inventory``) adds the object and the f
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from scheduler.plugins.ascend.rings import CHIPS, ids_of
+from scheduler.plugins.ascend.masks import WIDTH
 
 MAX_LENGTH: Final = 1024
-"""Longest list that is parsed, in characters; eight chips need a hundred."""
+"""Longest list that is parsed, in characters; 64 chips need 900."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _VIRTUAL: Final = re.compile(r"[0-9a-z.]+-[0-9]{1,9}-([0-9]{1,9})(?:_[0-9]{1,9})?")
 """The name of a virtual device after the prefix: template, id of the device, id of the chip, and optionally the
@@ -59,14 +60,14 @@ def _chip(name: str, prefix: str, virtual: bool) -> int:
     elif _NUMBER.fullmatch(rest) is None:
         raise ChipListError(f"{_quote(name)} is not a chip's name, {prefix}<number> is")
     chip = int(rest)
-    if chip >= CHIPS:
-        raise ChipListError(f"{_quote(name)}: the chips are numbered 0 to {CHIPS - 1}")
+    if chip >= WIDTH:
+        raise ChipListError(f"{_quote(name)}: the chips are numbered 0 to {WIDTH - 1}")
     return chip
 
 
-def format_chips(mask: int, prefix: str) -> str:
-    """Formats a mask as a list in ascending order: the inverse of ``parse_chips``."""
-    return ",".join(f"{prefix}{chip}" for chip in ids_of(mask))
+def format_chips(chips: Iterable[int], prefix: str) -> str:
+    """Formats the ids of chips as a list, in their order."""
+    return ",".join([f"{prefix}{chip}" for chip in chips])
 
 
 def _quote(name: str) -> str:

@@ -1,5 +1,4 @@
-"""The filter and the score of the plugin: nodes whose rings fit a request, ranked in the order of the affinity
-design."""
+"""The filter and the score of the plugin: nodes whose free chips fit a request, ranked in the order of the family."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,68 +8,72 @@ import numpy as np
 
 from scheduler.api.node import Column, Rows
 from scheduler.framework.columns import Counts, Scope
+from scheduler.plugins.ascend.demand import Use
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.rings import CHIPS, RANKS, UNFIT, RingTable
+from scheduler.plugins.ascend.placements import UNFIT, placements
 
-WEIGHT: Final = 1e6
-"""The score of one step in the design's order. It exceeds the sum of other plugins' scores at usual weights (1 to 100):
-nodeorder gives at most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage and
-task-topology at most 100 x weight each. So other plugins only choose among nodes whose rings rank equally. float64
+_STEP: Final = 1e6
+"""The score of one step in the order of a family. It exceeds the sum of other plugins' scores at usual weights (1 to
+100): nodeorder gives at most 100 x weight for each of its seven parts, binpack at most 100 x binpack.weight, usage and
+task-topology at most 100 x weight each. So other plugins only choose among nodes that the family ranks equally. float64
 keeps the digits of the other scores in these sums."""
-_STEPS: Final = (CHIPS + 1) * RANKS
+_MOST: Final = 9e8
+"""The largest score. Families with many steps have smaller ones."""
 
 
-class RingFilter:
-    """Passes nodes that have enough free chips in one ring (for a request of eight chips: in both)."""
+class ChipFilter:
+    """Passes nodes that have enough free chips where the family needs them."""
 
     scope = Scope.NODE
     unresolvable = False
 
-    def __init__(self, ledger: ChipLedger, table: RingTable, distributed: bool) -> None:
-        """``distributed``: the job has several NPU Pods, which cannot use chips with a network fault."""
+    def __init__(self, ledger: ChipLedger, use: Use, chips: int) -> None:
+        """``chips``: the request of one Pod."""
         self._ledger = ledger
-        self._table = table
-        self._distributed = distributed
+        self._use = use
+        self._chips = chips
+        self._placements = placements(use.family, use.request(chips))
 
     def room(self, rows: Rows) -> Counts:
-        room: Counts = self._table.room[self._ledger.usable(rows, self._distributed)]
-        return room
+        return self._placements.room(self._ledger.usable(rows, self._use.without_faults))
 
     def future_room(self, rows: Rows) -> Counts:
         """Returns ``room`` after terminating Pods are deleted and pipelined tasks have taken their chips."""
-        room: Counts = self._table.room[self._ledger.future_usable(rows, self._distributed)]
-        return room
+        return self._placements.room(self._ledger.future_usable(rows, self._use.without_faults))
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        request = self._table.request
-        if request < CHIPS:
+        family, request = self._use.family, self._chips
+        if request <= family.group:
             chips = "chip" if request == 1 else "chips"
-            return ((f"node(s) had no HCCS ring with {request} free {chips}", len(rows)),)
-        free = np.bitwise_count(self._ledger.usable(rows, self._distributed))
-        numbers = Counter(free.tolist())
+            return ((f"node(s) had no {family.group_name} with {request} free {chips}", len(rows)),)
+        free = np.bitwise_count(self._ledger.usable(rows, self._use.without_faults))
+        needed = "all " if request == family.chips else ""
+        sizes = np.maximum(self._ledger.capacity + self._ledger.broken, request)[rows]
+        numbers = Counter(zip(free.tolist(), sizes.tolist(), strict=True))
         return [
-            (f"node(s) had {number} of {CHIPS} chips free, all {CHIPS} are needed", count)
-            for number, count in sorted(numbers.items())
+            (f"node(s) had {number} of {size} chips free, {needed}{request} are needed", count)
+            for (number, size), count in sorted(numbers.items())
         ]
 
 
-class RingScore:
-    """Ranks nodes in the design's order: by number of healthy chips, then by group, then by position in the group.
-
-    The design ranks nodes with eight healthy chips before nodes with seven ("the broken one counts as used"). Nodes
-    with fewer follow by the same rule, so that they can be used too.
-    """
+class ChipScore:
+    """Ranks nodes in the order of the family: by broken chips, as far as they count, then by penalty."""
 
     scope = Scope.NODE
 
-    def __init__(self, ledger: ChipLedger, table: RingTable) -> None:
+    def __init__(self, ledger: ChipLedger, use: Use, chips: int) -> None:
+        family = use.family
         self._ledger = ledger
-        self._rank = table.rank
+        self._use = use
+        self._placements = placements(family, use.request(chips))
+        self._steps = family.broken_cost * family.chips + family.penalties
+        self._weight = min(_STEP, _MOST / self._steps)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        free = self._ledger.usable(rows, distributed=False)
-        rank = self._rank[0, free] if ahead is None else self._rank[np.minimum(ahead, CHIPS), free]
-        broken = CHIPS - self._ledger.capacity[rows].astype(np.int64)
-        score: Column = (_STEPS - broken * RANKS - rank) * WEIGHT
-        score[rank == UNFIT] = 0.0
+        ledger, family = self._ledger, self._use.family
+        penalty = self._placements.penalty(ledger.usable(rows, self._use.without_faults), ahead)
+        broken = family.chips - ledger.capacity[rows] if family.missing_is_broken else ledger.broken[rows]
+        steps = self._steps - broken * family.broken_cost - penalty
+        score: Column = steps.astype(np.float64) * self._weight
+        score[penalty == UNFIT] = 0.0
         return score

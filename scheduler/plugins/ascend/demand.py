@@ -1,125 +1,200 @@
-"""The chips that jobs request, and the constraints of the affinity scheduling design on them.
+"""The chips that jobs request, the family of each job, and the constraints of the families on jobs.
 
-A job may request 1, 2, 4 or 8 chips in one Pod, or a multiple of eight in Pods of eight. Finished and terminating Pods
-do not count, because their replacements do. The plugin ignores Pods that request no chips (launchers, schedulers of a
-framework).
+Finished and terminating Pods do not count, because their replacements do. Pods that request no chips (launchers,
+schedulers of a framework) are not of the plugin's concern.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
-from scheduler.api.names import ACCELERATOR_TYPE, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
+from scheduler.api.names import (
+    ACCELERATOR_TYPE,
+    NPU_CORE,
+    SCHEDULE_POLICY,
+    SKIP_ASCEND_PLUGIN,
+    SP_BLOCK,
+)
 from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Dimensions, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.holdings import MILLI, ChipRequests
-from scheduler.plugins.ascend.rings import CHIPS
+from scheduler.plugins.ascend.family import Family, JobRequest, Request
+from scheduler.plugins.ascend.resolve import JOB_LABELS, REASON_POLICY, resolve
+from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
 
 REASON_REQUEST: Final = "InvalidResourceRequest"
-REASON_POLICY: Final = "NotSupportPolicy"
-SKIP: Final = "enabled"
+_NPU: Final = re.compile(r"huawei\.com/(?:Ascend|npu).*")
+"""Resources of NPUs; other resources of the vendor (network cards) are no concern of the plugin."""
 _VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|310P-(?:1|2|4)c)(?:\..*)?")
 """Resources of virtual devices that were created statically."""
+_SCHEDULER: Final = "scheduler"
+"""The task of a framework's scheduler, which requests no chips."""
 _ENDING: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+
+
+class Use(NamedTuple):
+    """How the Pods of a job use chips."""
+
+    family: Family
+    resource: ChipResource
+    several: bool
+    """More than one active Pod of the job requests chips."""
+
+    def request(self, chips: int) -> Request:
+        return Request(chips, self.several)
+
+    @property
+    def without_faults(self) -> bool:
+        """The job does not use chips with a network fault."""
+        return self.several and self.family.avoids_network_faults
 
 
 class Demand:
     """The chips that the jobs of one session request."""
 
-    def __init__(self, dimensions: Dimensions, family: Family) -> None:
-        self._family = family
+    def __init__(self, dimensions: Dimensions, owned_elsewhere: Iterable[str] = ()) -> None:
+        """``owned_elsewhere``: resources about which another plugin decides."""
         self._names = dimensions.names
-        self._chips = dimensions.find(family.resource)
-        self._virtual = [d for d, name in enumerate(dimensions.names) if _VIRTUAL.fullmatch(name)]
-        self._watched = [*self._virtual] if self._chips is None else [self._chips, *self._virtual]
-        self._requests = ChipRequests(family, dimensions)
-        self._pods: dict[str, int] = {}
+        others = set(owned_elsewhere)
+        npus = {d: name for d, name in enumerate(dimensions.names) if _NPU.fullmatch(name) and name not in others}
+        self._virtual = [d for d, name in npus.items() if _VIRTUAL.fullmatch(name)]
+        self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in self._virtual}
+        self._watched = list(npus)
+        self._classes: dict[int, dict[ChipResource, int]] = {}
+        """Class id -> the whole chips that its tasks request."""
+        self._known: dict[str, Use | Refusal | None] = {}
 
-    def chips(self, cls: TaskClass) -> int:
-        """The number of whole chips that a task of the class requests."""
-        return self._requests.whole(cls)
+    @property
+    def resources(self) -> dict[int, ChipResource]:
+        """Position in resource vectors -> the resource, for resources of whole chips."""
+        return self._chips
 
-    def is_distributed(self, job: Job) -> bool:
-        """Whether more than one active Pod of the job requests chips."""
-        number = self._pods.get(job.key)
-        if number is None:
-            number = self._pods[job.key] = sum(1 for task in _active_tasks(job) if self.chips(task.cls))
-        return number > 1
+    def chips(self, cls: TaskClass, resource: ChipResource) -> int:
+        """The number of whole chips of a resource that a task of the class requests; a fraction is rounded up."""
+        return self._of_class(cls).get(resource, 0)
 
-    # --- validity ---
+    def asks(self, cls: TaskClass) -> bool:
+        """Whether tasks of the class request whole chips."""
+        return bool(self._of_class(cls))
+
+    def _of_class(self, cls: TaskClass) -> dict[ChipResource, int]:
+        known = self._classes.get(cls.id)
+        if known is None:
+            asked = {resource: units(cls, d) for d, resource in self._chips.items()}
+            known = self._classes[cls.id] = {resource: chips for resource, chips in asked.items() if chips}
+        return known
+
+    def use(self, job: Job) -> Use | None:
+        """How the job uses chips; None if it uses none, or if it is refused."""
+        found = self._of(job)
+        return found if isinstance(found, Use) else None
+
     def check(self, job: Job) -> Refusal | None:
         """Returns a refusal if no free chips could make the job schedulable. Jobs with no pending request for chips are
         not checked."""
         if not any(job.pending[d] for d in self._watched):
             return None
+        found = self._of(job)
+        return found if isinstance(found, Refusal) else None
+
+    def _of(self, job: Job) -> Use | Refusal | None:
+        if job.key not in self._known:
+            self._known[job.key] = self._judge(job)
+        return self._known[job.key]
+
+    # --- judging ---
+    def _judge(self, job: Job) -> Use | Refusal | None:
         tasks = _active_tasks(job)
-        for cls in {task.cls.id: task.cls for task in tasks}.values():
+        classes = {task.cls.id: task.cls for task in tasks}
+        for cls in classes.values():
             refusal = self._check_virtual(cls)
             if refusal is not None:
                 return refusal
-        asking = [task for task in tasks if self.chips(task.cls) and not skips_plugin(task.cls)]
-        return self._check_family(job, asking) or self._check_request(asking) if asking else None
+        asking = [task for task in tasks if self.asks(task.cls)]
+        if not asking:
+            return None
+        positions = {d for cls in classes.values() for d in self._chips if units(cls, d)}
+        if len(positions) > 1:
+            names = " and ".join(sorted(self._names[d] for d in positions))
+            return Refusal(REASON_REQUEST, f"the Pods of the job ask for {names}; they may ask for one of them only")
+        (position,) = positions
+        resource = self._chips[position]
+        traits = _traits(job, asking)
+        family = self._family(resource, _policies(job, asking), traits)
+        if isinstance(family, Refusal):
+            return family
+        return self._check_pods(family, position, asking) or self._check_job(family, resource, traits, tasks, asking)
+
+    @staticmethod
+    def _family(resource: ChipResource, policies: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
+        if resource.name == NPU_CORE:
+            return Refusal(REASON_POLICY, f"{NPU_CORE}: virtual devices that are created on demand are not supported")
+        return resolve(resource.name, policies, traits)
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
-        requests = [d for d in self._virtual if cls.request[d] > 0]
+        requests = [d for d in self._virtual if units(cls, d)]
         if not requests or (len(requests) == 1 and cls.request[requests[0]] == MILLI):
             return None
         what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in requests)
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
-    def _check_family(self, job: Job, asking: list[Task]) -> Refusal | None:
-        """Refuses jobs that are meant for another hardware family."""
-        title = self._family.title
-        for key in (SCHEDULE_POLICY, SP_BLOCK):
-            for annotations in (job.annotations, *(task.cls.annotations for task in asking)):
-                if key in annotations:
-                    return Refusal(
-                        REASON_POLICY, f"{key}={annotations[key][:64]} is not supported; only {title} without {key} is"
-                    )
+    def _check_pods(self, family: Family, position: int, asking: Sequence[Task]) -> Refusal | None:
+        name = self._names[position]
         for task in asking:
-            wanted = (task.cls.spec.node_selector or {}).get(ACCELERATOR_TYPE)
-            if wanted is not None and wanted not in self._family.accelerator_types:
-                known = ", ".join(sorted(self._family.accelerator_types))
-                return Refusal(
-                    REASON_POLICY,
-                    f"Pod {task.key} selects {ACCELERATOR_TYPE}={wanted[:64]}; supported: {known} (or none)",
-                )
-        return None
-
-    def _check_request(self, asking: list[Task]) -> Refusal | None:
-        family, position = self._family, self._chips
-        for task in asking:
-            amount = 0.0 if position is None else task.cls.request[position]
-            if amount != self.chips(task.cls) * MILLI or self.chips(task.cls) not in family.tables:
+            amount = task.cls.request[position]
+            if amount != units(task.cls, position) * MILLI or units(task.cls, position) not in family.sizes:
                 return Refusal(
                     REASON_REQUEST,
-                    f"Pod {task.key} asks for {format_amount(family.resource, amount)} {family.resource}; "
-                    f"a Pod may ask for {family.sizes}",
+                    f"Pod {task.key} asks for {format_amount(name, amount)} {name}; "
+                    f"a Pod of {family.title} may ask for {family.sizes_text()}",
                 )
-        total = sum(self.chips(task.cls) for task in asking)
-        if total <= CHIPS and len(asking) > 1:
-            return Refusal(
-                REASON_REQUEST,
-                f"{len(asking)} Pods ask for {total} {family.resource} together; "
-                f"up to {CHIPS} must be asked for by one Pod",
-            )
-        odd = next((task for task in asking if total > CHIPS and self.chips(task.cls) != CHIPS), None)
-        if odd is not None:
-            return Refusal(
-                REASON_REQUEST,
-                f"the job asks for {total} {family.resource} in {len(asking)} Pods, of which Pod {odd.key} asks for "
-                f"{self.chips(odd.cls)}; above {CHIPS} every Pod must ask for {CHIPS}",
-            )
         return None
 
+    def _check_job(
+        self,
+        family: Family,
+        resource: ChipResource,
+        traits: Mapping[str, str],
+        tasks: Sequence[Task],
+        asking: Sequence[Task],
+    ) -> Use | Refusal:
+        request = JobRequest(
+            {task.key: self.chips(task.cls, resource) for task in asking},
+            sum(1 for task in tasks if not self.asks(task.cls) and not _may_ask_for_none(task)),
+            resource.name,
+            traits,
+        )
+        problem = family.check(request)
+        return Refusal(REASON_REQUEST, problem) if problem else Use(family, resource, len(asking) > 1)
 
-def skips_plugin(cls: TaskClass) -> bool:
-    """Whether the annotation of the Pods leaves the choice of chips to the kubelet and the device plugin."""
-    annotations: Mapping[str, str] = cls.annotations
-    return annotations.get(SKIP_ASCEND_PLUGIN) == SKIP
+
+def _policies(job: Job, asking: Sequence[Task]) -> dict[str, str]:
+    """The annotations of the PodGroup and its Pods that choose a family; those of the PodGroup take precedence."""
+    return {
+        key: annotations[key]
+        for annotations in (*(task.cls.annotations for task in asking), job.annotations)
+        for key in (SCHEDULE_POLICY, SP_BLOCK)
+        if key in annotations
+    }
+
+
+def _traits(job: Job, asking: Sequence[Task]) -> dict[str, str]:
+    """The traits of a job. Different values of one trait are joined by ``|``, which no family has."""
+    values: dict[str, dict[str, None]] = {}
+    for task in {task.cls.id: task for task in asking}.values():
+        wanted = (task.cls.spec.node_selector or {}).get(ACCELERATOR_TYPE)
+        if wanted is not None:
+            values.setdefault(ACCELERATOR_TYPE, {})[wanted or '""'] = None
+    for labels in (job.labels, *(task.labels for task in asking)):
+        for key in JOB_LABELS:
+            if key in labels:
+                values.setdefault(key, {})[labels[key]] = None
+    return {trait: "|".join(found) for trait, found in values.items()}
+
+
+def _may_ask_for_none(task: Task) -> bool:
+    return task.role == _SCHEDULER or task.cls.annotations.get(SKIP_ASCEND_PLUGIN) == "enabled"
 
 
 def _active_tasks(job: Job) -> list[Task]:

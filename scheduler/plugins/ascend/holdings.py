@@ -6,50 +6,14 @@ scheduler bound, or that this scheduler bound before it signed its bindings. A P
 requests. Chips on which annotations and record disagree are assigned to no Pod as long as this Pod exists.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
+from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED
 from scheduler.api.reasons import Malformed
-from scheduler.api.resource import Dimensions
-from scheduler.api.task import MAX_EARLIER, Task, TaskClass
+from scheduler.api.task import MAX_EARLIER, Task
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips, parse_mounted
-from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.rings import ALL, NONE
-
-MILLI: Final = 1000
-"""Resource vectors count chips in thousandths."""
-
-
-class ChipRequests:
-    """The chips of a family that each class of tasks requests."""
-
-    def __init__(self, family: Family, dimensions: Dimensions) -> None:
-        names = dimensions.names
-        self._known: dict[int, tuple[int, int]] = {}
-        """Class id -> (whole chips, maximum of chips used)."""
-        self._whole = dimensions.find(family.resource)
-        self._parts = [d for d, name in enumerate(names) if name.startswith(f"{family.resource}-") or name == NPU_CORE]
-
-    def whole(self, cls: TaskClass) -> int:
-        """The number of whole chips; a fraction is rounded up."""
-        return self._of(cls)[0]
-
-    def maximum(self, cls: TaskClass) -> int:
-        """The maximum number of chips that a Pod uses: each virtual device or AI core may be on another chip."""
-        return self._of(cls)[1]
-
-    def _of(self, cls: TaskClass) -> tuple[int, int]:
-        known = self._known.get(cls.id)
-        if known is None:
-            whole = _units(cls, self._whole)
-            known = self._known[cls.id] = whole, whole + sum(_units(cls, position) for position in self._parts)
-        return known
-
-
-def _units(cls: TaskClass, position: int | None) -> int:
-    if position is None or position >= len(cls.request):
-        return 0
-    return int(-(-cls.request[position] // MILLI))
+from scheduler.plugins.ascend.masks import ALL, NONE, ids_of
+from scheduler.plugins.ascend.resources import ChipRequests, ChipResource
 
 
 class Holding(NamedTuple):
@@ -65,10 +29,12 @@ class Holding(NamedTuple):
     """The annotations are not trusted, and there is no record."""
 
 
-def holding(family: Family, task: Task, requests: ChipRequests, since: float, problems: list[Malformed]) -> Holding:
+def holding(
+    resource: ChipResource, task: Task, requests: ChipRequests, since: float, problems: list[Malformed]
+) -> Holding:
     """Returns the chips of a Pod on a node, and adds what is wrong to ``problems``. ``since``: Unix time from which on
     bindings are recorded."""
-    annotations = _Annotations(family, task, requests.maximum(task.cls), problems)
+    annotations = _Annotations(resource, task, requests.maximum(task.cls), problems)
     whole = requests.whole(task.cls)
     recorded, earlier = annotations.recorded(), annotations.earlier()
     if whole and len(task.earlier) == MAX_EARLIER:
@@ -94,8 +60,8 @@ def holding(family: Family, task: Task, requests: ChipRequests, since: float, pr
 class _Annotations:
     """The chip lists in the annotations of a Pod. Lists with more chips than the Pod requests are ignored."""
 
-    def __init__(self, family: Family, task: Task, maximum: int, problems: list[Malformed]) -> None:
-        self._family = family
+    def __init__(self, resource: ChipResource, task: Task, maximum: int, problems: list[Malformed]) -> None:
+        self._resource = resource
         self._task = task
         self._maximum = maximum
         self._problems = problems
@@ -103,9 +69,9 @@ class _Annotations:
     def recorded(self) -> int:
         """The chips in the binding record; 0 if the device plugin chooses them, or if there is no record."""
         record = self._task.record
-        text = "" if record is None else record.chips.get(self._family.resource, "")
+        text = "" if record is None else record.chips.get(self._resource.name, "")
         try:
-            return parse_chips(text, self._family.chip_prefix)
+            return parse_chips(text, self._resource.prefix)
         except ChipListError:  # the record is of a version with other chip names
             return NONE
 
@@ -113,20 +79,20 @@ class _Annotations:
         """The chips that are mounted according to the device plugin."""
         text = self._task.annotations.get(ASCEND_REAL, "")
         # All families share the key; Pods of other families list other names.
-        if not text.startswith(self._family.chip_prefix) and self._family.resource not in self._task.annotations:
+        if not text.startswith(self._resource.prefix) and self._resource.name not in self._task.annotations:
             return NONE
         return self._read(ASCEND_REAL, text)
 
     def assigned(self) -> int:
-        return self._read(self._family.resource, self._task.annotations.get(self._family.resource, ""))
+        return self._read(self._resource.name, self._task.annotations.get(self._resource.name, ""))
 
     def earlier(self) -> int:
         """The chips in earlier values of the annotations, if a device plugin could have used these values."""
         mask = NONE
         for key, text in self._task.earlier:
-            if key in (ASCEND_REAL, self._family.resource):
+            if key in (ASCEND_REAL, self._resource.name):
                 try:
-                    found = parse_mounted(text, self._family.chip_prefix)
+                    found = parse_mounted(text, self._resource.prefix)
                 except ChipListError:
                     continue
                 mask |= found if found.bit_count() <= self._maximum else NONE
@@ -136,7 +102,7 @@ class _Annotations:
         """Returns ``earlier``, and reports those of its chips that the Pod does not hold."""
         if earlier & ~held:
             self.report_disagreement(
-                self._family.resource,
+                self._resource.name,
                 f"holds {self.listed(held)} of node {self._task.node}, "
                 f"was annotated with {self.listed(earlier & ~held)} there before",
                 "no Pod is given those while this one exists",
@@ -145,7 +111,7 @@ class _Annotations:
 
     def _read(self, key: str, text: str) -> int:
         try:
-            mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._family.chip_prefix)
+            mask = (parse_mounted if key == ASCEND_REAL else parse_chips)(text, self._resource.prefix)
         except ChipListError as error:
             self._report(key, str(error))
             return NONE
@@ -159,7 +125,7 @@ class _Annotations:
         another length than the request."""
         doubtful = NONE
         annotations = self._task.annotations
-        for key, mask in ((self._family.resource, self.assigned()), (ASCEND_REAL, self.mounted())):
+        for key, mask in ((self._resource.name, self.assigned()), (ASCEND_REAL, self.mounted())):
             if mask == recorded or (key == ASCEND_REAL and not annotations.get(key)):
                 continue
             if mask.bit_count() == recorded.bit_count():
@@ -175,14 +141,14 @@ class _Annotations:
     def report_unknown(self, why: str) -> None:
         """Reports that the annotations of the Pod are not trusted."""
         consequence = "while it exists, no Pod is given chips there that the device plugin does not report as free"
-        self.report_disagreement(self._family.resource, why, consequence)
+        self.report_disagreement(self._resource.name, why, consequence)
 
     def report_disagreement(self, key: str, what: str, consequence: str) -> None:
-        text = f"asked for {self._maximum} {self._family.resource}; {what}"
+        text = f"asked for {self._maximum} {self._resource.name}; {what}"
         self._report(key, text, consequence, EVENT_DEVICES_DISAGREE)
 
     def listed(self, mask: int) -> str:
-        return format_chips(mask, self._family.chip_prefix) or "none"
+        return format_chips(ids_of(mask), self._resource.prefix) or "none"
 
     def _report(self, key: str, text: str, consequence: str = "ignored", reason: str = EVENT_MALFORMED) -> None:
         task, field = self._task, f"metadata.annotations[{key}]"

@@ -31,9 +31,9 @@ from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.readings import Readings
 from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse_chips
-from scheduler.plugins.ascend.families import Family
-from scheduler.plugins.ascend.holdings import MILLI, ChipRequests, Holding, holding
-from scheduler.plugins.ascend.rings import ALL, CHIPS, NONE, highest, lowest
+from scheduler.plugins.ascend.holdings import Holding, holding
+from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
+from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info
 
 SETTLE_TIME: Final = 10.0
@@ -43,7 +43,7 @@ lists every second while chips are assigned."""
 
 @dataclass(frozen=True, slots=True)
 class NodeChips:
-    """The chips of one node; every field but ``capacity`` is a mask."""
+    """The chips of one node; ``free`` to ``unusable`` are masks."""
 
     free: int
     releasing: int
@@ -56,24 +56,27 @@ class NodeChips:
     """Unhealthy, recovering, or missing."""
     capacity: int
     """Number of healthy chips, free or not."""
+    broken: int
+    """Number of chips that are not healthy."""
     problems: tuple[Malformed, ...]
 
 
-_readings: Readings[str, NodeChips] = Readings()
-"""Keyed by the name of the node."""
+_readings: dict[str, Readings[str, NodeChips]] = {}
+"""Name of the resource -> name of the node -> its chips."""
 
 
-def read_nodes(snapshot: Snapshot, family: Family, rows: Rows, allocatable: Sequence[int]) -> list[NodeChips]:
+def read_nodes(snapshot: Snapshot, resource: ChipResource, rows: Rows, allocatable: Sequence[int]) -> list[NodeChips]:
     """Returns the chips of the nodes at ``rows``. ``allocatable``: whole chips per row, from the Node object."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
     maps, tasks, since = snapshot.config_maps, snapshot.chips, snapshot.signed_since
-    requests = ChipRequests(family, snapshot.dimensions)
+    requests = ChipRequests(resource, snapshot.dimensions)
     number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
     sources = {
         names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()), since)
         for row in rows.tolist()
     }
-    readings = _readings.of(sources.items(), lambda name: read_node(family, *sources[name], requests, number[name]))
+    kept = _readings.setdefault(resource.name, Readings())
+    readings = kept.of(sources.items(), lambda name: read_node(resource, *sources[name], requests, number[name]))
     return list(readings.values())
 
 
@@ -82,7 +85,7 @@ def _config_map_key(node: str) -> str:
 
 
 def read_node(
-    family: Family,
+    resource: ChipResource,
     node: Node,
     config_map: ConfigMap | None,
     tasks: Sequence[Task],
@@ -90,12 +93,12 @@ def read_node(
     requests: ChipRequests,
     allocatable: int,
 ) -> NodeChips:
-    """Returns the chips of one node with ``allocatable`` (0 to 8) chips, from all sources. ``since``: Unix time from
+    """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from
     which on bindings are recorded."""
     problems: list[Malformed] = []
-    lists = _reported(family, node, config_map, problems)
-    pods = [(task, holding(family, task, requests, since, problems)) for task in tasks]
-    contested = _contested(family, pods, requests, problems)
+    lists = _reported(resource, node, config_map, problems)
+    pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
+    contested = _contested(resource, pods, requests, problems)
     held = staying = doubtful = NONE
     unnamed, closed = 0, False
     for task, chips in pods:
@@ -113,11 +116,12 @@ def read_node(
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
         network_faults, unusable = NONE, ALL & ~there
         free = there
-        capacity = allocatable
+        capacity = size = allocatable
     else:
         network_faults, unusable = lists.network_faults, lists.unusable
         free = lists.free
-        capacity = min(allocatable, CHIPS - unusable.bit_count())
+        size = max(allocatable, (free | held | network_faults | unusable).bit_length())
+        capacity = min(allocatable, size - unusable.bit_count())
         # Healthy chips that are neither listed as free nor held: the kubelet gave them to Pods with unnamed chips.
         known = (lists.free | held | doubtful) & ~unusable
         unnamed = max(unnamed - max(capacity - known.bit_count(), 0), 0)
@@ -127,11 +131,13 @@ def read_node(
     free &= ~highest(free, unnamed)
     barred = ALL if closed else unusable | doubtful
     freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
-    return NodeChips(free, held & ~staying & ~barred, freed, network_faults, unusable, capacity, tuple(problems))
+    return NodeChips(
+        free, held & ~staying & ~barred, freed, network_faults, unusable, capacity, size - capacity, tuple(problems)
+    )
 
 
 def _contested(
-    family: Family, pods: Sequence[tuple[Task, Holding]], requests: ChipRequests, problems: list[Malformed]
+    resource: ChipResource, pods: Sequence[tuple[Task, Holding]], requests: ChipRequests, problems: list[Malformed]
 ) -> int:
     """The chips that more than one Pod with a request for whole chips holds. Adds a problem for each of these Pods."""
     once = contested = NONE
@@ -148,8 +154,8 @@ def _contested(
                     "Pod",
                     task.namespace,
                     task.name,
-                    f"metadata.annotations[{family.resource}]",
-                    f"{format_chips(mine, family.chip_prefix)} of node {task.node} count as Pod {others[0]}'s too",
+                    f"metadata.annotations[{resource.name}]",
+                    f"{format_chips(ids_of(mine), resource.prefix)} of node {task.node} count as Pod {others[0]}'s too",
                     "no other Pod is given them while one of the two exists",
                     EVENT_DEVICES_DISAGREE,
                     uid=task.uid,
@@ -172,7 +178,9 @@ class _Lists(NamedTuple):
         return 0 < task.started_at < self.published - SETTLE_TIME
 
 
-def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems: list[Malformed]) -> _Lists | None:
+def _reported(
+    resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
+) -> _Lists | None:
     """Returns the lists of the first source whose list of free chips can be read."""
     if config_map is not None:
         meta = config_map.metadata
@@ -182,25 +190,27 @@ def _reported(family: Family, node: Node, config_map: ConfigMap | None, problems
         except DeviceInfoError as error:
             source.report("", str(error))
         else:
-            found = _masks(family, info.lists, source, info.published)
+            found = _masks(resource, info.lists, source, info.published)
             if found is not None:
                 return found
     annotations = node.metadata.annotations or {}
-    if family.resource not in annotations:
+    if resource.name not in annotations:
         return None
-    return _masks(family, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+    return _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
 
 
-def _masks(family: Family, lists: Mapping[str, Any], source: "_Source", published: float = 0.0) -> _Lists | None:
-    resource = family.resource
-    if resource not in lists:
-        source.report("", f"lists no {resource}")
+def _masks(
+    resource: ChipResource, lists: Mapping[str, Any], source: "_Source", published: float = 0.0
+) -> _Lists | None:
+    name = resource.name
+    if name not in lists:
+        source.report("", f"lists no {name}")
         return None
-    listed = source.mask(family, lists, resource)
+    listed = source.mask(resource, lists, name)
     if listed is None:
         return None
     network_faults, unhealthy, recovering = (
-        source.mask(family, lists, resource + suffix) or NONE
+        source.mask(resource, lists, name + suffix) or NONE
         for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
     return _Lists(listed, network_faults, unhealthy | recovering, published)
@@ -218,14 +228,14 @@ class _Source:
         field = f"{self._field}[{key}]" if key else self._field
         self._problems.append(Malformed(*self._object, field, problem))
 
-    def mask(self, family: Family, lists: Mapping[str, Any], key: str) -> int | None:
+    def mask(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int | None:
         """Returns the mask of one list; 0 if it is absent, None if it is malformed."""
         text = lists.get(key, "")
         if not isinstance(text, str):
             self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}")
             return None
         try:
-            return parse_chips(text, family.chip_prefix)
+            return parse_chips(text, resource.prefix)
         except ChipListError as error:
             self.report(key, str(error))
             return None

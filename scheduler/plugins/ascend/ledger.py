@@ -1,7 +1,8 @@
-"""The chips of all nodes in one session: free, allocated, pipelined, and held by terminating Pods.
+"""The chips of one resource on all nodes in one session: free, allocated, pipelined, and held by terminating Pods.
 
-A pipelined task reserves chips, free ones or those of terminating Pods: no other task can take them, but the task is
-not bound. Evicting a Pod does not free its chips; it makes them available to pipelined tasks.
+All families that use the resource share the ledger. A pipelined task reserves chips, free ones or those of terminating
+Pods: no other task can take them, but the task is not bound. Evicting a Pod does not free its chips; it makes them
+available to pipelined tasks.
 """
 
 from collections.abc import Sequence
@@ -11,107 +12,113 @@ import numpy as np
 from scheduler.api.job import Job
 from scheduler.api.node import Rows
 from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import Counts
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.demand import Demand, skips_plugin
-from scheduler.plugins.ascend.families import Family
+from scheduler.plugins.ascend.demand import Demand
 from scheduler.plugins.ascend.inventory import NodeChips
-from scheduler.plugins.ascend.rings import ALL, NONE, Masks, highest
+from scheduler.plugins.ascend.masks import ALL, NONE, Masks, mask_of
+from scheduler.plugins.ascend.placements import placements
+from scheduler.plugins.ascend.resources import ChipResource
+
+NO_CHIPS: tuple[int, ...] = ()
 
 
 class ChipLedger(Ledger[int]):
     """Columns of masks of shape (nodes,), and the chips of each task that the session placed."""
 
     def __init__(
-        self, session: Session, family: Family, demand: Demand, rows: Rows, chips: Sequence[NodeChips]
+        self,
+        session: Session,
+        resource: ChipResource,
+        demand: Demand,
+        rows: Rows,
+        chips: Sequence[NodeChips],
+        allocatable: Counts,
     ) -> None:
-        """``chips[i]``: the chips of the node at ``rows[i]``. Other nodes have none."""
+        """``chips[i]``: the chips of the node at ``rows[i]``. Other nodes have none. ``allocatable``: of shape
+        (nodes,), the number of chips in the Node's status."""
         super().__init__()
+        self.resource = resource
+        self.allocatable = allocatable
         self._names = session.nodes.names
-        self._family = family
         self._demand = demand
-        columns = np.array(
-            [(c.free, c.releasing, c.network_faults, c.unusable, c.capacity) for c in chips], dtype=np.uint8
-        ).reshape(len(rows), 5)
         number = len(session.nodes)
-        self.free = _column(number, rows, columns[:, 0])
-        self.capacity = _column(number, rows, columns[:, 4])
-        self._releasing = _column(number, rows, columns[:, 1])
-        self._network_faults = _column(number, rows, columns[:, 2])
-        self._unusable = _column(number, rows, columns[:, 3], ALL)
-        self._pipelined_masks: Masks = np.zeros(number, dtype=np.uint8)
-        self.has_network_faults = bool((self._network_faults[self._unusable == NONE] != NONE).any())
-        """Whether a node with eight healthy chips has one with a network fault, which jobs of several Pods cannot
-        use."""
+
+        def column(values: list[int], default: int = NONE) -> Masks:
+            masks: Masks = np.full(number, default, dtype=np.uint64)
+            masks[rows] = np.array(values, dtype=np.uint64)
+            return masks
+
+        self.free = column([node.free for node in chips])
+        self.capacity: Counts = column([node.capacity for node in chips]).astype(np.int64)
+        """The number of healthy chips of each node."""
+        self.broken: Counts = column([node.broken for node in chips]).astype(np.int64)
+        self._releasing = column([node.releasing for node in chips])
+        self._network_faults = column([node.network_faults for node in chips])
+        self._unusable = column([node.unusable for node in chips], ALL)
+        self._pipelined_masks = column([NONE] * len(chips))
         self._freed = {row: chips_of.freed for row, chips_of in zip(rows.tolist(), chips, strict=True)}
-        self._taken: dict[str, int] = {}
+        self._taken: dict[str, tuple[int, ...]] = {}
+        """uid -> chips of a task that this session allocated, in their order."""
         self._pipelined: dict[str, int] = {}
-        """uid -> mask of the chips of a task that this session allocated (``_taken``) or pipelined."""
+        """uid -> mask of the chips of a task that this session pipelined."""
 
     # --- columns ---
-    def usable(self, rows: Rows, distributed: bool) -> Masks:
-        """Masks of the chips that are free and not pipelined. ``distributed``: for a job of several NPU Pods."""
+    def usable(self, rows: Rows, without_faults: bool) -> Masks:
+        """Masks of the chips that are free and not pipelined. ``without_faults``: without those that have a network
+        fault."""
         free: Masks = self.free[rows] & ~self._pipelined_masks[rows]
-        return free & ~self._network_faults[rows] if distributed else free
+        return free & ~self._network_faults[rows] if without_faults else free
 
-    def future_usable(self, rows: Rows, distributed: bool) -> Masks:
+    def future_usable(self, rows: Rows, without_faults: bool) -> Masks:
         """Masks of the chips that are free after terminating Pods are deleted, and not pipelined."""
         later: Masks = (self.free[rows] | self._releasing[rows]) & ~self._pipelined_masks[rows]
-        return later & ~self._network_faults[rows] if distributed else later
+        return later & ~self._network_faults[rows] if without_faults else later
 
-    def taken(self, task: Task) -> int:
-        """The mask of the chips that this session allocated to a task; 0 if there are none."""
-        return self._taken.get(task.uid, NONE)
+    def taken(self, task: Task) -> tuple[int, ...]:
+        """The chips that this session allocated to a task, in their order; empty if there are none."""
+        return self._taken.get(task.uid, NO_CHIPS)
 
     # --- placements ---
     def concerns(self, cls: TaskClass) -> bool:
-        return self._demand.chips(cls) > 0
+        return self._demand.chips(cls, self.resource) > 0
 
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
-        distributed = self._demand.is_distributed(job) and not skips_plugin(task.cls)
-        masks = (self.future_usable if pipelined else self.usable)(np.array([row]), distributed)
-        mask = self._choose(task, row, int(masks[0]))
+        use = self._demand.use(job)
+        if use is None:
+            raise AllocationError(f"Pod {task.key} has no family of chips")
+        request = use.request(self._demand.chips(task.cls, self.resource))
+        masks = (self.future_usable if pipelined else self.usable)(np.array([row]), use.without_faults)
+        choice = placements(use.family, request).choice(int(masks[0])) if request.chips in use.family.sizes else None
+        if choice is None:
+            raise AllocationError(
+                f"node {self._names[row]} has no place for {request.chips} {self.resource.name} of Pod {task.key}"
+            )
+        mask = mask_of(choice.chips)
         if pipelined:
-            self._pipelined_masks[row] |= mask
+            self._pipelined_masks[row] |= np.uint64(mask)
             self._pipelined[task.uid] = mask
         else:
-            self.free[row] &= ALL & ~mask
-            self._taken[task.uid] = mask
-
-    def _choose(self, task: Task, row: int, free: int) -> int:
-        number = self._demand.chips(task.cls)
-        if skips_plugin(task.cls):
-            # The device plugin chooses. As for unnamed chips, assuming the highest ids collides least.
-            return highest(free, number)
-        table = self._family.tables.get(number)
-        mask = NONE if table is None else int(table.choice[free])
-        if not mask:
-            raise AllocationError(
-                f"node {self._names[row]} has no place for {number} {self._family.resource} of Pod {task.key}"
-            )
-        return mask
+            self.free[row] &= np.uint64(ALL & ~mask)
+            self._taken[task.uid] = choice.chips
 
     def _release(self, task: Task, row: int) -> None:
         if task.uid in self._pipelined:
-            self._pipelined_masks[row] &= ALL & ~self._pipelined.pop(task.uid)
+            self._pipelined_masks[row] &= np.uint64(ALL & ~self._pipelined.pop(task.uid))
         else:
-            self.free[row] |= self._taken.pop(task.uid, NONE)
+            self.free[row] |= np.uint64(mask_of(self._taken.pop(task.uid, NO_CHIPS)))
 
     def _evict(self, task: Task, row: int) -> int:
-        held = self._taken.get(task.uid)
-        if held is None:
+        if task.uid in self._taken:
+            held = mask_of(self._taken[task.uid])
+        else:
             held = self._freed[row].get(task.uid, NONE) if row in self._freed else NONE
         # Only chips that are not releasing already, so that undoing the eviction restores the column exactly.
         leaving = held & ~int(self._releasing[row] | self.free[row] | self._unusable[row])
-        self._releasing[row] |= leaving
+        self._releasing[row] |= np.uint64(leaving)
         return leaving
 
     def _restore(self, row: int, held: int) -> None:
-        self._releasing[row] &= ALL & ~held
-
-
-def _column(number: int, rows: Rows, values: Masks, default: int = NONE) -> Masks:
-    column: Masks = np.full(number, default, dtype=np.uint8)
-    column[rows] = values
-    return column
+        self._releasing[row] &= np.uint64(ALL & ~held)

@@ -1,30 +1,32 @@
-"""The plugin ascend: assigns each task chips of one HCCS ring, on the node where this leaves the best remainder.
+"""The plugin ascend: assigns each task NPU chips where the family of its job needs them, on the node where this leaves
+the best remainder.
 
-It follows Huawei's NPU affinity scheduling design for the Ascend 910 module with eight chips. ``demand`` checks
-requests, ``inventory`` reads the free chips, ``ledger`` keeps them during the session, ``columns`` filters and scores
-nodes, and ``annotations`` builds the annotations for the device plugin.
+``resolve`` chooses the family of a job, ``demand`` checks its requests, ``inventory`` reads the free chips, ``ledger``
+keeps them during the session, ``columns`` filters and scores nodes, and ``annotations`` builds the annotations for the
+device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers nothing.
 """
 
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler.api.names import ACCELERATOR_TYPE
-from scheduler.api.node import Rows
+from scheduler.api.job import Job
+from scheduler.api.names import HUAWEI_PREFIX
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.columns import Filter, MaskFilter, Score
+from scheduler.framework.cache_requirements import cache_requirements_of
+from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import PodAnnotations
-from scheduler.plugins.ascend.columns import RingFilter, RingScore
-from scheduler.plugins.ascend.demand import Demand, skips_plugin
-from scheduler.plugins.ascend.families import MODULE_910_X8, Family
+from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
+from scheduler.plugins.ascend.demand import Demand, Use
+from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.rings import CHIPS
+from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
+from scheduler.plugins.ascend.resources import ChipResource
 
 
 @register_plugin
@@ -38,88 +40,88 @@ class Ascend:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._family: Family = MODULE_910_X8
-        self._demand = Demand(session.dimensions, self._family)
-        self._annotations = PodAnnotations(self._family, session.now)
-        self._ledger = self._read()
+        self.ledgers: dict[ChipResource, ChipLedger] = {}
+        """The chips of the session. Empty if there are no NPUs."""
+        if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
+            return
+        owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
+        self._demand = Demand(session.dimensions, owned)
+        self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
+        known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
+        self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
         session.add_job_valid(self._demand.check)
-        # Network faults matter to jobs of several Pods only. Without faults the answer depends on the class alone.
-        if self._ledger.has_network_faults:
-            session.add_filter(self._filters, per_job=self._demand.is_distributed)
-        else:
-            session.add_filter(lambda cls: self._filters(cls, False))
-        session.add_score(self._scores)
+        session.add_filter(self._filters, per_job=self.use)
+        session.add_score(self._scores, per_job=self.use)
         session.add_bind_annotations(self._bind)
-        session.add_handlers(self._ledger.allocate, self._ledger.deallocate)
+        for ledger in self.ledgers.values():
+            session.add_handlers(ledger.allocate, ledger.deallocate)
 
-    def _read(self) -> ChipLedger:
+    def _read(self, resource: ChipResource, position: int) -> ChipLedger:
         session = self._session
-        rows: Rows = np.flatnonzero(self._own_family)
-        chips = read_nodes(session.snapshot, self._family, rows, self._allocatable[rows].tolist())
+        allocatable = whole_chips(session.nodes.allocatable[position])
+        rows = np.flatnonzero(allocatable > 0)
+        chips = read_nodes(session.snapshot, resource, rows, allocatable[rows].tolist())
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
-        return ChipLedger(session, self._family, self._demand, rows, chips)
+        return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
 
-    @property
-    def ledger(self) -> ChipLedger:
-        """The chips of the session."""
-        return self._ledger
+    def use(self, job: Job) -> Use | None:
+        """How a job of the session uses chips; None if it uses none, or if it is refused."""
+        return self._demand.use(job) if self.ledgers else None
 
-    # --- which nodes are of the family ---
-    @cached_property
-    def _allocatable(self) -> NDArray[np.int64]:
-        """Shape (nodes,): the number of allocatable whole chips."""
-        nodes = self._session.nodes
-        position = self._session.dimensions.find(self._family.resource)
-        if position is None:
-            return np.zeros(len(nodes), dtype=np.int64)
-        return whole_chips(nodes.allocatable[position])
-
-    @cached_property
-    def _other_family(self) -> NDArray[np.bool_]:
-        """Nodes with chips of another family: they have another ``accelerator-type``, or more than eight chips."""
-        codes, values = self._session.nodes.facts.label_column(ACCELERATOR_TYPE)
-        others = [code for code, value in enumerate(values) if value not in self._family.accelerator_types]
-        return (self._allocatable > CHIPS) | np.isin(codes, others)
-
-    @cached_property
-    def _own_family(self) -> NDArray[np.bool_]:
-        return (self._allocatable > 0) & ~self._other_family
-
-    @cached_property
-    def _family_filters(self) -> list[Filter]:
-        bare = self._allocatable < 1
-        return [
-            MaskFilter(~bare, f"node(s) had no {self._family.chip_prefix.removesuffix('-')} chips"),
-            MaskFilter(bare | ~self._other_family, f"node(s) were not of the family {self._family.title}"),
-        ]
+    # --- which nodes are of a family ---
+    def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
+        filters = self._family_filters.get((family, resource))
+        if filters is None:
+            allocatable = self.ledgers[resource].allocatable
+            bare = allocatable < 1
+            others = allocatable > family.chips
+            for label, values in family.node_labels.items():
+                codes, found = self._session.nodes.facts.label_column(label)
+                others |= np.isin(codes, [code for code, value in enumerate(found) if value not in values])
+                if "" not in values:
+                    others |= codes < 0
+            filters = self._family_filters[family, resource] = [
+                MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
+                MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
+            ]
+        return filters
 
     # --- answers ---
-    def _filters(self, cls: TaskClass, distributed: bool) -> list[Filter]:
-        table = self._family.tables.get(self._demand.chips(cls))
-        if table is None or skips_plugin(cls):
+    def _filters(self, cls: TaskClass, use: Use | None) -> list[Filter]:
+        if not self._demand.asks(cls):
             return []
-        return [*self._family_filters, RingFilter(self._ledger, table, distributed)]
+        chips = 0 if use is None else self._demand.chips(cls, use.resource)
+        if use is None or chips not in use.family.sizes:
+            return [Nowhere("node(s) had no chips of a family that fits the job")]
+        return [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
 
-    def _scores(self, cls: TaskClass) -> list[Score]:
-        table = self._family.tables.get(self._demand.chips(cls))
-        return [] if table is None or skips_plugin(cls) else [RingScore(self._ledger, table)]
+    def _scores(self, cls: TaskClass, use: Use | None) -> list[Score]:
+        chips = 0 if use is None else self._demand.chips(cls, use.resource)
+        if use is None or chips not in use.family.sizes:
+            return []
+        return [ChipScore(self.ledgers[use.resource], use, chips)]
 
     def _bind(self, task: Task, row: int) -> dict[str, str]:
-        chips = self._ledger.taken(task)
-        if not chips or skips_plugin(task.cls):
+        use = self._demand.use(self._session.jobs[task.job]) if self._demand.asks(task.cls) else None
+        if use is None:
             return {}
-        session = self._session
+        session, ledger = self._session, self.ledgers[use.resource]
         annotations, problems = self._annotations.for_task(
             task,
             session.nodes.facts.objects[row],
-            chips,
-            distributed=self._demand.is_distributed(session.jobs[task.job]),
-            allocatable=int(self._allocatable[row]),
+            use.resource,
+            ledger.taken(task),
+            distributed=use.several,
+            allocatable=int(ledger.allocatable[row]),
         )
         for problem in problems:
             session.malformed_field(problem)
         return annotations
+
+    @cached_property
+    def _annotations(self) -> PodAnnotations:
+        return PodAnnotations(self._session.now)
 
 
 register_prefix("volcano-npu", Ascend.name)

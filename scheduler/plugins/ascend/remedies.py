@@ -1,15 +1,14 @@
-"""A remedy for Pods that find no HCCS ring with enough free chips: the Pods that hold chips would hold fewer."""
+"""A remedy for Pods that find no node with enough free chips: the Pods that hold chips would hold fewer."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD
 from scheduler.api.names import (
-    ASCEND_910,
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
     DEVICE_INFO_NAMESPACE,
@@ -25,77 +24,87 @@ from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.node_amounts import missing_amounts
 from scheduler.framework.remedies.nodes import compared_resources, passing_nodes
 from scheduler.framework.remedies.registry import remedies
-from scheduler.plugins.ascend.columns import RingFilter
+from scheduler.plugins.ascend.columns import ChipFilter
+from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.masks import first, groups_of, ids_of, lowest
 from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import ALL, CHIPS, LEFT, RIGHT, ids_of, lowest
+from scheduler.plugins.ascend.resources import MILLI, ChipResource
 
-_MILLI: Final = 1000
 _UNHEALTHY_LISTS: Final = (UNHEALTHY_SUFFIX, RECOVERING_SUFFIX, NETWORK_UNHEALTHY_SUFFIX)
-_PREFIX: Final = "Ascend910-"
 Chip = tuple[int, int]
 """Row of the node, number of the chip."""
 
 
 @remedies(Ascend, ChangeKind.CHIPS)
 def free_chips(evidence: Evidence, plugin: Ascend) -> Iterator[Plan]:
-    session = evidence.session
-    position = session.dimensions.find(ASCEND_910)
+    use = plugin.use(evidence.job)
+    if use is None:
+        return
+    session, resource = evidence.session, use.resource
+    position = session.dimensions.find(resource.name)
     if position is None:
         return
     with evidence.unplaced_tasks() as left:
         asking = [task for task in left if task.cls.request[position] > 0]
         if not asking or len(asking) < len(left):
             return
-        free = plugin.ledger.free.astype(np.int64)
+        free = [int(mask) for mask in plugin.ledgers[resource].free]
+        taken: set[int] = set()
         chips: list[Chip] = []
         for task in asking:
-            place = _nearest(evidence, task, free, position)
+            place = _nearest(evidence, task, use.family, free, taken, position)
             if place is None:
                 return
             row, mask = place
-            chips += [(row, chip) for chip in ids_of(mask & ~int(free[row]))]
-            free[row] = -1  # taken: the next Pod needs another node
+            chips += [(row, chip) for chip in ids_of(mask & ~free[row])]
+            taken.add(row)  # the next Pod needs another node
         other_adjustments = (
             missing_amounts(evidence, chips[0][0], asking[:1], without=position) if len(asking) == 1 and chips else []
         )
     if chips and other_adjustments is not None:
-        whole = int(asking[0].cls.request[position]) // _MILLI
+        whole = int(asking[0].cls.request[position]) // MILLI
+        where = f" in one {use.family.group_name}" if whole <= use.family.group else ""
         yield (
-            Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, chips, whole)),
+            Adjustment(ChangeKind.CHIPS, len(chips), len(chips), partial(_freed, evidence, resource, chips, where)),
             *other_adjustments,
         )
 
 
-def _nearest(evidence: Evidence, task: Task, free: Any, position: int) -> tuple[int, int] | None:
+def _nearest(
+    evidence: Evidence, task: Task, family: Family, free: Sequence[int], taken: set[int], position: int
+) -> tuple[int, int] | None:
     """Returns the node, and the chips on it, where the fewest chips have to be freed for the task."""
     session = evidence.session
-    filters = [f for f in session.filters(task.cls, evidence.job) if not isinstance(f, RingFilter)]
-    fits = passing_nodes(session, filters) & (free >= 0)
+    filters = [f for f in session.filters(task.cls, evidence.job) if not isinstance(f, ChipFilter)]
+    fits = passing_nodes(session, filters)
     others = [d for d in compared_resources(task.cls) if d != position]
     short = (session.nodes.idle[others] < task.cls.request[others][:, np.newaxis]).sum(axis=0)
-    number = int(task.cls.request[position]) // _MILLI
+    number = int(task.cls.request[position]) // MILLI
     best: tuple[int, int, int, int] | None = None
     for row in np.intersect1d(np.flatnonzero(fits), evidence.rows).tolist():
-        for ring in (ALL,) if number == CHIPS else (LEFT, RIGHT):
-            here = int(free[row]) & ring
-            mask = here | lowest(ring & ~here, number - here.bit_count())
+        if row in taken:
+            continue
+        there = first(min(int(session.nodes.allocatable[position][row]) // MILLI, family.chips))
+        for group in groups_of(there, family.group, family.chips) if number <= family.group else (there,):
+            here = free[row] & group
+            mask = here | lowest(group & ~here, number - here.bit_count())
             missing = max(number - here.bit_count(), 0)
-            if number <= ring.bit_count() and (best is None or (short[row], missing) < best[:2]):
+            if number <= group.bit_count() and (best is None or (short[row], missing) < best[:2]):
                 best = (int(short[row]), missing, row, mask)
     return None if best is None else best[2:]
 
 
-def _freed(evidence: Evidence, chips: list[Chip], asked: int, amount: int) -> Step:
+def _freed(evidence: Evidence, resource: ChipResource, chips: list[Chip], where: str, amount: int) -> Step:
+    """``where``: in what part of the node, for the text."""
     names = evidence.session.nodes.names
     by_node: dict[str, list[int]] = {}
     for row, chip in chips[:amount]:
         by_node.setdefault(names[row], []).append(chip)
     edits: list[Edit] = []
     texts = []
-    where = "" if asked == CHIPS else " in one HCCS ring"
     for node, freed_chips in by_node.items():
-        holders = _holders(evidence, node)
-        edits += _edits(node, freed_chips, holders)
+        holders = _holders(evidence, resource, node)
+        edits += _edits(resource, node, freed_chips, holders)
         held = dict.fromkeys(pod for chip, pod in holders.items() if chip in freed_chips)
         by = f" (held by {join_names([f'{namespace}/{name}' for namespace, name in held])})" if held else ""
         number = len(freed_chips)
@@ -103,80 +112,80 @@ def _freed(evidence: Evidence, chips: list[Chip], asked: int, amount: int) -> St
     return Step(" and ".join(texts), tuple(edits))
 
 
-def _holders(evidence: Evidence, node: str) -> dict[int, tuple[str, str]]:
+def _holders(evidence: Evidence, resource: ChipResource, node: str) -> dict[int, tuple[str, str]]:
     """Chip -> namespace and name of the Pod whose annotation lists it."""
     holders = {}
     for task in evidence.session.snapshot.chips.get(node, ()):
-        for name in task.annotations.get(ASCEND_910, "").split(","):
-            number = name.removeprefix(_PREFIX)
+        for name in task.annotations.get(resource.name, "").split(","):
+            number = name.removeprefix(resource.prefix)
             if number.isdecimal():
                 holders[int(number)] = (task.namespace, task.name)
     return holders
 
 
-def _edits(node: str, chips: list[int], holders: dict[int, tuple[str, str]]) -> Iterator[Edit]:
+def _edits(resource: ChipResource, node: str, chips: list[int], holders: dict[int, tuple[str, str]]) -> Iterator[Edit]:
     for chip in chips:
         if chip in holders:
-            yield Edit(POD, *holders[chip], partial(_without_chip, chip))
-    freed = partial(_with_free_chips, chips)
+            yield Edit(POD, *holders[chip], partial(_without_chip, resource, chip))
+    freed = partial(_with_free_chips, resource, chips)
     yield Edit(CONFIG_MAP, DEVICE_INFO_NAMESPACE, f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}", freed)
     yield Edit(NODE, "", node, freed)
 
 
-def _without_chip(chip: int, pod: Raw) -> Raw:
+def _without_chip(resource: ChipResource, chip: int, pod: Raw) -> Raw:
     """Returns the Pod without one of its chips."""
     annotations = pod["metadata"].get("annotations") or {}
     for key in TASK_ANNOTATIONS:
         names = annotations.get(key, "").split(",")
-        if f"{_PREFIX}{chip}" in names:
-            names.remove(f"{_PREFIX}{chip}")
+        if f"{resource.prefix}{chip}" in names:
+            names.remove(f"{resource.prefix}{chip}")
             annotations = {**annotations, key: ",".join(names)}
     pod["metadata"]["annotations"] = annotations
     for container in pod["spec"].get("containers") or ():
         resources = container.get("resources") or {}
-        having = [part for part in ("requests", "limits") if _chips(resources.get(part))]
+        having = [part for part in ("requests", "limits") if _chips(resource, resources.get(part))]
         for part in having:
-            resources[part] = {**resources[part], ASCEND_910: str(_chips(resources[part]) - 1)}
+            resources[part] = {**resources[part], resource.name: str(_chips(resource, resources[part]) - 1)}
         if having:
             break
     return pod
 
 
-def _chips(amounts: Raw | None) -> int:
+def _chips(resource: ChipResource, amounts: Raw | None) -> int:
     """The number of chips in resource amounts that the API server has validated."""
-    return parse_quantity((amounts or {}).get(ASCEND_910, 0))
+    return parse_quantity((amounts or {}).get(resource.name, 0))
 
 
-def _with_free_chips(chips: list[int], raw: Raw) -> Raw:
+def _with_free_chips(resource: ChipResource, chips: list[int], raw: Raw) -> Raw:
     """Adds chips to the lists of free and healthy chips in an object; returns an object without such lists
     unchanged."""
     annotations = raw["metadata"].get("annotations") or {}
-    if ASCEND_910 in annotations:
-        raw["metadata"]["annotations"] = {**annotations, **_with_chips_listed(annotations, chips)}
+    if resource.name in annotations:
+        raw["metadata"]["annotations"] = {**annotations, **_with_chips_listed(resource, annotations, chips)}
     text = (raw.get("data") or {}).get(DEVICE_INFO_KEY)
     if text:
-        raw["data"] = {**raw["data"], DEVICE_INFO_KEY: _with_document_listed(text, chips)}
+        raw["data"] = {**raw["data"], DEVICE_INFO_KEY: _with_document_listed(resource, text, chips)}
     return raw
 
 
-def _with_document_listed(text: str, chips: list[int]) -> str:
+def _with_document_listed(resource: ChipResource, text: str, chips: list[int]) -> str:
     """Does so in a device plugin's document. A document that cannot be read is ignored elsewhere too: it stays
     unchanged."""
     try:
         root = json.loads(text)
         lists = root.get("DeviceInfo", root)
-        lists["DeviceList"] = {**lists["DeviceList"], **_with_chips_listed(lists["DeviceList"], chips)}
+        lists["DeviceList"] = {**lists["DeviceList"], **_with_chips_listed(resource, lists["DeviceList"], chips)}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return text
     return json.dumps(root)
 
 
-def _with_chips_listed(lists: dict[str, str], chips: list[int]) -> dict[str, str]:
-    names = [f"{_PREFIX}{chip}" for chip in chips]
-    free = [name for name in lists.get(ASCEND_910, "").split(",") if name]
-    result = {ASCEND_910: ",".join(sorted({*free, *names}))}
+def _with_chips_listed(resource: ChipResource, lists: dict[str, str], chips: list[int]) -> dict[str, str]:
+    names = [f"{resource.prefix}{chip}" for chip in chips]
+    free = [name for name in lists.get(resource.name, "").split(",") if name]
+    result = {resource.name: ",".join(sorted({*free, *names}))}
     for suffix in _UNHEALTHY_LISTS:
-        key = ASCEND_910 + suffix
+        key = resource.name + suffix
         if key in lists:
             result[key] = ",".join(name for name in lists[key].split(",") if name and name not in names)
     return result

@@ -47,18 +47,21 @@ class DeviceShare:
     @classmethod
     def cache_requirements(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
         """Declares the resources that nodes do not report as allocatable: memory and cores of HAMi's NPUs, and
-        percentages of GPU memory."""
+        percentages of GPU memory; and the NPUs that it shares."""
         settings = Settings.read(arguments)
+        devices = {NPU_CORE} if settings.mindcluster else set()
         if not settings.vgpu and not settings.hami:
-            return CacheRequirements()
+            return CacheRequirements(devices=frozenset(devices))
         config, _ = _read_config(settings, config_maps)
         uncounted = {config.vgpu.percentage} if settings.vgpu else set()
         if settings.hami:
             uncounted |= {name for npu in config.npus for name in (npu.memory_resource, npu.core_resource)}
+            devices |= {name for npu in config.npus for name in (npu.resource, npu.memory_resource, npu.core_resource)}
         return CacheRequirements(
-            frozenset(uncounted),
-            frozenset(key for rule in settings.rules for key, _ in rule),
-            frozenset({settings.config_map}),
+            uncounted=frozenset(uncounted),
+            devices=frozenset(devices),
+            pod_labels=frozenset(key for rule in settings.rules for key, _ in rule),
+            config_maps=frozenset({settings.config_map}),
         )
 
     def open(self, session: Session) -> None:

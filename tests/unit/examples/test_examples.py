@@ -107,7 +107,7 @@ def test_four_chips_wait_where_no_ring_is_whole() -> None:
 
 def test_three_chips_cannot_be_asked_for() -> None:
     assert node_of("llm", "mistaken-0") == ""
-    assert "a Pod may ask for 1, 2, 4 or 8" in why_pod_waits("llm", "mistaken-0")
+    assert "a Pod of Ascend910 module x8 may ask for 1, 2, 4 or 8" in why_pod_waits("llm", "mistaken-0")
 
 
 def test_cards_within_the_quota_are_given() -> None:

@@ -4,8 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import scheduler.plugins.ascend  # noqa: F401
 from scheduler.api.names import ASCEND_910
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.plugin import Ascend
+from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import Raw, World, configuration, group, node, pod
 
 CONFIGURATION = configuration(["priority", "gang"], ["ascend", "binpack"])
@@ -78,3 +81,18 @@ def chips_of(world: World) -> dict[str, tuple[str, list[int]]]:
             [int(name.removeprefix("Ascend910-")) for name in listed.split(",") if name],
         )
     return result
+
+
+def plugin_of(session: Session) -> Ascend:
+    return next(p for p in session.plugins if isinstance(p, Ascend))
+
+
+def ledger_of(session: Session, resource: str = ASCEND_910) -> ChipLedger:
+    return plugin_of(session).ledgers[ChipResource(resource)]
+
+
+def refusal_of(name: str, *objects: Raw | list[Raw]) -> str:
+    """Why a job is not valid, or ""."""
+    session = World(*objects).session(CONFIGURATION)
+    refusal = session.job_valid(session.jobs[f"default/{name}"])
+    return "" if refusal is None else refusal.message

@@ -10,16 +10,19 @@ from itertools import product
 import numpy as np
 import pytest
 
+from scheduler.api.names import ASCEND_910
 from scheduler.api.task import Task
 from scheduler.framework.class_view import ClassView
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.columns import RingFilter, RingScore
-from scheduler.plugins.ascend.families import MODULE_910_X8, MODULE_910_X8_GROUPS
+from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
+from scheduler.plugins.ascend.demand import Use
+from scheduler.plugins.ascend.families.module_910_x8 import FAMILIES
+from scheduler.plugins.ascend.family import Request
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import best_placement, ids_of
+from scheduler.plugins.ascend.masks import mask_of
+from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import World, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, mask, npu_node, state
+from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, ledger_of, mask, npu_node, state
 
 TABLE = {
     1: [("A", 1, [0, 1, 2, 3, 4]), ("B", 3, [0, 2, 3, 4]), ("C", 2, [0, 2, 4]), ("D", 4, [0, 4])],
@@ -32,6 +35,8 @@ LEFT_FULLER = [(left, right) for left, right in STATES if left >= right]
 """One of each two states that differ only in the order of the rings."""
 CAPACITIES = (8, 7, 6, 5, 4, 3, 2, 1)
 Choice = tuple[int, list[int]] | None
+FAMILY = FAMILIES[0]
+USE = Use(FAMILY, ChipResource(ASCEND_910), False)
 
 
 def naive(request: int, nodes: Sequence[tuple[int, int, int]]) -> Choice:
@@ -58,8 +63,7 @@ class Bench:
         names = ("a", "b", "c")
         world = World(*(npu_node(n) for n in names), *(job(f"ask{r}", r) for r in (1, 2, 4, 8)))
         self.session: Session = world.session(CONFIGURATION)
-        plugin = next(p for p in self.session.plugins if isinstance(p, Ascend))
-        self.ledger: ChipLedger = plugin._ledger
+        self.ledger: ChipLedger = ledger_of(self.session)
 
     def task(self, request: int) -> Task:
         return next(iter(self.session.jobs[f"default/ask{request}"].tasks()))
@@ -70,19 +74,19 @@ class Bench:
         for i, (capacity, left, right) in enumerate(nodes):
             ledger.free[i] = mask(state(left, right))
             ledger.capacity[i] = capacity
-        task, table = self.task(request), MODULE_910_X8.tables[request]
+        task = self.task(request)
         view = ClassView(
             self.session.nodes,
             task.cls,
-            [RingFilter(ledger, table, False)],
-            [RingScore(ledger, table)],
+            [ChipFilter(ledger, USE, request)],
+            [ChipScore(ledger, USE, request)],
             check_resources=False,
         )
         rows = view.choose(1)
         if not rows:
             return None
         ledger.allocate(self.session.jobs[task.job], [task], rows, False)
-        return rows[0], ids_of(ledger.taken(task))
+        return rows[0], list(ledger.taken(task))
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +123,8 @@ def test_a_node_with_all_chips_in_order_comes_before_one_with_broken_ones(bench:
 
 @pytest.mark.parametrize("request_size", [1, 2, 4, 8])
 def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, request_size: int) -> None:
-    ledger, table = bench.ledger, MODULE_910_X8.tables[request_size]
-    score, condition = RingScore(ledger, table), RingFilter(ledger, table, False)
+    ledger = bench.ledger
+    score, condition = ChipScore(ledger, USE, request_size), ChipFilter(ledger, USE, request_size)
     row = np.array([0])
     for free in range(256):
         ledger.capacity[0] = 8
@@ -130,7 +134,9 @@ def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, reque
         one_by_one = []
         while condition.room(row)[0]:
             one_by_one.append(float(score.values(row, None)[0]))
-            ledger.free[0] &= ~table.choice[ledger.free[0]]
+            choice = FAMILY.select(int(ledger.free[0]), Request(request_size))
+            assert choice is not None
+            ledger.free[0] &= np.uint64(255 & ~mask_of(choice.chips))
         assert len(one_by_one) == room
         assert ahead == one_by_one + [0.0] * (10 - room)
 
@@ -154,8 +160,8 @@ def test_two_chips_of_two_rings_with_three_free_are_the_last_choice() -> None:
 
 
 def best_place_of(request_size: int, left: int, right: int) -> int | None:
-    place = best_placement(MODULE_910_X8_GROUPS[request_size], request_size, left, right)
-    return None if place is None else place.rank
+    choice = FAMILY.select(mask(state(left, right)), Request(request_size))
+    return None if choice is None else choice.penalty
 
 
 # --- worked examples of the device vendor's own tests, where they say the same as the design ---
@@ -174,7 +180,8 @@ def best_place_of(request_size: int, left: int, right: int) -> int | None:
     ],
 )
 def test_worked_examples_of_chips(free: list[int], request_size: int, taken: list[int]) -> None:
-    assert ids_of(int(MODULE_910_X8.tables[request_size].choice[mask(free)])) == taken
+    choice = FAMILY.select(mask(free), Request(request_size))
+    assert list(choice.chips if choice is not None else ()) == taken
 
 
 @pytest.mark.parametrize(

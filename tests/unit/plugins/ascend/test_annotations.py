@@ -89,7 +89,7 @@ def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
     configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
     assert annotations[ASCEND_REAL] == names(range(8))
     assert [d["device_id"] for d in configuration["devices"]] == [str(i) for i in range(8)]
-    assert (configuration["super_pod_id"], configuration["rack_id"], configuration["server_index"]) == (-2, 0, "0")
+    assert (configuration["super_pod_id"], configuration["rack_id"], configuration["server_index"]) == (-2, 0, "")
 
 
 @pytest.mark.parametrize("addresses", [None, "{}", json.dumps({"Ascend910-0": {"IP": "10.0.0.1"}})])

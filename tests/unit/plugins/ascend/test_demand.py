@@ -28,7 +28,8 @@ def test_requests_that_fit_the_rings_are_accepted(chips: int, number: int) -> No
 @pytest.mark.parametrize("chips", [3, 5, 6, 7, 9, 16, 2**40, "500m", "1500m"])
 def test_other_requests_of_a_pod_are_refused_with_the_number(chips: int | str) -> None:
     assert message(job("j", chips)) == (
-        f"InvalidResourceRequest: Pod default/j-0 asks for {chips} huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8"
+        f"InvalidResourceRequest: Pod default/j-0 asks for {chips} huawei.com/Ascend910; "
+        "a Pod of Ascend910 module x8 may ask for 1, 2, 4 or 8"
     )
 
 
@@ -89,26 +90,71 @@ def test_the_scheduler_assigns_no_chips_to_a_virtual_device() -> None:
 
 
 # --- other families ---
-@pytest.mark.parametrize("kind", ["card", "half", "module-910b-8", "module-a3-16", "", "nonsense"])
-def test_a_job_for_another_family_is_refused(kind: str) -> None:
-    assert message(job("j", 4, selector={"accelerator-type": kind})) == (
-        f"NotSupportPolicy: Pod default/j-0 selects accelerator-type={kind}; supported: module (or none)"
-    )
+@pytest.mark.parametrize("kind", ["", "nonsense", "module-a3-16-super-pod"])
+def test_a_job_for_an_unknown_accelerator_type_is_refused(kind: str) -> None:
+    found = message(job("j", 4, selector={"accelerator-type": kind}))
+    assert found.startswith("NotSupportPolicy: no family of huawei.com/Ascend910 is chosen by accelerator-type=")
+    assert "module-910b-16" in found
 
 
 def test_a_job_that_selects_the_module_is_accepted() -> None:
     assert refusal(job("j", 4, selector={"accelerator-type": "module"})) is None
 
 
-@pytest.mark.parametrize(("key", "value"), [(SCHEDULE_POLICY, "chip8-node8"), (SP_BLOCK, "16")])
-def test_a_policy_of_another_family_is_refused(key: str, value: str) -> None:
-    expected = f"NotSupportPolicy: {key}={value} is not supported; only Ascend910 module x8 without {key} is"
-    assert message(job("j", 8, annotations={key: value})) == expected
+def test_pods_that_select_different_types_are_refused() -> None:
+    one, two = job("j", 8, 2, selector={"accelerator-type": "module"})[1:]
+    two["spec"]["nodeSelector"] = {"accelerator-type": "half"}
+    assert "accelerator-type=module|half" in message(group("j", minimum=2), one, two)
+
+
+@pytest.mark.parametrize("value", ["chip2-node16-sp", "multilevel", "chip1-softShareDev"])
+def test_a_policy_that_is_not_supported_is_refused(value: str) -> None:
+    expected = f"NotSupportPolicy: {SCHEDULE_POLICY}={value} is not supported"
+    assert message(job("j", 8, annotations={SCHEDULE_POLICY: value})) == expected
     whole, *pods = job("j", 8)
-    whole["metadata"]["annotations"] = {key: value}
+    whole["metadata"]["annotations"] = {SCHEDULE_POLICY: value}
     assert message(whole, pods) == expected
 
 
-def test_a_pod_that_skips_the_plugin_is_bound_without_chips() -> None:
-    world = World(npu_node("n"), job("j", 3, annotations={SKIP_ASCEND_PLUGIN: "enabled"})).run(CONFIGURATION)
-    assert chips_of(world) == {"j-0": ("n", [])}
+def test_a_job_for_super_pods_is_refused() -> None:
+    expected = "NotSupportPolicy: sp-block=16: super pods are not supported"
+    assert message(job("j", 8, annotations={SP_BLOCK: "16"})) == expected
+
+
+def test_a_policy_that_is_not_known_does_not_count() -> None:
+    assert refusal(job("j", 8, annotations={SCHEDULE_POLICY: "whatever"})) is None
+    assert "Ascend910 module x8 may ask for" in message(job("j", 3, annotations={SCHEDULE_POLICY: "whatever"}))
+
+
+def test_a_policy_takes_precedence_over_the_accelerator_type() -> None:
+    found = message(job("j", 3, selector={"accelerator-type": "module"}, annotations={SCHEDULE_POLICY: "chip4-node4"}))
+    assert "Ascend910 half x4 may ask for 1, 2 or 4" in found
+
+
+@pytest.mark.parametrize("resource", ["huawei.com/Ascend999", "huawei.com/npu", "huawei.com/npu-core"])
+def test_a_job_of_an_unknown_npu_resource_is_refused_with_its_name(resource: str) -> None:
+    node = npu_node("n")
+    node["status"]["allocatable"][resource] = "8"
+    world = World(node, group("j", minimum=1), pod("j-0", f"1c+1Gi+{resource}=1", "j")).run(CONFIGURATION)
+    assert world.bound == {}
+    assert resource in world.message_of("j-0")
+
+
+def test_other_resources_of_the_vendor_are_ignored() -> None:
+    node = npu_node("n")
+    node["status"]["allocatable"]["huawei.com/roce"] = "8"
+    world = World(node, group("j", minimum=1), pod("j-0", "1c+1Gi+huawei.com/roce=1", "j")).run(CONFIGURATION)
+    assert world.bound == {"j-0": "n"}
+
+
+def test_a_job_that_requests_two_kinds_of_chips_is_refused() -> None:
+    both = pod("j-0", f"1c+1Gi+{ASCEND_910}=1+huawei.com/Ascend310=1", "j")
+    assert message(group("j", minimum=1), both) == (
+        "InvalidResourceRequest: the Pods of the job ask for huawei.com/Ascend310 and huawei.com/Ascend910; "
+        "they may ask for one of them only"
+    )
+
+
+def test_a_pod_that_asks_to_skip_the_plugin_gets_chips() -> None:
+    world = World(npu_node("n"), job("j", 2, annotations={SKIP_ASCEND_PLUGIN: "enabled"})).run(CONFIGURATION)
+    assert chips_of(world) == {"j-0": ("n", [0, 1])}

@@ -8,10 +8,18 @@ import pytest
 
 from scheduler.api.names import ASCEND_910, ASCEND_REAL, BINDING_RECORD, EVENT_DEVICES_DISAGREE
 from scheduler.api.signed_records import BindingRecord, SigningKey
-from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import ids_of
+from scheduler.plugins.ascend.masks import ids_of
 from tests.builders import Raw, World, feed, group, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, config_map, device_info, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import (
+    CONFIGURATION,
+    chips_of,
+    config_map,
+    device_info,
+    ledger_of,
+    names,
+    npu_node,
+    npu_pod,
+)
 
 ALL = list(range(8))
 KEY = SigningKey(b"k" * 32, created=1_000_000.0)
@@ -53,7 +61,7 @@ class Node:
 
     @property
     def free(self) -> list[int]:
-        ledger = next(p for p in self._opened().plugins if isinstance(p, Ascend)).ledger
+        ledger = ledger_of(self._opened())
         return ids_of(int(ledger.free[0]))
 
     @property

@@ -5,10 +5,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from scheduler.api.names import ASCEND_910, ASCEND_REAL
-from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import ids_of
+from scheduler.plugins.ascend.masks import ids_of
 from tests.builders import Raw, World, feed, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, config_map, device_info, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import (
+    CONFIGURATION,
+    config_map,
+    device_info,
+    job,
+    ledger_of,
+    names,
+    npu_node,
+    npu_pod,
+)
 
 ALL = list(range(8))
 
@@ -26,7 +34,7 @@ class Reading(NamedTuple):
 def read(world: World) -> Reading:
     """Returns what the plugin reads of the only node when a session opens."""
     session = world.session(CONFIGURATION)
-    ledger = next(p for p in session.plugins if isinstance(p, Ascend))._ledger
+    ledger = ledger_of(session)
     problems = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
     return Reading(ids_of(int(ledger.free[0])), problems, int(ledger.capacity[0]))
 
@@ -57,13 +65,19 @@ def test_without_lists_the_allocatable_number_counts() -> None:
 
 @pytest.mark.parametrize("chips", [0, 9, 16, 2**60])
 def test_a_node_without_chips_or_with_more_than_eight_is_not_of_the_family(chips: int) -> None:
-    assert free_on(World(npu_node("n", chips), device_info("n", ALL))) == []
+    world = World(npu_node("n", chips), device_info("n", ALL), job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {}
+
+
+def test_a_node_may_have_sixty_four_chips() -> None:
+    assert free_on(World(npu_node("n", 64), device_info("n", [0, 31, 63]))) == [0, 31, 63]
+    assert free_on(World(npu_node("n", 65))) == list(range(64))
 
 
 def test_a_node_labelled_as_another_family_is_not_of_the_family() -> None:
-    labels = {"accelerator-type": "module-910b-8"}
-    assert free_on(World(npu_node("n", labels=labels), device_info("n", ALL))) == []
-    assert free_on(World(npu_node("n", labels={"accelerator-type": "module"}), device_info("n", ALL))) == ALL
+    for kind, bound in (("module-910b-8", {}), ("module", {"j-0": "n"})):
+        node = npu_node("n", labels={"accelerator-type": kind})
+        assert World(node, device_info("n", ALL), job("j", 1)).run(CONFIGURATION).bound == bound
 
 
 # --- what is taken off ---
@@ -134,7 +148,7 @@ def test_a_pod_that_lists_fewer_chips_than_its_request_takes_unnamed_ones_too() 
         (device_info("n", "Ascend910-0, Ascend910-1"), "data[DeviceInfoCfg][huawei.com/Ascend910]: ' Ascend910-1'"),
         (device_info("n", "Ascend910-0,Ascend910-0"), "is listed twice"),
         (device_info("n", "Ascend910--5"), "is not a chip's name"),
-        (device_info("n", "Ascend910-8"), "the chips are numbered 0 to 7"),
+        (device_info("n", "Ascend910-64"), "the chips are numbered 0 to 63"),
     ],
 )
 def test_a_malformed_config_map_is_ignored_for_the_next_source(info: Raw, problem: str) -> None:
@@ -172,7 +186,7 @@ def test_a_malformed_list_of_unhealthy_chips_does_not_affect_the_other_lists() -
     ]
 
 
-@pytest.mark.parametrize("text", ["Ascend910-9", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])
+@pytest.mark.parametrize("text", ["Ascend910-64", "Ascend910-1,Ascend910-1", "0,1", "Ascend910-0 ", "x" * 5000])
 def test_a_malformed_list_of_a_pod_counts_as_no_list(text: str) -> None:
     world = World(npu_node("n"), npu_pod("p", 2, on="n", annotations={ASCEND_910: text}))
     free, problems, _ = read(world)

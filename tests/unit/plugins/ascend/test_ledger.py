@@ -12,11 +12,10 @@ from scheduler.api.names import ASCEND_910
 from scheduler.api.task import TaskStatus
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.plugin import Ascend
-from scheduler.plugins.ascend.rings import ids_of
+from scheduler.plugins.ascend.masks import ids_of
 from tests.builders import World, group
 from tests.unit.plugins import statements
-from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, ledger_of, names, npu_node, npu_pod
 
 ALL = list(range(8))
 
@@ -28,7 +27,7 @@ class Setting(statements.Setting):
     ledger: ChipLedger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = next(p for p in self.session.plugins if isinstance(p, Ascend)).ledger
+        self.ledger = ledger_of(self.session)
 
     def free(self, row: int = 0) -> list[int]:
         return ids_of(int(self.ledger.free[row]))
@@ -176,7 +175,7 @@ class ChipsAreConserved(statements.Statements):
             for number, size in enumerate(SIZES):
                 j, task = given.job(f"j{number}"), given.task(f"j{number}")
                 if j.placed.get(task.uid) == row and task.uid not in j.of(TaskStatus.PIPELINED):
-                    chips = ids_of(ledger.taken(task))
+                    chips = list(ledger.taken(task))
                     assert len(chips) == size
                     assert size == 8 or len({chip // 4 for chip in chips}) == 1
                     holders += chips

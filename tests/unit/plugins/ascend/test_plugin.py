@@ -7,9 +7,17 @@ from scheduler.api.names import ASCEND_910
 from scheduler.api.task import TaskStatus
 from scheduler.framework import registry
 from scheduler.framework.session import Session
-from scheduler.plugins.ascend.plugin import Ascend
 from tests.builders import World, feed, node, pod
-from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, names, npu_node, npu_pod
+from tests.unit.plugins.ascend.chips import (
+    CONFIGURATION,
+    chips_of,
+    device_info,
+    job,
+    names,
+    npu_node,
+    npu_pod,
+    plugin_of,
+)
 
 ALL = list(range(8))
 
@@ -73,7 +81,8 @@ def test_nodes_of_other_families_have_their_own_reason() -> None:
 def test_an_invalid_request_is_an_event_on_the_pod() -> None:
     world = World(npu_node("n"), job("odd", 3)).run(CONFIGURATION)
     assert world.bound == {}
-    assert "asks for 3 huawei.com/Ascend910; a Pod may ask for 1, 2, 4 or 8" in world.message_of("odd-0")
+    refused = "asks for 3 huawei.com/Ascend910; a Pod of Ascend910 module x8 may ask for 1, 2, 4 or 8"
+    assert refused in world.message_of("odd-0")
 
 
 # --- network faults ---
@@ -108,8 +117,8 @@ def test_future_room_counts_terminating_pods() -> None:
     world = World(npu_node("n"), device_info("n", ALL), leaving, job("new", 8))
     session: Session = world.session(CONFIGURATION)
     task = next(iter(session.jobs["default/new"].of(TaskStatus.PENDING).values()))
-    plugin = next(p for p in session.plugins if isinstance(p, Ascend))
-    *_, rings = plugin._filters(task.cls, True)
+    plugin = plugin_of(session)
+    *_, rings = plugin._filters(task.cls, plugin.use(session.jobs["default/new"]))
     rows = np.array([0])
     assert rings.room(rows).tolist() == [0]
     assert rings.future_room(rows).tolist() == [1]  # type: ignore[attr-defined]

@@ -1,0 +1,37 @@
+"""The families of Ascend chips: one file each. ``FAMILIES`` lists all of them."""
+
+from typing import Final
+
+from scheduler.plugins.ascend.families import (
+    a3_x16,
+    base_310p,
+    card_310_x4,
+    card_310p_duo,
+    card_910_x2,
+    chip_310_x4,
+    chip_310p_duo,
+    half_910_x4,
+    module_910_x8,
+    module_910b_x8,
+    module_910b_x16,
+    npu_mesh,
+    npu_single,
+)
+from scheduler.plugins.ascend.family import Family
+
+FAMILIES: Final[tuple[Family, ...]] = (
+    *module_910_x8.FAMILIES,
+    *half_910_x4.FAMILIES,
+    *card_910_x2.FAMILIES,
+    *module_910b_x8.FAMILIES,
+    *module_910b_x16.FAMILIES,
+    *a3_x16.FAMILIES,
+    *npu_mesh.FAMILIES,
+    *npu_single.FAMILIES,
+    *card_310_x4.FAMILIES,
+    *chip_310_x4.FAMILIES,
+    *card_310p_duo.FAMILIES,
+    *chip_310p_duo.FAMILIES,
+    *base_310p.FAMILIES,
+)
+"""Of the families of a resource whose traits a job has, it gets the first one."""

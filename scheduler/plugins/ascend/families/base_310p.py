@@ -1,0 +1,22 @@
+"""Atlas 300I Pro and 300V cards of one Ascend 310P chip each."""
+
+from typing import Final
+
+from scheduler.api.names import ASCEND_310P
+from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.masks import WIDTH
+from scheduler.plugins.ascend.selection.counted import any_chips
+
+FAMILIES: Final = (
+    Family(
+        name="base_310p",
+        title="Ascend310P",
+        resources=(ASCEND_310P,),
+        chips=WIDTH,
+        sizes=up_to(WIDTH),
+        select=any_chips,
+        penalties=WIDTH + 1,
+        avoids_network_faults=False,
+        broken_cost=100,
+    ),
+)

@@ -1,0 +1,25 @@
+"""Atlas 300I inference cards of four Ascend 310 chips: a Pod stays in one card (``npu-310-strategy=card``)."""
+
+from typing import Final
+
+from scheduler.api.names import ASCEND_310
+from scheduler.plugins.ascend.family import STRATEGY, Family, up_to
+from scheduler.plugins.ascend.masks import WIDTH
+from scheduler.plugins.ascend.selection.grouped import INFERENCE_CARD, one_group
+
+CARD: Final = 4
+
+FAMILIES: Final = (
+    Family(
+        name="card_310_x4",
+        title="Ascend310 card x4",
+        resources=(ASCEND_310,),
+        chips=WIDTH,
+        sizes=up_to(WIDTH),
+        select=one_group(CARD, WIDTH, INFERENCE_CARD),
+        penalties=CARD,
+        traits={STRATEGY: ("card",)},
+        avoids_network_faults=False,
+        group=CARD,
+    ),
+)

@@ -1,0 +1,24 @@
+"""Atlas 300T training cards, and every other ``accelerator-type`` that is called a card, such as inference cards with
+910B chips: servers of up to eight independent chips."""
+
+from typing import Final
+
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
+from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.selection.counted import any_chips
+
+FAMILIES: Final = (
+    Family(
+        name="card_910_x2",
+        title="Ascend910 cards",
+        resources=(ASCEND_910, NPU),
+        chips=8,
+        sizes=up_to(8),
+        select=any_chips,
+        penalties=9,
+        policies=frozenset({"chip1-node2"}),
+        traits={ACCELERATOR_TYPE: ("*card*",)},
+        avoids_network_faults=False,
+        broken_cost=100,
+    ),
+)

@@ -1,0 +1,67 @@
+"""Atlas 800 training servers: eight Ascend 910 chips in two HCCS rings of four.
+
+Only chips of one ring exchange data, so a Pod of up to four chips stays in one ring. The groups are table 1 of the NPU
+affinity scheduling design: group A is preferred to B, and B to C; within a group, nodes are ranked by the number of
+free chips in the other ring.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910
+from scheduler.plugins.ascend.family import Family, JobRequest
+from scheduler.plugins.ascend.selection.rings import CHIPS, RANKS, RING_SIZE, Group, two_rings
+
+GROUPS: Final[Mapping[int, Sequence[Group]]] = {
+    1: (
+        Group(1, (0, 1, 2, 3, 4)),
+        Group(3, (0, 2, 3, 4)),
+        Group(2, (0, 2, 4)),
+        Group(4, (0, 4)),
+    ),
+    2: (
+        Group(2, (0, 1, 2, 3, 4)),
+        Group(4, (0, 1, 3, 4)),
+        # The table's row ends at 3~1 and no other group has 3~3. The design's policy takes a ring of three last of all,
+        # whatever the other one has, so 3~3 stands at the very end: refusing would leave six chips idle.
+        Group(3, (0, 1, 3)),
+    ),
+    4: (Group(4, (0, 1, 2, 3, 4)),),
+}
+
+
+def _check(job: JobRequest) -> str:
+    """The design gives up to eight chips to one Pod only, and more only in Pods of eight."""
+    asked = f"{job.total} {job.resource}"
+    if job.total <= CHIPS and len(job.pods) > 1:
+        return f"{len(job.pods)} Pods ask for {asked} together; up to {CHIPS} must be asked for by one Pod"
+    odd = next((pod for pod, chips in job.pods.items() if job.total > CHIPS and chips != CHIPS), None)
+    if odd is None:
+        return ""
+    return (
+        f"the job asks for {asked} in {len(job.pods)} Pods, of which Pod {odd} asks for {job.pods[odd]}; "
+        f"above {CHIPS} every Pod must ask for {CHIPS}"
+    )
+
+
+FAMILIES: Final = (
+    Family(
+        name="module_910_x8",
+        title="Ascend910 module x8",
+        resources=(ASCEND_910,),
+        chips=CHIPS,
+        sizes=frozenset({1, 2, 4, 8}),
+        select=two_rings(GROUPS),
+        penalties=RANKS,
+        traits={ACCELERATOR_TYPE: ("", "module")},
+        # A job that names no type does not use servers that are labelled as another type: they have other links.
+        node_labels={ACCELERATOR_TYPE: frozenset({"", "module"})},
+        check=_check,
+        # The design ranks nodes with eight healthy chips before nodes with seven ("the broken one counts as used").
+        # Nodes with fewer follow by the same rule, so that they can be used too.
+        broken_cost=RANKS,
+        missing_is_broken=True,
+        group=RING_SIZE,
+        group_name="HCCS ring",
+    ),
+)

@@ -1,0 +1,22 @@
+"""Atlas 800T A2 servers: eight Ascend 910B chips, each connected to every other."""
+
+from typing import Final
+
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
+from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.selection.counted import any_chips
+
+FAMILIES: Final = (
+    Family(
+        name="module_910b_x8",
+        title="Ascend910B module x8",
+        resources=(ASCEND_910, NPU),
+        chips=8,
+        sizes=up_to(8),
+        select=any_chips,
+        penalties=9,
+        policies=frozenset({"chip8-node8"}),
+        traits={ACCELERATOR_TYPE: ("module-910b-8",)},
+        broken_cost=100,
+    ),
+)

@@ -1,0 +1,26 @@
+"""Servers of the resource ``huawei.com/npu`` with eight or sixteen chips, four of which form a mesh."""
+
+from typing import Final
+
+from scheduler.api.names import ASCEND_910, NPU
+from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.selection.grouped import one_or_more_groups
+
+MESH: Final = 4
+
+FAMILIES: Final = tuple(
+    Family(
+        name=f"npu_mesh_x{chips}",
+        title=f"NPU x{chips} in meshes of four",
+        resources=(NPU, ASCEND_910),
+        chips=chips,
+        sizes=up_to(chips),
+        select=one_or_more_groups(MESH, chips),
+        penalties=chips + 1,
+        policies=frozenset({f"chip4-node{chips}"}),
+        traits=None,
+        group=MESH,
+        group_name="mesh",
+    )
+    for chips in (8, 16)
+)

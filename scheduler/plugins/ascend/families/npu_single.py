@@ -1,0 +1,24 @@
+"""Servers of the resource ``huawei.com/npu`` with eight or sixteen chips that are not connected."""
+
+from typing import Final
+
+from scheduler.api.names import ASCEND_910, NPU
+from scheduler.plugins.ascend.family import Family, up_to
+from scheduler.plugins.ascend.selection.counted import any_chips
+
+FAMILIES: Final = tuple(
+    Family(
+        name=f"npu_single_x{chips}",
+        title=f"NPU x{chips}",
+        resources=(NPU, ASCEND_910),
+        chips=chips,
+        sizes=up_to(chips),
+        select=any_chips,
+        penalties=chips + 1,
+        policies=frozenset({f"chip1-node{chips}"}),
+        traits=None,
+        avoids_network_faults=False,
+        broken_cost=100,
+    )
+    for chips in (8, 16)
+)

@@ -1,0 +1,115 @@
+"""What a family of Ascend chips is, and what a selection algorithm answers.
+
+A family belongs to a job: its resource, node selector, labels and annotations choose it (``resolve``). A family is
+data: which requests are valid, how chips are grouped, and which selection algorithm chooses them. Each family is one
+file in ``families``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+STRATEGY: Final = "npu-310-strategy"
+DUO: Final = "duo"
+DISTRIBUTED: Final = "distributed"
+"""Labels of jobs and Pods that choose a family; ``accelerator-type`` in the node selector is the fourth trait."""
+
+
+class Request(NamedTuple):
+    """The chips that one Pod requests."""
+
+    chips: int
+    several: bool = False
+    """More than one Pod of the job requests chips."""
+
+
+class Choice(NamedTuple):
+    """The chips of a node that one Pod takes."""
+
+    chips: tuple[int, ...]
+    """Their ids in the order in which the annotation lists them."""
+    penalty: int
+    """How good the node is for the Pod: 0 is best; always less than ``Family.penalties``."""
+
+
+Selection = Callable[[int, Request], Choice | None]
+"""selection(free, request): the choice among the chips of the mask ``free``; None if the request does not fit. A pure
+function: the same arguments always give the same choice."""
+
+
+class JobRequest(NamedTuple):
+    """The chips that the active Pods of one job request."""
+
+    pods: Mapping[str, int]
+    """``namespace/name`` of each Pod that requests chips -> number of chips."""
+    without_chips: int
+    """Number of other active Pods of the job, without those of the task ``scheduler``."""
+    resource: str
+    traits: Mapping[str, str]
+    """Trait -> its value, for the traits that the job has."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.pods.values())
+
+
+def _accept(request: JobRequest) -> str:
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """One kind of server or card, as its jobs see it. Compared by identity."""
+
+    name: str
+    """The name of its file."""
+    title: str
+    resources: tuple[str, ...]
+    """The extended resources that count its chips."""
+    chips: int
+    """The largest number of chips of a node. Nodes with more are of another family."""
+    sizes: frozenset[int]
+    """The numbers of chips that a Pod may request."""
+    select: Selection
+    penalties: int
+    """``Choice.penalty`` is less than this number."""
+    policies: frozenset[str] = frozenset()
+    """Values of the annotation ``huawei.com/schedule_policy`` that choose the family."""
+    traits: Mapping[str, tuple[str, ...]] | None = field(default_factory=dict)
+    """Trait of a job (``accelerator-type``, ``npu-310-strategy``, ...) -> patterns of its values that choose the
+    family; "" means that the job does not have the trait. None: only a policy chooses the family."""
+    node_labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Label of a Node -> its values on nodes of the family; "" means that the Node does not have the label."""
+    check: Callable[[JobRequest], str] = _accept
+    """Why a job whose Pods all have valid sizes is invalid as a whole, or ""."""
+    avoids_network_faults: bool = True
+    """A job of several Pods does not use chips with a network fault."""
+    broken_cost: int = 0
+    """How much worse each broken chip of a node makes the node, in units of the penalty."""
+    missing_is_broken: bool = False
+    """A chip that the node has less than ``chips`` counts as broken."""
+    group: int = 0
+    """Number of chips of a group, if a Pod that requests no more has to stay in one."""
+    group_name: str = "card"
+
+    def sizes_text(self) -> str:
+        """The valid requests, for messages: ``1, 2, 4 or 8``, ``1 to 8, 10 or 12``."""
+        ranges: list[list[int]] = []
+        for size in sorted(self.sizes):
+            if ranges and ranges[-1][-1] == size - 1:
+                ranges[-1].append(size)
+            else:
+                ranges.append([size])
+        parts: list[str] = []
+        for numbers in ranges:
+            if len(numbers) > 2:
+                parts.append(f"{numbers[0]} to {numbers[-1]}")
+            else:
+                parts += map(str, numbers)
+        *most, last = parts
+        return f"{', '.join(most)} or {last}" if most else last
+
+
+def up_to(number: int) -> frozenset[int]:
+    """The sizes 1 to ``number``."""
+    return frozenset(range(1, number + 1))

@@ -1,0 +1,71 @@
+"""Cards of two dies: whole cards, and single dies from cards of which the other die is in use."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from scheduler.plugins.ascend.family import Choice, Request, Selection
+from scheduler.plugins.ascend.masks import groups_of, ids_of
+
+DIES: Final = 2
+NO_HALF_CARD: Final = 16
+"""Penalty of taking a single die of a whole card."""
+
+
+def whole_cards(chips: int) -> Selection:
+    """A request for one chip takes a die of a card that is half used, if there is one; other requests take whole cards.
+    The penalty is the number of chips that stay free."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        left = free.bit_count() - request.chips
+        halves, full = _cards(free, chips)
+        if request.chips == 1:
+            card = next(iter([*halves, *full]), None)
+            return None if card is None else Choice(card[:1], left if halves else left + NO_HALF_CARD)
+        if DIES * len(full) < request.chips:
+            return None
+        return Choice(tuple(_joined(full))[: request.chips], left)
+
+    return select
+
+
+def half_cards_first(chips: int) -> Selection:
+    """Dies of half-used cards, then those of whole ones. All nodes are equally good."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        halves, full = _cards(free, chips)
+        dies = tuple(_joined([*halves, *full]))
+        return Choice(dies[: request.chips], 0) if request.chips <= len(dies) else None
+
+    return select
+
+
+def one_half_then_whole_cards(
+    chips: int, penalties: Mapping[bool, Mapping[int, Mapping[int, int]]], worst: int
+) -> Selection:
+    """An even request takes whole cards; an odd one takes a die of a half-used card, if there is one, and whole cards.
+
+    ``penalties``: whether an odd request finds no half-used card -> requested chips -> free chips of the node ->
+    penalty; ``worst`` elsewhere."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        halves, full = _cards(free, chips)
+        odd = request.chips % DIES
+        single = list(halves[0]) if odd and halves else []
+        if DIES * len(full) < request.chips - (1 if odd and halves else 0):
+            return None
+        taken = (*single, *_joined(full))[: request.chips]
+        table = penalties[bool(odd and not halves)].get(request.chips, {})
+        return Choice(tuple(sorted(taken)), table.get(free.bit_count(), worst))
+
+    return select
+
+
+def _cards(free: int, chips: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The free dies of the cards with one free die, and of those with two."""
+    cards = [tuple(ids_of(card)) for card in groups_of(free, DIES, chips)]
+    return [card for card in cards if len(card) == 1], [card for card in cards if len(card) == DIES]
+
+
+def _joined(cards: Iterable[tuple[int, ...]]) -> Iterator[int]:
+    for card in cards:
+        yield from card

@@ -1,0 +1,51 @@
+"""Chips of one group: the first free count of a request's priorities that a group has, then the lowest group."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from scheduler.plugins.ascend.family import Choice, Request, Selection
+from scheduler.plugins.ascend.masks import groups_of, ids_of
+
+Priorities = Mapping[int, Sequence[int]]
+"""Number of requested chips -> numbers of free chips of a group, best first."""
+
+
+def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
+    """All chips from one group of ``size`` chips. The penalty is the position of the group's free count among the
+    priorities of the request; requests without priorities fit nowhere."""
+
+    def select(free: int, request: Request) -> Choice | None:
+        groups = groups_of(free, size, chips)
+        for penalty, count in enumerate(priorities.get(request.chips, ())):
+            for group in groups:
+                if group.bit_count() == count:
+                    return Choice(tuple(ids_of(group)[: request.chips]), penalty)
+        return None
+
+    return select
+
+
+def one_or_more_groups(size: int, chips: int) -> Selection:
+    """Up to ``size`` chips come from the group that keeps the fewest free. A multiple of ``size`` takes whole groups,
+    and other requests take any chips."""
+    inside = one_group(size, chips, least_left(size))
+
+    def select(free: int, request: Request) -> Choice | None:
+        if request.chips <= size:
+            return inside(free, request)
+        left = free.bit_count() - request.chips
+        if request.chips % size:
+            return None if left < 0 else Choice(tuple(ids_of(free)[: request.chips]), left)
+        whole = [chip for group in groups_of(free, size, chips) if group.bit_count() == size for chip in ids_of(group)]
+        return Choice(tuple(whole[: request.chips]), left) if len(whole) >= request.chips else None
+
+    return select
+
+
+def least_left(size: int) -> Priorities:
+    """Priorities for every request up to ``size``: the fewer chips the group keeps free, the better."""
+    return {chips: range(chips, size + 1) for chips in range(1, size + 1)}
+
+
+INFERENCE_CARD: Final[Priorities] = {1: (1, 3, 2, 4), 2: (2, 3, 4), 3: (3, 4), 4: (4,)}
+"""Priorities of a card of four chips."""
