@@ -2,7 +2,8 @@
 
 from scheduler.api import batch
 from scheduler.api.kinds import VCJOB
-from scheduler.api.names import EVENT_MALFORMED, EVENT_NORMAL, EVENT_WARNING
+from scheduler.api.names import EVENT_NORMAL, EVENT_WARNING
+from scheduler.api.reasons import Malformed
 from scheduler.controllers.effects import Plan, Post, event, normal
 from scheduler.controllers.job.state import ReconcileState
 
@@ -28,7 +29,9 @@ class EventRecorder:
 
     def malformed(self, field: str, problem: str) -> None:
         """Records a Warning that a field of the job is ignored."""
-        self.warn(field, EVENT_MALFORMED, f"{field}: {problem}; ignored")
+        meta = self._job.metadata
+        found = Malformed(VCJOB.name, meta.namespace, meta.name, field, problem)
+        self.warn(field, found.reason, found.message)
 
     def post(self, reason: str, message: str) -> Post:
         """An Event as an effect, for a later stage of the plan."""
