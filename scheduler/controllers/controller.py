@@ -10,7 +10,8 @@ from scheduler.controllers.store import Key
 
 
 class Controller(Protocol):
-    """A controller reads the store that it was given, and writes nothing."""
+    """A controller reads the store that it was given, and writes nothing. Controllers inherit from this class: by
+    default nothing happens after a plan."""
 
     name: str
     """As Volcano's ``--controllers`` flag calls it."""
@@ -26,6 +27,8 @@ class Controller(Protocol):
 
     def done(self, key: Key, now: float) -> None:
         """All effects of the last plan for the key succeeded, and the store has their results."""
+        return
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         """An effect of the last plan for the key failed; the key is reconciled again after an increasing pause."""
+        return

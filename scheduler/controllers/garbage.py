@@ -6,14 +6,15 @@ from scheduler.api.batch import FINISHED_PHASES, Job
 from scheduler.api.kinds import VCJOB, Kind
 from scheduler.api.objects import KubeObject
 from scheduler.api.times import parse_timestamp
-from scheduler.controllers.effects import Delete, Effect, Plan, malformed
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.effects import Delete, Plan, malformed
 from scheduler.controllers.store import Key, Store
 
 _LONGEST: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
 
 
-class GarbageController:
+class GarbageController(Controller):
     """See Controller."""
 
     name = "gc-controller"
@@ -43,12 +44,6 @@ class GarbageController:
         if left > 0:
             return Plan(after=min(left, _LONGEST))
         return Plan().then(Delete(VCJOB, *key, job.metadata.uid, foreground=True))
-
-    def done(self, key: Key, now: float) -> None:
-        pass
-
-    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        pass
 
 
 def _is_mortal(job: Job) -> bool:

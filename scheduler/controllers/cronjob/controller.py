@@ -13,6 +13,7 @@ from scheduler.api.names import (
     EVENT_SUCCESSFUL_DELETE,
 )
 from scheduler.api.objects import KubeObject
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, normal, warning
@@ -23,7 +24,7 @@ _TERMINATING = "because it is being terminated"
 """As the API server says it of a namespace."""
 
 
-class CronJobController:
+class CronJobController(Controller):
     """See Controller."""
 
     name = "cronjob-controller"
@@ -78,9 +79,6 @@ class CronJobController:
             plan.then(normal(CRON_JOB, cron, EVENT_SUCCESSFUL_CREATE, message))
         plan.then(*(Delete(VCJOB, key[0], job.metadata.name, job.metadata.uid) for job in summary.history))
         return plan.then(*(_deleted(cron, job.metadata.name) for job in summary.history))
-
-    def done(self, key: Key, now: float) -> None:
-        pass
 
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         cron = self._store.get(CRON_JOB, CronJob, *key)

@@ -7,6 +7,7 @@ from scheduler.api.kinds import CONFIG_MAP, HYPER_NODE, NODE, Kind
 from scheduler.api.names import CONTROLLER_CONFIGURATION
 from scheduler.api.objects import ConfigMap, KubeObject, Node
 from scheduler.api.scheduling import HyperNode
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, malformed
 from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
 from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
@@ -18,7 +19,7 @@ DISCOVERY: Final[Key] = ("", "*")
 _NONE: Final = Discovery(None)
 
 
-class HyperNodeController:
+class HyperNodeController(Controller):
     """See Controller."""
 
     name = "hyperNode-controller"
@@ -123,13 +124,6 @@ class HyperNodeController:
         if obj is None:
             return []
         return [malformed(CONFIG_MAP, obj, f"{field}.{at}" if at else field, text) for at, text in problems.items()]
-
-    # --- what came of it ----------------------------------------------------------------------------------------------
-    def done(self, key: Key, now: float) -> None:
-        pass
-
-    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        pass
 
 
 def _alike(old: HyperNode | None, new: HyperNode | None) -> bool:

@@ -17,6 +17,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, event
 from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_group, observe_pod
 from scheduler.controllers.job.phases import ACTIONS
@@ -25,7 +26,7 @@ from scheduler.controllers.job.state import ReconcileState
 from scheduler.controllers.store import Key, Store
 
 
-class JobController:
+class JobController(Controller):
     """See Controller."""
 
     name = "job-controller"

@@ -7,6 +7,7 @@ from scheduler.api.batch import Job, JobFlow, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import EVENT_CREATED
 from scheduler.api.objects import KubeObject
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, Post, diff, normal
 from scheduler.controllers.jobflow.status import (
     FAILED,
@@ -27,7 +28,7 @@ _SETTLES: Final = 2.0
 """Seconds that a new JobFlow of which no job runs has no status, so that its creator can update it at once."""
 
 
-class JobFlowController:
+class JobFlowController(Controller):
     """See Controller."""
 
     name = "jobflow-controller"
@@ -136,9 +137,6 @@ class JobFlowController:
         return events
 
     # --- what came of it ----------------------------------------------------------------------------------------------
-    def done(self, key: Key, now: float) -> None:
-        pass
-
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         flow = self._store.get(JOB_FLOW, JobFlow, *key)
         if flow is not None and isinstance(effect, Create | Delete):

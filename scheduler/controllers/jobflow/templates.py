@@ -10,11 +10,12 @@ from scheduler.api.batch import Job, JobTemplate
 from scheduler.api.kinds import JOB_TEMPLATE, VCJOB, Kind
 from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
 from scheduler.api.objects import KubeObject
-from scheduler.controllers.effects import Effect, Patch, Plan
+from scheduler.controllers.controller import Controller
+from scheduler.controllers.effects import Patch, Plan
 from scheduler.controllers.store import Key, Store
 
 
-class JobTemplateController:
+class JobTemplateController(Controller):
     """See Controller."""
 
     name = "jobtemplate-controller"
@@ -48,12 +49,6 @@ class JobTemplateController:
             return Plan()
         body = {"status": {"jobDependsOnList": jobs}}
         return Plan().then(Patch(JOB_TEMPLATE, *key, body, template.metadata.uid, subresource="status"))
-
-    def done(self, key: Key, now: float) -> None:
-        pass
-
-    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        pass
 
 
 def _template(job: Job | None) -> Key | None:

@@ -14,6 +14,7 @@ from scheduler.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_S
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
 from scheduler.controllers.store import Key, Store
@@ -26,7 +27,7 @@ _FIELDS: Final = ("minMember", "minResources", "priorityClassName", "queue", "ne
 """Fields of the spec that are ours."""
 
 
-class PodGroupController:
+class PodGroupController(Controller):
     """See Controller."""
 
     name = "pg-controller"
@@ -140,13 +141,6 @@ class PodGroupController:
                 return owners, f"{reference.kind} {reference.name} ({reference.uid}) is not there"
             owners.append((kind, owner))
         return owners, ""
-
-    # --- what came of it ----------------------------------------------------------------------------------------------
-    def done(self, key: Key, now: float) -> None:
-        pass
-
-    def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
-        pass
 
 
 class _Place(NamedTuple):

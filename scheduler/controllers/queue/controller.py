@@ -21,6 +21,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.queue import OPEN
 from scheduler.api.scheduling import PodGroup, Queue
 from scheduler.controllers.commands import Commands, delete
+from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Effect, Json, Patch, Plan, Post, event, normal, warning
 from scheduler.controllers.queue.state import SHUT, Verdict, decide
 from scheduler.controllers.store import Key, Store
@@ -29,7 +30,7 @@ _ACTIONS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE)
 _NO_COUNTS: Final[Mapping[str, int]] = {}
 
 
-class QueueController:
+class QueueController(Controller):
     """See Controller."""
 
     name = "queue-controller"
@@ -141,9 +142,6 @@ class QueueController:
         return "" if parent is None else parent.status.state
 
     # --- what came of it ----------------------------------------------------------------------------------------------
-    def done(self, key: Key, now: float) -> None:
-        pass
-
     def failed(self, key: Key, effect: Effect, error: str, now: float) -> None:
         queue = self._store.get(QUEUE, Queue, *key)
         if queue is None or not isinstance(effect, Patch) or effect.subresource != "status":
