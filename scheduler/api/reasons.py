@@ -108,3 +108,9 @@ class Malformed:
     def message(self) -> str:
         text = f"{self.field}: {self.problem}; {self.consequence}"
         return f"{text}: {self.figures}" if self.figures else text
+
+
+def field_and_problem(error: Exception) -> tuple[str, str]:
+    """The field of an error of msgspec (such as ``spec.minMember``; "" for the object itself), and its problem."""
+    problem, _, path = str(error).partition(" - at `")
+    return path.rstrip("`").removeprefix("$").removeprefix("."), problem

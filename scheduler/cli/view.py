@@ -61,7 +61,7 @@ def read_object(kind: "Kind", raw: Raw) -> Any:
     """Returns the typed object; if a field is malformed, prints a warning on stderr and returns None."""
     import msgspec
 
-    from scheduler.cluster.decoding import field_and_problem
+    from scheduler.api.reasons import field_and_problem
 
     try:
         return msgspec.convert(raw, kind.struct)

@@ -1,4 +1,4 @@
-"""Decoding of JSON from an API server: values nested too deeply, and the errors of decoders.
+"""Decoding of JSON from an API server: values nested too deeply, and the exceptions of decoders.
 
 The API server accepts 10,000 levels of nesting, for example in the opaque parameters of a ResourceClaim. How many
 levels Python's C code decodes depends on its version (1,500 in some releases of 3.12, independent of the recursion
@@ -43,9 +43,3 @@ def shallow(data: bytes, depth: int = MAX_DEPTH) -> bytes:
                 kept += (data[end:start], b"null")
                 end = token.end()
     return b"".join((*kept, data[end:]))
-
-
-def field_and_problem(error: Exception) -> tuple[str, str]:
-    """The field of a decoding error (such as ``spec.minMember``; "" for the object itself), and its problem."""
-    problem, _, path = str(error).partition(" - at `")
-    return path.rstrip("`").removeprefix("$").removeprefix("."), problem

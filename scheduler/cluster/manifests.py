@@ -15,7 +15,8 @@ import msgspec
 
 from scheduler.api.kinds import Kind, find_kind
 from scheduler.api.objects import KubeObject
-from scheduler.cluster.decoding import field_and_problem, shallow
+from scheduler.api.reasons import field_and_problem
+from scheduler.cluster.decoding import shallow
 from scheduler.framework.documents import DEEPEST, DocumentError, read_yaml_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")

@@ -3,17 +3,16 @@
 An object may have any shape: ``simulate`` reads manifests that no API server has validated.
 """
 
-import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from scheduler.api.reasons import field_and_problem
 from scheduler.webhooks.contract import ClusterView, Json, Request, Settings
 
 T = TypeVar("T", bound=msgspec.Struct)
 Validate = Callable[[Request, ClusterView, Settings], str]
-_FIELD_PATH: Final = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 
 
 class DecodingError(ValueError):
@@ -25,8 +24,7 @@ def decode(raw: Json, struct: type[T]) -> T:
     try:
         return msgspec.convert(without_nulls(raw), struct)
     except msgspec.ValidationError as error:
-        found = _FIELD_PATH.fullmatch(str(error))
-        problem, field = (found[1], found[2]) if found else (str(error), "")
+        field, problem = field_and_problem(error)
         raise DecodingError(f"{field or 'the object'}: {problem[:1].lower()}{problem[1:]}") from None
     except RecursionError:
         raise DecodingError("the object is nested too deeply") from None

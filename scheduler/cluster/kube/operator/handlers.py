@@ -21,8 +21,8 @@ import structlog
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import Kind
 from scheduler.api.objects import KubeObject, Wire
-from scheduler.api.reasons import Malformed
-from scheduler.cluster.decoding import DECODE_ERRORS, decode, field_and_problem
+from scheduler.api.reasons import Malformed, field_and_problem
+from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError

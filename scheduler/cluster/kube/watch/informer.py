@@ -25,8 +25,8 @@ import structlog
 from scheduler.api.decisions import ObjectRef
 from scheduler.api.kinds import OPTIONAL
 from scheduler.api.objects import KubeObject
-from scheduler.api.reasons import Malformed
-from scheduler.cluster.decoding import DECODE_ERRORS, decode, field_and_problem
+from scheduler.api.reasons import Malformed, field_and_problem
+from scheduler.cluster.decoding import DECODE_ERRORS, decode
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import ApiClient, ApiError, TransportError
 from scheduler.cluster.kube.transport.sources import Source
