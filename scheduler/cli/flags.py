@@ -1,6 +1,5 @@
 """Types of flag values in the syntax of Go programs, so that a command line written for Volcano works unchanged."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +7,6 @@ import click
 
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.cli.text import echo
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 class Duration(click.ParamType[float]):
@@ -21,14 +17,16 @@ class Duration(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
+        from scheduler.api.times import DurationError, parse_duration
+
         text = str(value).strip()
         try:
             seconds = float(text)
         except ValueError:
-            parts = _PART.findall(text)
-            if not parts or "".join(number + unit for number, unit in parts) != text:
+            try:
+                seconds = parse_duration(text)
+            except DurationError:
                 self.fail(f"{value!r} is not a duration like 1s, 500ms or 1m30s", param, ctx)
-            seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
         if not 0 <= seconds < 1e9:
             self.fail(f"{value!r} is out of range", param, ctx)
         return seconds
