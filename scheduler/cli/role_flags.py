@@ -22,6 +22,21 @@ if TYPE_CHECKING:
 FAILED = 1
 BAD_CONFIGURATION = 2
 
+kubeconfig_option: Callable[[Any], Any] = click.option(
+    "--kubeconfig", metavar="FILE", default="", show_default="the service account, else KUBECONFIG",
+    help="Credentials for the API server.",
+)  # fmt: skip
+master_option: Callable[[Any], Any] = click.option(
+    "--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server."
+)
+verbosity_option: Callable[[Any], Any] = click.option(
+    "-v", "--v", "verbosity", type=VERBOSITY, default="2", help="0: warnings; 1 to 3: normal operation; 4: everything."
+)
+log_format_option: Callable[[Any], Any] = click.option(
+    "--log-format", type=click.Choice(["auto", "json", "console"]), default="auto",
+    help="auto: console on a terminal, else json.",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class RoleFlags:
@@ -106,36 +121,16 @@ def role_flags(*, lease_name: str, metrics: str) -> Callable[[Callable[..., None
         click.option("--leader-elect-retry-period", type=DURATION, default="2s", help="Pause between attempts."),
         click.option("--leader-elect-resource-name", default="", show_default=lease_name, help="Name of the Lease."),
         click.option("--leader-elect-resource-namespace", default=SYSTEM_NAMESPACE, help="Namespace of the Lease."),
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            default="",
-            show_default="the service account, else KUBECONFIG",
-            help="Credentials for the API server.",
-        ),
-        click.option(
-            "--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server."
-        ),
+        kubeconfig_option,
+        master_option,
         click.option("--kube-api-qps", type=float, default=2000, help="Requests per second; 0 for no limit."),
         click.option("--kube-api-burst", type=click.IntRange(1), default=2000, help="Burst of requests."),
         boolean("--enable-metrics", default=True, help="Serve /metrics."),
         click.option("--listen-address", type=ADDRESS, default=metrics, help="Address of /metrics."),
         boolean("--enable-healthz", default=True, help="Serve /healthz."),
         click.option("--healthz-address", type=ADDRESS, default=":11251", help="Address of /healthz."),
-        click.option(
-            "-v",
-            "--v",
-            "verbosity",
-            type=VERBOSITY,
-            default="2",
-            help="0: warnings; 1 to 3: normal operation; 4: everything.",
-        ),
-        click.option(
-            "--log-format",
-            type=click.Choice(["auto", "json", "console"]),
-            default="auto",
-            help="auto: console on a terminal, else json.",
-        ),
+        verbosity_option,
+        log_format_option,
         without_effect("--logtostderr", "--enable-pprof"),
     )
 

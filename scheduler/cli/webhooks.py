@@ -9,8 +9,15 @@ import click
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATES_QUEUE_ADMISSION, SYSTEM_NAMESPACE
 from scheduler.cli.feature_gates import feature_gates
-from scheduler.cli.flags import ADDRESS, DURATION, VERBOSITY, boolean, without_effect
-from scheduler.cli.role_flags import BAD_CONFIGURATION, serve
+from scheduler.cli.flags import ADDRESS, DURATION, boolean, without_effect
+from scheduler.cli.role_flags import (
+    BAD_CONFIGURATION,
+    kubeconfig_option,
+    log_format_option,
+    master_option,
+    serve,
+    verbosity_option,
+)
 from scheduler.cli.text import echo
 from scheduler.webhooks.names import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
@@ -74,27 +81,14 @@ class Paths(click.ParamType[tuple[Route, ...]]):
     default="30s",
     help="Time to finish requests in flight when stopping.",
 )
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    default="",
-    show_default="the service account, else KUBECONFIG",
-    help="Credentials for the API server.",
-)
-@click.option("--master", metavar="URL", default="", show_default="the kubeconfig's", help="Address of the API server.")
+@kubeconfig_option
+@master_option
 @click.option("--kube-api-qps", "qps", type=float, default=50, help="Requests per second; 0 for no limit.")
 @click.option("--kube-api-burst", "burst", type=click.IntRange(1), default=100, help="Burst of requests.")
 @boolean("--enable-healthz", default=True, help="Serve /healthz, /readyz and /metrics.")
 @click.option("--healthz-address", type=ADDRESS, default=":11251", help="Address of /healthz, /readyz and /metrics.")
-@click.option(
-    "-v", "--v", "verbosity", type=VERBOSITY, default="2", help="0: warnings; 1 to 3: normal operation; 4: everything."
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["auto", "json", "console"]),
-    default="auto",
-    help="auto: console on a terminal, else json.",
-)
+@verbosity_option
+@log_format_option
 @feature_gates
 @without_effect("--logtostderr")
 def webhooks_command(
