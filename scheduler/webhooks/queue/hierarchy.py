@@ -60,8 +60,8 @@ def parent_problem(queue: Queue, cluster: ClusterView, settings: Settings) -> st
 
 def amounts_problem(queue: Queue, cluster: ClusterView) -> str:
     """The conflict of a queue's amounts with those of its ancestors, siblings or descendants, or ""."""
-    parent = cluster.queue(queue.spec.parent) if queue.spec.parent not in ("", ROOT_QUEUE) else None
     if queue.spec.parent not in ("", ROOT_QUEUE):
+        parent = cluster.queue(queue.spec.parent)
         if parent is None:
             return f"parent queue {queue.spec.parent} not found: {queue_not_found(queue.spec.parent)}"
         problem = _ancestor_limit_problem(queue, cluster)
