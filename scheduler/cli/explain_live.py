@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import NOT_FOUND, CommandError
+from scheduler.cli.output import key_in, mapping_in
 from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def _list(cluster: Cluster, source: "Source") -> "list[Manifest]":
         if failed.status != NOT_FOUND or kind not in OPTIONAL:
             echo(f"warning: {failed.message}; explained without", err=True)
         return []
-    by_name = [(_name(raw), raw) for raw in items]
+    by_name = [(key_in(raw)[1], raw) for raw in items]
     return [Manifest(f"{kind.name} {name}", kind, raw) for name, raw in by_name if name.startswith(source.name_prefix)]
 
 
@@ -83,9 +84,9 @@ async def _configuration(cluster: Cluster, wanted: bool) -> tuple[str, str]:
     from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION
 
     for raw in await _scheduler_objects(cluster, CONFIG_MAP) if wanted else ():
-        text = _dict(raw, "data").get(_FILE)
+        text = mapping_in(raw, "data").get(_FILE)
         if isinstance(text, str):
-            return text, f"ConfigMap {_dict(raw, 'metadata').get('namespace', '')}/{_name(raw)}"
+            return text, f"ConfigMap {'/'.join(key_in(raw))}"
     if wanted:
         echo(
             "note: no scheduler's configuration can be read here, the built-in one is taken (--scheduler-conf FILE)",
@@ -100,7 +101,7 @@ async def _scheduler_names(cluster: Cluster, wanted: bool) -> tuple[str, ...]:
 
     names: dict[str, None] = {}
     for raw in await _scheduler_objects(cluster, DEPLOYMENT) if wanted else ():
-        pod = _dict(_dict(_dict(raw, "spec"), "template"), "spec")
+        pod = mapping_in(mapping_in(mapping_in(raw, "spec"), "template"), "spec")
         containers = pod.get("containers")
         for container in containers if isinstance(containers, list) else ():
             arguments = container.get("args") if isinstance(container, dict) else None
@@ -124,12 +125,3 @@ async def _scheduler_objects(cluster: Cluster, kind: Any) -> list[Raw]:
             continue
         return found
     return []
-
-
-def _name(raw: Raw) -> str:
-    return str(_dict(raw, "metadata").get("name", ""))
-
-
-def _dict(raw: Raw, field: str) -> Raw:
-    value = raw.get(field)
-    return value if isinstance(value, dict) else {}

@@ -143,15 +143,19 @@ def name_of(item: Raw, kind: "Kind") -> str:
 
 def key_in(item: Raw) -> tuple[str, str]:
     """Namespace and name of an object; "" for a missing one."""
-    metadata = item.get("metadata")
-    if not isinstance(metadata, dict):
-        return "", ""
+    metadata = mapping_in(item, "metadata")
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
 
 
+def mapping_in(item: Raw, field: str) -> Raw:
+    """The value of a field; an empty mapping if it is missing or no mapping."""
+    value = item.get(field)
+    return value if isinstance(value, dict) else {}
+
+
 def _without_managed_fields(item: Raw) -> Raw:
-    metadata = item.get("metadata")
-    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+    metadata = mapping_in(item, "metadata")
+    if "managedFields" not in metadata:
         return item
     return item | {"metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 

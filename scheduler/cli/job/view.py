@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.connection import Cluster, Connection, Raw
-from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, output_option, print_object
+from scheduler.cli.output import JSON, NAME, TABLE, YAML, Column, Table, mapping_in, output_option, print_object
 from scheduler.cli.target import connection_options, name_argument
 from scheduler.cli.text import age, coloured_by_phase, echo, pairs
 from scheduler.cli.view import read_object, read_one
@@ -154,7 +154,7 @@ async def _events_of(cluster: Cluster, namespace: str, name: str, uid: str) -> l
 
     fields = f"involvedObject.kind={VCJOB.name},involvedObject.name={name}"
     found = await cluster.fetch(Source(EVENT, namespace), fields=fields)
-    return [event for event in found if _dict(event, "involvedObject").get("uid", uid) in (uid, "")]
+    return [event for event in found if mapping_in(event, "involvedObject").get("uid", uid) in (uid, "")]
 
 
 def _events(events: Sequence[Raw]) -> list[str]:
@@ -176,12 +176,7 @@ def _when(event: Raw) -> str:
 
 
 def _source(event: Raw) -> object:
-    return _dict(event, "source").get("component") or event.get("reportingComponent") or ""
-
-
-def _dict(event: Raw, field: str) -> dict[str, Any]:
-    value = event.get(field)
-    return value if isinstance(value, dict) else {}
+    return mapping_in(event, "source").get("component") or event.get("reportingComponent") or ""
 
 
 _EVENTS: tuple[Column[Raw], ...] = (
