@@ -88,11 +88,12 @@ class Cluster:
         """The namespace of lists; "" for all namespaces."""
 
     async def fetch(
-        self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE
+        self, source: "Source", *, fields: str = "", at_most: int | None = None, page: int = PAGE, parts: Any = Raw
     ) -> list[Raw]:
         """Returns all objects of a source, or the first ``at_most``.
 
-        ``fields``: a field selector; ``page``: objects per request.
+        ``fields``: a field selector; ``page``: objects per request; ``parts``: a TypedDict with the parts of an object
+        to keep.
         """
         from msgspec import Struct, field
 
@@ -100,7 +101,7 @@ class Cluster:
             continuation: str = field(default="", name="continue")
 
         class Answer(Struct):
-            items: list[Raw] | None = None
+            items: list[parts] | None = None
             metadata: Meta = field(default_factory=Meta)
 
         request = f"list {_listed(source.kind, source.namespace)}"

@@ -9,6 +9,9 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 
+from scheduler.api.kinds import POD
+from scheduler.cli.connection import Connection
+from scheduler.cli.explain_live import read_cluster
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pod, pods, queue
 from tests.unit.cli.cluster import GROUPS, PODS, QUEUES, Cluster
@@ -159,6 +162,17 @@ def test_malformed_objects_cause_warnings_and_are_left_out(cluster: Cluster) -> 
     assert result.exit_code == 0, (result.output, result.exception)
     assert "warning: Node n2: Node: spec: " in result.stderr
     assert result.stderr.count("left out") == 1
+
+
+def test_objects_are_read_whole_except_their_managed_fields(cluster: Cluster) -> None:
+    holding(cluster)
+    whole = live({**pod("p", "6c", "g"), "status": {"phase": "Pending", "conditions": [{"type": "Own"}]}}, "u3")
+    whole["metadata"] |= {"labels": {"a": "b"}, "finalizers": ["own/finalizer"], "generateName": "p-"}
+    sent = {**whole, "metadata": {**whole["metadata"], "managedFields": [{"manager": "kubectl"}]}}
+    cluster.holds(CLUSTER_PODS, sent)
+    connection = Connection(kubeconfig=str(cluster.kubeconfig))
+    read = read_cluster(connection, with_configuration=False, with_names=False)
+    assert [manifest.raw for manifest in read.manifests if manifest.kind is POD] == [whole]
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 1500, 9000])
