@@ -114,7 +114,7 @@ class ClusterCache:
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):
-            self._jobs.drop_views()
+            self._jobs.update_priorities()
 
     def _upsert_hyper_node(self, obj: HyperNode) -> None:
         self._record_result(*self._hyper_nodes.upsert(obj))
@@ -147,7 +147,7 @@ class ClusterCache:
                 self._queues.delete(name)
             case "PriorityClass":
                 if self._priorities.delete(name):
-                    self._jobs.drop_views()
+                    self._jobs.update_priorities()
             case "HyperNode":
                 self._increment_if(self._hyper_nodes.delete(name))
             case _ if kind in SELECTING:

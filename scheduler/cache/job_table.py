@@ -1,6 +1,7 @@
 """All jobs: watched PodGroups and their tasks in, Job views for snapshots out."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
@@ -185,6 +186,16 @@ class JobTable:
             self._existing(key)
         for record in self._records.values():
             record.view = None
+        self._version.increment()
+
+    def update_priorities(self) -> None:
+        """Drops the views of the jobs whose priority has changed with a PriorityClass."""
+        priority = cache(self._priority)
+        for key, record in list(self._records.items()):
+            if record.group is None or record.view is None:
+                continue
+            if record.view.priority != priority(record.group.spec.priority_class_name):
+                self._record(key).view = None
         self._version.increment()
 
     def recount(self) -> None:

@@ -13,7 +13,7 @@ of them alone unless nothing else is found.
 
 import copy
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -52,8 +52,11 @@ class _VerifiedChange:
 
     def is_part_of(self, plan: Plan) -> bool:
         """Whether a plan contains this change: it has the same adjustments, with at least the same amounts."""
-        own = {adjustment.key: adjustment.attempts[0] for adjustment in plan}
-        return all(amount <= own.get(key, 0) for key, amount in self.amounts.items())
+        return self.is_within({adjustment.key: adjustment.attempts[0] for adjustment in plan})
+
+    def is_within(self, amounts: Mapping[Key, int]) -> bool:
+        """Whether these are the adjustments of this change, with at least the same amounts, and perhaps others."""
+        return all(amount <= amounts.get(key, 0) for key, amount in self.amounts.items())
 
 
 class _Search:
@@ -100,19 +103,22 @@ class _Search:
             if minimal is not None and not any(minimal.change.kinds == known.change.kinds for known in found):
                 found.append(minimal)
             if all_at_once and first:
-                left = deque(self._worth_trying([other for other in left if not _is_covered(other, found)]))
+                left = deque(self._worth_trying([other for other in left if not _is_covered(other, found)], found))
             elif all_at_once and minimal is None:
                 alike = [other for other in left if _kinds(other) == _kinds(plan)]
-                promising = self._worth_trying(alike)
+                promising = self._worth_trying(alike, found)
                 left = deque(other for other in left if other not in alike or other in promising)
             first = False
 
-    def _worth_trying(self, plans: list[Plan]) -> list[Plan]:
-        """The plans without those that fail even together."""
+    def _worth_trying(self, plans: list[Plan], found: Sequence[_VerifiedChange]) -> list[Plan]:
+        """The plans without those that fail even together. Together they work, without a trial, if they contain a found
+        change."""
         joined = [plan for plan in plans if not _kinds(plan) & _EXCLUSIVE]
-        if len(joined) < _MIN_JOINED or not self._trials.fails(
-            [adjustment.at(adjustment.most) for adjustment in _distinct(joined)]
-        ):
+        together = _distinct(joined)
+        at_most = {adjustment.key: adjustment.most for adjustment in together}
+        if len(joined) < _MIN_JOINED or any(known.is_within(at_most) for known in found):
+            return plans
+        if not self._trials.fails([adjustment.at(adjustment.most) for adjustment in together]):
             return plans
         return [plan for plan in plans if plan not in joined]
 

@@ -44,11 +44,12 @@ def _removable(evidence: Evidence) -> list[tuple[Job, Task]]:
     for other in session.jobs.values():
         if other is evidence.job or other.priority > evidence.job.priority or other.namespace == KUBE_SYSTEM:
             continue
-        if other.enforces_role_minimum or other.has_sub_groups:
+        surplus = other.ready_count - max(other.min_member, 1)
+        if surplus <= 0 or other.enforces_role_minimum or other.has_sub_groups:
             continue
         holding = [task for status in _HOLDING for task in other.of(status).values() if task.cls.request[asked].any()]
         holding.sort(key=lambda task: (-task.index, -task.creation, task.name))
-        for task in holding[: max(other.ready_count - max(other.min_member, 1), 0)]:
+        for task in holding[:surplus]:
             enough = wanted is not None and _leaves_room(evidence, task, wanted)
             found.append(((not enough, other.priority, other.key), other, task))
     return [(job, task) for _, job, task in sorted(found, key=lambda entry: entry[0])[:_MAX_PODS]]

@@ -542,6 +542,23 @@ def test_the_lowest_of_several_default_priority_classes_counts_in_any_order(orde
     assert cache.snapshot(0).jobs["default/a"].priority == 3
 
 
+def test_a_priority_class_changes_only_the_jobs_that_use_it() -> None:
+    cache = small()
+    uses = group("b")
+    uses["spec"]["priorityClassName"] = "high"
+    feed(cache, uses, pod("b-0", "1c", "b"))
+    before = cache.snapshot(0).jobs
+    a, b = before["default/a"], before["default/b"]
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    version = cache.version
+    feed(cache, high)
+    after = cache.snapshot(1).jobs
+    assert (b.priority, after["default/b"].priority, cache.version > version) == (0, 7, True)
+    assert after["default/a"] is a
+    cache.delete("PriorityClass", "", "high")
+    assert cache.snapshot(2).jobs["default/b"].priority == 0
+
+
 @pytest.mark.parametrize("text", ["high", "", "1.5", "1_000", " 7", "2147483648", "9" * 5000])
 def test_a_malformed_task_priority_is_reported_and_the_pod_is_kept(text: str) -> None:
     cache = small()

@@ -95,6 +95,15 @@ def test_plans_that_fail_together_are_not_tried_alone(monkeypatch: pytest.Monkey
     assert not any(text.startswith("delete") for text in tried)
 
 
+def test_plans_that_contain_a_found_change_are_not_tried_together_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = configuration(["priority", "gang", "predicates", "nodeorder"])
+    waiting = [raw for i in range(4) for raw in (group(f"h{i}"), pod(f"h{i}", "7c", f"h{i}"))]
+    found, tried = searched(monkeypatch, *full(4), *waiting, group("g"), pod("p", "7c", "g"), conf=conf)
+    assert found[0].text == "5 nodes like n0 more"
+    assert ["priority", "nodes"] in [list(change.kinds) for change in found]
+    assert not any(text.count("delete") > 1 and "raise the priority" in text for text in tried), tried
+
+
 def test_no_change_is_reported_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = configuration(
         ["priority", "gang", "predicates", "drf", "nodeorder"], actions="enqueue, allocate, preempt, backfill"
