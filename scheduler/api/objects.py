@@ -323,6 +323,11 @@ class ConfigMap(KubeObject):
     data: dict[str, str] | None = None
 
 
+class Secret(KubeObject):
+    data: dict[str, str] | None = None
+    """Values in base64."""
+
+
 class ResourceQuotaSpec(Wire):
     hard: ResourceList | None = None
 

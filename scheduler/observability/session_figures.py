@@ -173,10 +173,8 @@ class ShareFigures(Collector):
             return
         figures, queues, dimensions = self._reported
         yield from _queue_shares(figures, queues, dimensions)
-        jobs = GaugeMetricFamily("volcano_job_share", "Dominant share of a job", labels=["job_ns", "job_id"])
-        for namespace, name, share in (job for one in figures for job in one.jobs):
-            jobs.add_metric([namespace, name], share)
-        yield jobs
+        jobs = [((namespace, name), share) for one in figures for namespace, name, share in one.jobs]
+        yield _gauge("volcano_job_share", "Dominant share of a job", ["job_ns", "job_id"], jobs)
         yield from _namespace_shares(figures)
 
 
@@ -184,13 +182,11 @@ def _queue_shares(
     figures: Sequence[Figures], queues: Mapping[str, Queue], dimensions: Dimensions
 ) -> Iterable[GaugeMetricFamily]:
     queue_figures = {name: its for one in figures for name, its in one.queues.items() if name in queues}
-    share = GaugeMetricFamily("volcano_queue_share", "Part in use of what a queue deserves", labels=_QUEUE)
-    overused = GaugeMetricFamily("volcano_queue_overused", "1 if a queue has its share in use", labels=_QUEUE)
-    for name, its in sorted(queue_figures.items()):
-        share.add_metric([name], its.share)
-        overused.add_metric([name], int(its.overused))
-    yield share
-    yield overused
+    ordered = sorted(queue_figures.items())
+    share = [((name,), its.share) for name, its in ordered]
+    yield _gauge("volcano_queue_share", "Part in use of what a queue deserves", _QUEUE, share)
+    overused = [((name,), int(its.overused)) for name, its in ordered]
+    yield _gauge("volcano_queue_overused", "1 if a queue has its share in use", _QUEUE, overused)
     deserved = {name: queue.deserved for name, queue in queues.items() if queue.deserved.any()}
     deserved |= {name: its.deserved for name, its in queue_figures.items()}
     yield from amount_families("deserved", "What a queue deserves", deserved, dimensions)
@@ -210,14 +206,13 @@ def _queue_shares(
 
 
 def _namespace_shares(figures: Sequence[Figures]) -> Iterable[GaugeMetricFamily]:
-    share = GaugeMetricFamily("volcano_namespace_share", "Dominant share of a namespace", labels=_NAMESPACE)
-    weight = GaugeMetricFamily("volcano_namespace_weight", "Weight of a namespace", labels=_NAMESPACE)
-    weighted = GaugeMetricFamily("volcano_namespace_weighted_share", "Its share by its weight", labels=_NAMESPACE)
-    for name, its in sorted(item for one in figures for item in one.namespaces.items()):
-        share.add_metric([name], its.share)
-        weight.add_metric([name], its.weight)
-        weighted.add_metric([name], its.share / its.weight)
-    return share, weight, weighted
+    ordered = sorted(item for one in figures for item in one.namespaces.items())
+    for word, text, values in (
+        ("share", "Dominant share of a namespace", [((name,), its.share) for name, its in ordered]),
+        ("weight", "Weight of a namespace", [((name,), its.weight) for name, its in ordered]),
+        ("weighted_share", "Its share by its weight", [((name,), its.share / its.weight) for name, its in ordered]),
+    ):
+        yield _gauge(f"volcano_namespace_{word}", text, _NAMESPACE, values)
 
 
 class DeviceFigures(Collector):

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from scheduler.api.kinds import SECRET, object_path
-from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.api.objects import Secret
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.admission.certificates import (
     AUTHORITY_CERTIFICATES,
@@ -25,7 +25,6 @@ from scheduler.cluster.kube.admission.certificates import (
 )
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source
 
 ATTEMPTS: Final = 5
 """Attempts to write the Secret before conflicts are reported."""
@@ -69,11 +68,6 @@ def _contents(path: Path) -> bytes:
         raise CertificateError(f"{path}: {error.strerror or error}") from None
 
 
-class _Secret(Wire):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    data: dict[str, str] | None = None
-
-
 class SecretSource:
     """A Secret that the replicas share; the first replica that finds it due for renewal writes it.
 
@@ -104,7 +98,7 @@ class SecretSource:
                 return ServingCertificate(pem[SERVING_CERTIFICATE], pem[SERVING_KEY], pem[AUTHORITY_CERTIFICATES])
         raise CertificateError(f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times")
 
-    async def _stored(self) -> _Secret | None:
+    async def _stored(self) -> Secret | None:
         path = object_path(SECRET, self._namespace, self._name)
         try:
             body = await self._client.request("GET", path, priority=Priority.CONTROL)
@@ -113,11 +107,11 @@ class SecretSource:
                 return None
             raise
         try:
-            return msgspec.json.decode(body, type=_Secret)
+            return msgspec.json.decode(body, type=Secret)
         except DECODE_ERRORS as error:
             raise CertificateError(f"Secret {self._namespace}/{self._name}: {error}") from None
 
-    async def _write(self, stored: _Secret | None, data: dict[str, bytes]) -> bool:
+    async def _write(self, stored: Secret | None, data: dict[str, bytes]) -> bool:
         """Writes the Secret. Returns False if another replica was faster."""
         metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
@@ -125,9 +119,8 @@ class SecretSource:
             if stored is None:
                 manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
                 body = _encode({**manifest, "data": encoded})
-                await self._client.request(
-                    "POST", Source(SECRET, self._namespace).path, body=body, priority=Priority.CONTROL
-                )
+                path = SECRET.path_in(self._namespace)
+                await self._client.request("POST", path, body=body, priority=Priority.CONTROL)
             else:
                 # A patch keeps the labels and annotations of the Secret's creator.
                 metadata = {"resourceVersion": stored.metadata.resource_version}

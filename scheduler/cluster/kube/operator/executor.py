@@ -16,7 +16,6 @@ from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient, ApiError
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import Priority
-from scheduler.cluster.kube.transport.sources import Source
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Post
 from scheduler.controllers.store import controller_of
 
@@ -74,7 +73,7 @@ class Executor:
 
     async def _create(self, effect: Create) -> None:
         namespace = effect.manifest["metadata"].get("namespace") or ""
-        path = Source(effect.kind, namespace if effect.kind.namespaced else "").path
+        path = effect.kind.path_in(namespace if effect.kind.namespaced else "")
         try:
             body = await self._call("POST", path, _encode(effect.manifest))
         except ApiError as error:

@@ -121,15 +121,17 @@ class Handlers:
                     loop.call_soon_threadsafe(self._upsert, kind, raw)
 
     def _connection(self) -> kopf.ConnectionInfo:
+        server = self._credentials.load().host
         files = self._credentials.files()
+        scheme, _, token = self._credentials.authorization().partition(" ")
         return kopf.ConnectionInfo(
-            server=self._credentials.load().host,
+            server=server,
             ca_path=files.authority,
             insecure=not files.verify,
             certificate_path=files.certificate,
             private_key_path=files.key,
-            scheme=self._credentials.authorization().partition(" ")[0] or None,
-            token=self._credentials.authorization().partition(" ")[2] or None,
+            scheme=scheme or None,
+            token=token or None,
         )
 
     # --- lists --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Bodies are bytes; callers encode and decode them. Callers also retry, because on
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Final, Protocol
@@ -187,17 +188,8 @@ class ApiClient:
     ) -> tuple[int, str | None, bytes]:
         code = "error"
         try:
-            async with self._open_session().request(
-                method,
-                self._url(path, params),
-                data=body,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9),
-                ssl=self._access.tls or True,
-                server_hostname=self._access.server_name,
-                proxy=self._access.proxy,
-                allow_redirects=False,
-            ) as response:
+            timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=1e9)
+            async with self._open(method, path, params, headers, timeout, body) as response:
                 answer = await response.read()
                 code = str(response.status)
                 return response.status, response.headers.get("Retry-After"), answer
@@ -229,15 +221,8 @@ class ApiClient:
         """
         code = "error"
         try:
-            async with self._open_session().get(
-                self._url(path, params),
-                headers=await self._headers(),
-                timeout=aiohttp.ClientTimeout(total=longest, sock_connect=10),
-                ssl=self._access.tls or True,
-                server_hostname=self._access.server_name,
-                proxy=self._access.proxy,
-                allow_redirects=False,
-            ) as response:
+            timeout = aiohttp.ClientTimeout(total=longest, sock_connect=10)
+            async with self._open("GET", path, params, await self._headers(), timeout) as response:
                 code = str(response.status)
                 if response.status >= 400:
                     if response.status == 401:
@@ -263,14 +248,32 @@ class ApiClient:
         finally:
             self._metrics.api_requests.labels("watch", code).inc()
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        body: bytes | None = None,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Sends a request with the current access to the server; the answer is open within the context. Raises
+        TransportError if the client is closed."""
         if self._session is None:
             raise TransportError("the client is closed", sent=False)
-        return self._session
-
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        access = self._access
         query = f"?{urlencode(params)}" if params else ""
-        return _parsed(f"{self._access.host}{path}{query}")
+        return self._session.request(
+            method,
+            _parsed(f"{access.host}{path}{query}"),
+            data=body,
+            headers=headers,
+            timeout=timeout,
+            ssl=access.tls or True,
+            server_hostname=access.server_name,
+            proxy=access.proxy,
+            allow_redirects=False,
+        )
 
     # --- credentials --------------------------------------------------------------------------------------------------
     async def _headers(self) -> dict[str, str]:

@@ -61,6 +61,16 @@ class Credentials:
 
     def load(self) -> Access:
         """Loads everything again. Blocks (files, exec plugins). Raises CredentialsError."""
+        configuration = self._configuration = self._read()
+        return Access(
+            host=str(configuration.host).rstrip("/"),
+            tls=_tls(configuration),
+            server_name=configuration.tls_server_name,
+            proxy=configuration.proxy or None,
+        )
+
+    def _read(self) -> "KubernetesConfiguration":
+        """Raises CredentialsError."""
         from kubernetes.client import Configuration
 
         configuration = Configuration()
@@ -76,13 +86,7 @@ class Credentials:
                 configuration.host = self._master if "://" in self._master else f"http://{self._master}"
             except ValueError as error:
                 raise CredentialsError(f"--master: {self._master} is not an address: {error}") from None
-        self._configuration = configuration
-        return Access(
-            host=str(configuration.host).rstrip("/"),
-            tls=_tls(configuration),
-            server_name=configuration.tls_server_name,
-            proxy=configuration.proxy or None,
-        )
+        return configuration
 
     def _fill(self, configuration: "KubernetesConfiguration") -> None:
         from kubernetes.config import ConfigException, load_incluster_config
@@ -146,14 +150,14 @@ class Credentials:
 
     def files(self) -> Files:
         """The files of the loaded credentials. Raises CredentialsError. Blocks."""
-        if self._configuration is None:
-            self.load()
         found = self._configuration
+        if found is None:
+            found = self._configuration = self._read()
         return Files(
-            authority=found.ssl_ca_cert or None if found else None,
-            certificate=found.cert_file or None if found else None,
-            key=found.key_file or None if found else None,
-            verify=bool(found is None or found.verify_ssl),
+            authority=found.ssl_ca_cert or None,
+            certificate=found.cert_file or None,
+            key=found.key_file or None,
+            verify=bool(found.verify_ssl),
         )
 
     def authorization(self) -> str:

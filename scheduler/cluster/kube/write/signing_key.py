@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from scheduler.api.kinds import SECRET, object_path
-from scheduler.api.objects import ObjectMeta, Wire
+from scheduler.api.objects import Secret
 from scheduler.api.signed_records import SigningKey
 from scheduler.cluster.kube.transport.backoff import Backoff
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient, ApiError, TransportError
@@ -35,11 +35,6 @@ MARGIN: Final = 60
 """Seconds after the first replica leads until every binding has to be signed: clocks differ."""
 log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
-
-
-class _Secret(Wire):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    data: dict[str, str] | None = None
 
 
 class SharedKey:
@@ -98,7 +93,7 @@ class SharedKey:
         """Reads the Secret and writes what is missing. Returns False if another replica was faster. Raises ValueError,
         and as ``request`` does."""
         body = await self._client.request("GET", self._path, priority=Priority.CONTROL, fence=fence)
-        secret = msgspec.json.decode(body, type=_Secret)
+        secret = msgspec.json.decode(body, type=Secret)
         data = secret.data or {}
         more: dict[str, bytes] = {}
         if KEY not in data:

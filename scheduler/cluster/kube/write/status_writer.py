@@ -86,21 +86,7 @@ class StatusWriter:
         """Writes the allocated amounts of a Queue."""
         path = f"{object_path(QUEUE, '', update.name)}/status"
         first = self._patch(QUEUE, path, bodies.queue_first_allocated(update), MERGE_PATCH)
-        attempts = _Attempts()
-
-        async def work() -> float | None:
-            try:
-                await self._send(path, bodies.queue_allocated(update), JSON_PATCH)
-            except ApiError as error:
-                if error.status == 422:  # there is no status to patch
-                    return await first()
-                return self._retry_delay(QUEUE, path, error, attempts)
-            except TransportError as error:
-                return self._retry_delay(QUEUE, path, error, attempts)
-            except Fenced:
-                pass
-            return None
-
+        work = self._patch(QUEUE, path, bodies.queue_allocated(update), JSON_PATCH, without_status=first)
         self._submit((QUEUE.name, "", update.name), work)
 
     def _submit(self, key: tuple[str, str, str], work: Work) -> None:
@@ -108,25 +94,32 @@ class StatusWriter:
             self._metrics.status_failures.labels(key[0]).inc()
 
     def _patch(
-        self, kind: Kind, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS
+        self,
+        kind: Kind,
+        path: str,
+        body: bytes,
+        content_type: str,
+        priority: Priority = Priority.STATUS,
+        *,
+        without_status: Work | None = None,
     ) -> Work:
+        """``without_status``: done instead if the object has no status that a JSON patch could change."""
         attempts = _Attempts()
 
         async def work() -> float | None:
             try:
-                await self._send(path, body, content_type, priority)
+                await self._client.request(
+                    "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
+                )
             except (ApiError, TransportError) as error:
+                if without_status is not None and isinstance(error, ApiError) and error.status == 422:
+                    return await without_status()
                 return self._retry_delay(kind, path, error, attempts)
             except Fenced:
                 pass
             return None
 
         return work
-
-    async def _send(self, path: str, body: bytes, content_type: str, priority: Priority = Priority.STATUS) -> None:
-        await self._client.request(
-            "PATCH", path, body=body, content_type=content_type, priority=priority, fence=self._fence
-        )
 
     def _retry_delay(
         self, kind: Kind, path: str, error: ApiError | TransportError, attempts: _Attempts

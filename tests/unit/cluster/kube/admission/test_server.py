@@ -557,6 +557,15 @@ def test_a_review_of_few_bytes_with_many_objects_is_large_too() -> None:
     run(scenario)
 
 
+async def stopped_worker(world: World) -> int:
+    """The process id of the worker, which has started and is stopped by a signal."""
+    await world.post("/jobs/validate", large())
+    assert world.review_queue.worker is not None
+    pid = world.review_queue.worker.pid
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
 def test_small_reviews_do_not_start_the_worker() -> None:
     async def scenario() -> None:
         async with running_server() as world:
@@ -569,16 +578,13 @@ def test_small_reviews_do_not_start_the_worker() -> None:
 def test_small_reviews_are_answered_while_large_ones_wait() -> None:
     async def scenario() -> None:
         async with running_server() as world:
-            await world.post("/jobs/validate", large())
-            worker = world.review_queue.worker
-            assert worker is not None
-            os.kill(worker.pid, signal.SIGSTOP)
+            worker = await stopped_worker(world)
             big = [asyncio.create_task(world.post("/jobs/validate", large())) for _ in range(10)]
             while len(world.review_queue._queued) < 9:
                 await asyncio.sleep(0.01)
             assert (await world.ask("/queues/validate", {"metadata": {"name": "q"}, "spec": {}}))["allowed"]
             assert not any(task.done() for task in big)
-            os.kill(worker.pid, signal.SIGCONT)
+            os.kill(worker, signal.SIGCONT)
             assert [status for status, _ in await asyncio.gather(*big)] == [200] * 10
 
     run(scenario)
@@ -622,15 +628,12 @@ def test_a_large_body_that_is_not_a_review_is_a_bad_request() -> None:
 def test_a_worker_that_dies_fails_its_review_and_the_next_one_answers_those_that_wait() -> None:
     async def scenario() -> None:
         async with running_server() as world:
-            await world.post("/jobs/validate", large())
-            worker = world.review_queue.worker
-            assert worker is not None
-            os.kill(worker.pid, signal.SIGSTOP)
+            worker = await stopped_worker(world)
             first = asyncio.create_task(world.post("/jobs/validate", large()))
             while not world.review_queue.deciding:
                 await asyncio.sleep(0.01)
             second = asyncio.create_task(world.post("/jobs/validate", large()))
-            os.kill(worker.pid, signal.SIGKILL)
+            os.kill(worker, signal.SIGKILL)
             assert await first == (500, b"the worker process was killed by SIGKILL")
             assert (await second)[0] == 200
             assert world.answered("/jobs/validate", "failed") == 1
