@@ -11,12 +11,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 import msgspec
 
 from controlplane.run import ControlPlane
+from scheduler.api.kinds import find_kind
 
 IN_FLIGHT = 64
 LINE_LIMIT = 2**22
@@ -48,6 +49,13 @@ class Seen(msgspec.Struct):
 class _Event(msgspec.Struct):
     type: str
     object: Seen
+
+
+def collection_of(raw: dict[str, Any]) -> str:
+    """The API path to which an object is posted."""
+    kind = find_kind(raw["apiVersion"], raw["kind"])
+    assert kind is not None
+    return kind.path_in(raw["metadata"].get("namespace", ""))
 
 
 class Api:

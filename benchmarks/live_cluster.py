@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from benchmarks.contest import Api
+from benchmarks.contest import Api, collection_of
 from controlplane.run import ControlPlane
-from scheduler.api.kinds import POD_GROUP, find_kind
-from scheduler.cluster.kube.transport.sources import Source
+from scheduler.api.kinds import POD_GROUP
 
 Raw = dict[str, Any]
 _AT_ONCE = 2_000
@@ -20,17 +19,13 @@ async def fill(plane: ControlPlane, objects: Iterable[Raw]) -> None:
     source = iter(objects)
     async with Api.of(plane) as api:
         while part := list(islice(source, _AT_ONCE)):
-            await api.post_all((_path(raw), _new(raw)) for raw in part)
+            await api.post_all((collection_of(raw), _new(raw)) for raw in part)
             with_status = [
                 raw for raw in part if raw.get("status") and raw["kind"] != POD_GROUP.name
             ]  # PodGroups have theirs already
-            await api.patch_all((f"{_path(raw)}/{raw['metadata']['name']}/status", _status(raw)) for raw in with_status)
-
-
-def _path(raw: Raw) -> str:
-    kind = find_kind(raw["apiVersion"], raw["kind"])
-    assert kind is not None
-    return Source(kind, raw["metadata"].get("namespace", "")).path
+            await api.patch_all(
+                (f"{collection_of(raw)}/{raw['metadata']['name']}/status", _status(raw)) for raw in with_status
+            )
 
 
 def _new(raw: Raw) -> bytes:

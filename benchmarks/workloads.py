@@ -25,21 +25,13 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import Api, cpu_seconds, running
+from benchmarks.contest import Api, collection_of, cpu_seconds, running
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Pods, Workload
 from controlplane.run import ControlPlane
 
 KUBE, OURS = "kube-scheduler", "volcano-py"
 SCHEDULER_NAMES = {KUBE: "default-scheduler", OURS: "volcano-py"}
 PODS = "/api/v1/pods"
-COLLECTIONS = {
-    "Namespace": "/api/v1/namespaces",
-    "Node": "/api/v1/nodes",
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
-    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "Service": "/api/v1/namespaces/{}/services",
-}
 LEASE = "benchmark"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 RETRY = "100ms"
@@ -78,8 +70,7 @@ class Result:
 
 def requests(manifests: Iterable[Manifest]) -> Iterator[tuple[str, bytes]]:
     for manifest in manifests:
-        namespace = manifest["metadata"].get("namespace", "")
-        yield COLLECTIONS[manifest["kind"]].format(namespace), msgspec.json.encode(manifest)
+        yield collection_of(manifest), msgspec.json.encode(manifest)
 
 
 def stamped(

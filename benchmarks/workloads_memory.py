@@ -21,22 +21,14 @@ from rich.table import Table
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
 from benchmarks.scheduler_perf import CHURN_INTERVAL, CONFIGURATION, WORKLOADS, Manifest, Workload
-from scheduler.api import objects, scheduling
+from scheduler.api.kinds import SCHEDULER_KINDS
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import run_cycle
 
 START = "2026-01-01T00:00:00Z"
 NAME = "volcano-py"
-KINDS: dict[str, type[objects.KubeObject]] = {
-    "Namespace": objects.Namespace,
-    "Node": objects.Node,
-    "Pod": objects.Pod,
-    "PodGroup": scheduling.PodGroup,
-    "PriorityClass": objects.PriorityClass,
-    "Queue": scheduling.Queue,
-    "Service": objects.Service,
-}
+STRUCTS = {kind.name: kind.struct for kind in SCHEDULER_KINDS}
 
 
 class Memory:
@@ -50,7 +42,7 @@ class Memory:
             kind, meta = manifest["kind"], manifest["metadata"]
             uid = f"{kind}/{meta.get('namespace', '')}/{meta['name']}"
             full = {**manifest, "metadata": {**meta, "uid": uid, "creationTimestamp": START}}
-            self.cache.upsert(kind, msgspec.convert(full, KINDS[kind]))
+            self.cache.upsert(kind, msgspec.convert(full, STRUCTS[kind]))
 
 
 def _with_status(manifests: Iterable[Manifest], phase: str) -> Iterable[Manifest]:
