@@ -1,11 +1,12 @@
-"""Ownership: the reference that an owned object carries, and the vcjobs that each owner manages."""
+"""Ownership: the reference that an owned object carries, the vcjobs that each owner manages, and vcjobs of others."""
 
 from typing import Any
 
 from scheduler.api.batch import Job
 from scheduler.api.kinds import Kind
+from scheduler.api.names import EVENT_FOREIGN_JOB
 from scheduler.api.objects import KubeObject, OwnerReference
-from scheduler.controllers.effects import Json
+from scheduler.controllers.effects import Json, Post, warning
 from scheduler.controllers.store import Key, controller_of
 
 
@@ -33,6 +34,22 @@ def owned(kind: Kind, name: str, owner_kind: Kind, owner: KubeObject, **body: An
         },
         **body,
     }
+
+
+def manages(owner: KubeObject, job: Job) -> bool:
+    """Whether an object is the controlling owner of a job."""
+    reference = controller_of(job)
+    return reference is not None and reference.uid == owner.metadata.uid
+
+
+def foreign_job(kind: Kind, obj: KubeObject, job: Job) -> Post:
+    """The Event about a job that has the name of one of the object's jobs, and another owner."""
+    owner = controller_of(job)
+    message = (
+        f"Job {job.metadata.name} exists but is not owned by this {kind.name} "
+        f"(current owner: {'none' if owner is None else owner.name})"
+    )
+    return warning(kind, obj, EVENT_FOREIGN_JOB, message)
 
 
 class OwnedJobs:

@@ -10,7 +10,6 @@ from scheduler.api.cron import CronError, CronSchedule, load_zone, parse_cron
 from scheduler.api.kinds import CRON_JOB
 from scheduler.api.names import (
     EVENT_FORBID_CONCURRENT,
-    EVENT_FOREIGN_JOB,
     EVENT_INVALID_SCHEDULE,
     EVENT_INVALID_TIME_ZONE,
     EVENT_REPLACE_CONCURRENT,
@@ -23,7 +22,7 @@ from scheduler.controllers.cronjob.due import Due, find_due
 from scheduler.controllers.cronjob.manifest import job_name, make_job
 from scheduler.controllers.cronjob.summary import JobSummary
 from scheduler.controllers.effects import Json, Post, malformed, warning
-from scheduler.controllers.store import controller_of
+from scheduler.controllers.owners import foreign_job, manages
 
 ALLOW: Final = "Allow"
 FORBID: Final = "Forbid"
@@ -64,7 +63,8 @@ def decide_start(
         start.events.append(warning(CRON_JOB, cron, EVENT_TOO_MANY_MISSED_TIMES, _TOO_MANY))
     namesake = find(job_name(cron, due.at))
     if namesake is not None:
-        start.events += _foreign(cron, namesake)
+        if not manages(cron, namesake):  # else the job for this time was created before
+            start.events.append(foreign_job(CRON_JOB, cron, namesake))
     elif _has_room(cron, summary, start):
         start.manifest, left_out = make_job(cron, due.at, load_zone(cron.spec.time_zone or ""))
         start.events += left_out
@@ -108,18 +108,6 @@ def _due(
         message = f"Error getting schedule time: {error}"
         start.events.append(warning(CRON_JOB, cron, EVENT_INVALID_SCHEDULE, message))
         return None
-
-
-def _foreign(cron: CronJob, namesake: Job) -> list[Post]:
-    """No Event if the job for this time was created before."""
-    owner = controller_of(namesake)
-    if owner is not None and owner.uid == cron.metadata.uid:
-        return []
-    message = (
-        f"Job {namesake.metadata.name} exists but is not owned by this CronJob "
-        f"(current owner: {'none' if owner is None else owner.name})"
-    )
-    return [warning(CRON_JOB, cron, EVENT_FOREIGN_JOB, message)]
 
 
 def _has_room(cron: CronJob, summary: JobSummary, start: Start) -> bool:

@@ -19,8 +19,8 @@ from scheduler.controllers.jobflow.status import (
     make_status,
     read_status,
 )
-from scheduler.controllers.jobflow.steps import is_own, job_names, plan_steps, sync_failure, template_missing
-from scheduler.controllers.owners import OwnedJobs
+from scheduler.controllers.jobflow.steps import job_names, plan_steps, sync_failure, template_missing
+from scheduler.controllers.owners import OwnedJobs, manages
 from scheduler.controllers.store import Key, Store
 
 _DELETE: Final = "delete"
@@ -132,7 +132,7 @@ class JobFlowController(Controller):
             job = self._store.get(VCJOB, Job, key[0], name)
             if job is not None:
                 begun.discard(name)
-                if is_own(flow, job):
+                if manages(flow, job):
                     events.append(normal(JOB_FLOW, flow, EVENT_CREATED, f"create a job named {name}!"))
         return events
 

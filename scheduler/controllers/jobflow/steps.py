@@ -7,10 +7,9 @@ from typing import Final
 
 from scheduler.api.batch import Flow, Job, JobFlow, JobPhase, JobTemplate
 from scheduler.api.kinds import JOB_FLOW, VCJOB
-from scheduler.api.names import CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, EVENT_FOREIGN_JOB, EVENT_SYNC_JOB_FLOW
+from scheduler.api.names import CREATED_BY_JOB_FLOW, CREATED_BY_JOB_TEMPLATE, EVENT_SYNC_JOB_FLOW
 from scheduler.controllers.effects import Create, Json, Post, malformed, warning
-from scheduler.controllers.owners import owned
-from scheduler.controllers.store import controller_of
+from scheduler.controllers.owners import foreign_job, manages, owned
 
 _LONGEST_LABEL: Final = 63
 
@@ -38,11 +37,6 @@ def job_names(flow: JobFlow) -> list[str]:
     return list(dict.fromkeys(job_name(flow, step.name) for step in flow.spec.flows or ()))
 
 
-def is_own(flow: JobFlow, job: Job) -> bool:
-    owner = controller_of(job)
-    return owner is not None and owner.uid == flow.metadata.uid
-
-
 def plan_steps(
     flow: JobFlow,
     gone: Collection[str],
@@ -54,8 +48,8 @@ def plan_steps(
     for number, step in enumerate(flow.spec.flows or ()):
         name = job_name(flow, step.name)
         job = find_job(name)
-        if job is not None and not is_own(flow, job):
-            steps.foreign.append(_foreign(flow, job))
+        if job is not None and not manages(flow, job):
+            steps.foreign.append(foreign_job(JOB_FLOW, flow, job))
         if job is not None or name in gone or name in steps.creates:
             continue
         targets = (step.depends_on.targets if step.depends_on is not None else None) or ()
@@ -87,7 +81,7 @@ def _is_completed(flow: JobFlow, name: str, gone: Collection[str], find_job: Cal
     job = find_job(name)
     if job is None:
         return name in gone
-    return is_own(flow, job) and job.status.state.phase == JobPhase.COMPLETED
+    return manages(flow, job) and job.status.state.phase == JobPhase.COMPLETED
 
 
 def _manifest(flow: JobFlow, step: Flow, template: JobTemplate) -> Json:
@@ -100,15 +94,6 @@ def _manifest(flow: JobFlow, step: Flow, template: JobTemplate) -> Json:
     labels = {key: value for key, value in marks.items() if len(value) <= _LONGEST_LABEL}
     manifest["metadata"] |= {"annotations": marks} | ({"labels": labels} if labels else {})
     return manifest
-
-
-def _foreign(flow: JobFlow, job: Job) -> Post:
-    owner = controller_of(job)
-    message = (
-        f"Job {job.metadata.name} exists but is not owned by this JobFlow "
-        f"(current owner: {'none' if owner is None else owner.name})"
-    )
-    return warning(JOB_FLOW, flow, EVENT_FOREIGN_JOB, message)
 
 
 def _unused(flow: JobFlow, number: int, step: Flow) -> Iterator[Post]:
