@@ -36,7 +36,8 @@ class JobPlugin(Protocol):
         """Mutates the manifest of Pod ``index`` of a task, in place. Raises PluginError."""
 
     def wanted(self, job: batch.Job) -> list[Wanted]:
-        """The objects that the plugin adds. Raises PluginError."""
+        """The objects that the plugin adds; by default none. Raises PluginError."""
+        return []
 
 
 @contextmanager

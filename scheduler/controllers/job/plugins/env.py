@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scheduler.api import batch
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers
 
 NAMES = ("VK_TASK_INDEX", "VC_TASK_INDEX")
@@ -18,7 +18,7 @@ class Options:
     """It has none."""
 
 
-class Env:
+class Env(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         parse(Options, arguments)
 
@@ -26,6 +26,3 @@ class Env:
         entries = [{"name": name, "value": str(index)} for name in NAMES]
         for container in all_containers(pod):
             add_env(container, entries)
-
-    def wanted(self, job: batch.Job) -> list[Wanted]:
-        return []

@@ -10,7 +10,7 @@ from scheduler.api import batch
 from scheduler.api.names import HCCL_RANK_INDEX
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import rank
 from scheduler.controllers.job.plugins.podspec import find_env
 
@@ -21,7 +21,7 @@ class Options:
     worker: str = "worker"
 
 
-class HcclRank:
+class HcclRank(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = parse(Options, arguments)
 
@@ -31,6 +31,3 @@ class HcclRank:
         if given or own is not None:
             annotations = pod["metadata"].setdefault("annotations", {})
             annotations.setdefault(HCCL_RANK_INDEX, given or str(own))
-
-    def wanted(self, job: batch.Job) -> list[Wanted]:
-        return []

@@ -10,7 +10,7 @@ from functools import cached_property
 from scheduler.api import batch
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import find_task, task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, all_containers, open_port
 
@@ -22,7 +22,7 @@ class Options:
     port: int = option(22)
 
 
-class Mpi:
+class Mpi(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._job = job
         self._options = parse(Options, arguments)
@@ -40,6 +40,3 @@ class Mpi:
             open_port(container, "mpijob-port", self._options.port)
             if task.name == self._options.master:
                 add_env(container, self._env)
-
-    def wanted(self, job: batch.Job) -> list[Wanted]:
-        return []

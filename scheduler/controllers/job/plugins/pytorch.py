@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scheduler.api import batch
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import find_task, first_host, rank, replicas
 from scheduler.controllers.job.plugins.podspec import add_env, add_init_container, containers, open_port
 
@@ -37,7 +37,7 @@ class Options:
     wait_master_image: str = "busybox:1.36.1"
 
 
-class Pytorch:
+class Pytorch(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = options = parse(Options, arguments)
         master = find_task(job, options.master)
@@ -62,9 +62,6 @@ class Pytorch:
             add_env(container, env)
         if options.wait_master_enabled and task.name == options.worker:
             add_init_container(pod, self._wait(self._env))
-
-    def wanted(self, job: batch.Job) -> list[Wanted]:
-        return []
 
     def _wait(self, env: list[Json]) -> Json:
         return {

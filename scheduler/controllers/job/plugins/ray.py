@@ -11,7 +11,7 @@ from scheduler.api.kinds import SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import PluginError, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
 from scheduler.controllers.job.plugins.hosts import find_task, first_host
 from scheduler.controllers.job.plugins.podspec import find_container, open_port, port_name
 from scheduler.controllers.owners import owned
@@ -29,7 +29,7 @@ class Options:
     """Volcano's program knows the first flag, its guide the second."""
 
 
-class Ray:
+class Ray(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = options = parse(Options, arguments)
         head = find_task(job, options.head)

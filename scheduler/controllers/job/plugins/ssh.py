@@ -24,7 +24,7 @@ from scheduler.api import batch
 from scheduler.api.kinds import SECRET, VCJOB
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import PluginError, Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, PluginError, Wanted
 from scheduler.controllers.job.plugins.hosts import task_hosts
 from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount
 from scheduler.controllers.owners import owned
@@ -43,7 +43,7 @@ class Options:
     """No effect. Older versions of Volcano had the flag, and manifests still set it."""
 
 
-class Ssh:
+class Ssh(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = options = parse(Options, arguments)
         if not options.directory.startswith("/") or ":" in options.directory:

@@ -12,7 +12,7 @@ from scheduler.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE, VCJOB
 from scheduler.api.names import JOB_NAME, JOB_NAMESPACE
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin, Wanted
 from scheduler.controllers.job.plugins.hosts import pod_name, task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, add_volume, all_containers, mount, spec_of
 from scheduler.controllers.owners import owned
@@ -27,7 +27,7 @@ class Options:
     inject_hosts_env: bool = True
 
 
-class Svc:
+class Svc(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._options = parse(Options, arguments)
         self._map = f"{job.metadata.name}-svc"

@@ -11,7 +11,7 @@ from functools import cached_property
 from scheduler.api import batch
 from scheduler.controllers.effects import Json
 from scheduler.controllers.job.plugins.arguments import option, parse
-from scheduler.controllers.job.plugins.contract import Wanted
+from scheduler.controllers.job.plugins.contract import JobPlugin
 from scheduler.controllers.job.plugins.hosts import task_hosts
 from scheduler.controllers.job.plugins.podspec import add_env, containers
 
@@ -25,7 +25,7 @@ class Options:
     port: int = option(2222)
 
 
-class Tensorflow:
+class Tensorflow(JobPlugin):
     def __init__(self, job: batch.Job, arguments: Sequence[str]) -> None:
         self._job = job
         self._options = options = parse(Options, arguments)
@@ -55,9 +55,6 @@ class Tensorflow:
         env = [{"name": "TF_CONFIG", "value": f'{{"cluster":{self._cluster},"task":{me}}}'}]
         for container in containers(pod):
             add_env(container, env)
-
-    def wanted(self, job: batch.Job) -> list[Wanted]:
-        return []
 
 
 def _compact(value: Json) -> str:
