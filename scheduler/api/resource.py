@@ -141,6 +141,11 @@ def counted(name: str) -> bool:
     return not name.startswith(("count/", "requests.", "limits."))
 
 
+def is_native(name: str) -> bool:
+    """Whether a resource is one of Kubernetes itself; extended resources are of another domain."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
 def less_equal(left: Vector, right: Vector) -> bool:
     """Whether left <= right in every resource; absent resources are 0 (Volcano's LessEqual with Zero)."""
     return bool((left < right + SMALLEST).all())

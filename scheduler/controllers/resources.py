@@ -13,6 +13,7 @@ from scheduler.api.names import CPU, MEMORY, PODS
 from scheduler.api.objects import Container, PodSpec, ResourceList, ResourceRequirements, Wire
 from scheduler.api.pod_rules import effective_total
 from scheduler.api.quantity import Amount, QuantityError, parse_amount
+from scheduler.api.resource import is_native
 
 Usage = Mapping[str, Amount]
 _COUNT_PODS: Final = "count/pods"
@@ -81,8 +82,7 @@ def _quota(requests: Usage, limits: Usage) -> dict[str, Amount]:
     """The names under which a quota counts requests and limits."""
     result = {_COUNT_PODS: _ONE, PODS: _ONE}
     for name, amount in requests.items():
-        native = "/" not in name or "kubernetes.io/" in name
-        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or not (native or name.startswith(_REQUESTS)):
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or not (is_native(name) or name.startswith(_REQUESTS)):
             result[name] = result[_REQUESTS + name] = amount
     for name in _COMPUTE:
         if name in limits:

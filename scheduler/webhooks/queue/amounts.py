@@ -9,6 +9,7 @@ from typing import Final
 
 from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import Amount, QuantityError, parse_amount
+from scheduler.api.resource import is_native
 from scheduler.api.scheduling import QueueSpec
 from scheduler.webhooks.fields import invalid
 from scheduler.webhooks.names import qualified_name
@@ -79,8 +80,7 @@ def _value_problems(name: str, amount: Amount, path: str) -> Iterator[str]:
 
 def _is_extended(name: str) -> bool:
     """Whether the resource is not one of Kubernetes itself, such as a device."""
-    is_native = "/" not in name or "kubernetes.io/" in name
-    return not is_native and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
+    return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
 
 
 def _parsed(resources: ResourceList | None) -> dict[str, int | str]:
