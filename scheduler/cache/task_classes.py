@@ -260,18 +260,14 @@ def _selected_keys(spec: PodSpec) -> Iterator[str]:
         terms += [t.pod_affinity_term for t in affinity.preferred_during_scheduling_ignored_during_execution or ()]
         for term in terms:
             yield from _keys(term.label_selector)
-            yield from _chained(term.match_label_keys, term.mismatch_label_keys)
+            yield from term.match_label_keys or ()
+            yield from term.mismatch_label_keys or ()
 
 
 def _keys(selector: LabelSelector | None) -> Iterator[str]:
     if selector is not None:
         yield from selector.match_labels or ()
         yield from (requirement.key for requirement in selector.match_expressions or ())
-
-
-def _chained(*lists: Iterable[str] | None) -> Iterator[str]:
-    for values in lists:
-        yield from values or ()
 
 
 def _generated_claims(task: Task) -> list[str]:

@@ -7,7 +7,7 @@ import re2
 
 from scheduler.api.objects import LabelSelector, Node
 from scheduler.api.scheduling import HyperNode
-from scheduler.api.selectors import is_valid, matches
+from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.framework.patterns import options, pattern_fault
 
 
@@ -31,7 +31,7 @@ class Members:
             labels = selector.label_match
             if labels is None or not (labels.match_labels or labels.match_expressions):
                 continue
-            if is_valid(labels, lambda _key, _problem: None):
+            if is_valid(labels, ignore_field):
                 self._selectors.append(labels)
         self._names = {node.metadata.name for node in nodes if self._holds(node)}
 
