@@ -11,7 +11,7 @@ from scheduler.api.batch import Action, Command
 from scheduler.api.kinds import COMMAND, Kind, find_kind
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.effects import Delete, Plan, Post, malformed, warning
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 TIMEOUT: Final = 30.0
 """Seconds that a Command waits for its target, or for another Command."""
@@ -35,11 +35,11 @@ class Commands:
         before, after = self._target_key(old), self._target_key(new)
         if old is not None and before is not None and before != after:
             seen = self._seen.get(before, {})
-            seen.pop(_key(old), None)
+            seen.pop(key_of(old), None)
             if not seen:
                 self._seen.pop(before, None)
         if new is not None and after is not None:
-            self._seen.setdefault(after, {}).setdefault(_key(new), now)
+            self._seen.setdefault(after, {}).setdefault(key_of(new), now)
         return [key for key in dict.fromkeys((before, after)) if key is not None]
 
     def of(self, key: Key) -> list[Command]:
@@ -53,7 +53,7 @@ class Commands:
 
     def time_left(self, key: Key, command: Command, now: float) -> float:
         """Seconds that a Command for an object may still wait."""
-        return max(0.0, self._seen[key][_key(command)] + TIMEOUT - now)
+        return max(0.0, self._seen[key][key_of(command)] + TIMEOUT - now)
 
     def without_target(self, key: Key, now: float) -> Plan:
         """The object does not exist (yet): its Commands wait a while, then are deleted."""
@@ -89,13 +89,9 @@ class Commands:
 
 
 def delete(command: Command) -> Delete:
-    return Delete(COMMAND, *_key(command), command.metadata.uid)
-
-
-def _key(command: Command) -> Key:
-    return command.metadata.namespace, command.metadata.name
+    return Delete(COMMAND, *key_of(command), command.metadata.uid)
 
 
 def _age(command: Command) -> tuple[str, int, str, Key]:
     version = command.metadata.resource_version
-    return command.metadata.creation_timestamp or "", len(version), version, _key(command)
+    return command.metadata.creation_timestamp or "", len(version), version, key_of(command)

@@ -8,7 +8,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Delete, Plan, malformed
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 _LONGEST: Final = 30 * 86400.0
 """Seconds after which a job is checked again at the latest."""
@@ -30,7 +30,7 @@ class GarbageController(Controller):
         before = cast("Job | None", old)
         if before is not None and _is_mortal(before) and _lifetime(before) == _lifetime(job):
             return []
-        return [(job.metadata.namespace, job.metadata.name)]
+        return [key_of(job)]
 
     def plan(self, key: Key, now: float) -> Plan:
         job = self._store.get(VCJOB, Job, *key)

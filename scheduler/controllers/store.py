@@ -19,6 +19,11 @@ REMEMBERED = 50_000
 _NO_PODS: Mapping[str, Pod] = {}
 
 
+def key_of(obj: KubeObject) -> Key:
+    """The key of an object."""
+    return obj.metadata.namespace, obj.metadata.name
+
+
 def controller_of(obj: KubeObject) -> OwnerReference | None:
     """The owner that manages the object, or None."""
     for owner in obj.metadata.owner_references or ():
@@ -66,7 +71,7 @@ class Store:
     # --- in -----------------------------------------------------------------------------------------------------------
     def upsert(self, kind: Kind, obj: KubeObject) -> tuple[bool, KubeObject | None]:
         """Takes a version of an object. Returns whether it is new, and the version before."""
-        key = (obj.metadata.namespace, obj.metadata.name)
+        key = key_of(obj)
         objects = self._objects.setdefault(kind, {})
         old = objects.get(key)
         version = _version(obj)

@@ -18,7 +18,7 @@ from scheduler.controllers.cronjob.start import decide_start
 from scheduler.controllers.cronjob.summary import is_finished, summarize_jobs
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Post, normal, warning
 from scheduler.controllers.owners import OwnedJobs
-from scheduler.controllers.store import Key, Store, controller_of
+from scheduler.controllers.store import Key, Store, controller_of, key_of
 
 _TERMINATING = "because it is being terminated"
 """As the API server says it of a namespace."""
@@ -49,7 +49,7 @@ class CronJobController(Controller):
         cron = new or old
         if cron is None:
             return []
-        key = (cron.metadata.namespace, cron.metadata.name)
+        key = key_of(cron)
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
             self._changed.pop(key, None)
         elif (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):

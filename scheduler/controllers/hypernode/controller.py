@@ -12,7 +12,7 @@ from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, m
 from scheduler.controllers.hypernode.configuration import Discovery, DiscoveryError, parse_discovery
 from scheduler.controllers.hypernode.discovery import discover, discovered_by_label
 from scheduler.controllers.hypernode.members import Members
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 DISCOVERY: Final[Key] = ("", "*")
 """The key of all HyperNodes that are created from labels; no object can have this name."""
@@ -69,7 +69,7 @@ class HyperNodeController(Controller):
         return keys
 
     def _observe_configuration(self, obj: ConfigMap | None, *, gone: bool) -> list[Key]:
-        if obj is None or (obj.metadata.namespace, obj.metadata.name) != self._place:
+        if obj is None or key_of(obj) != self._place:
             return []
         try:
             text = "" if gone else (obj.data or {}).get(CONTROLLER_CONFIGURATION, "")

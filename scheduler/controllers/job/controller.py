@@ -23,7 +23,7 @@ from scheduler.controllers.job.events import NOTHING, Observed, job_of, observe_
 from scheduler.controllers.job.phases import ACTIONS
 from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
 from scheduler.controllers.job.state import ReconcileState
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 
 class JobController(Controller):
@@ -53,7 +53,7 @@ class JobController(Controller):
         if self._blocked and (old is None or new is None):
             obj = new or old
             if obj is not None:
-                keys += self._blocked.pop((kind, (obj.metadata.namespace, obj.metadata.name)), ())
+                keys += self._blocked.pop((kind, key_of(obj)), ())
         return keys
 
     def _observe_job(self, old: batch.Job | None, new: batch.Job | None) -> list[Key]:
@@ -69,7 +69,7 @@ class JobController(Controller):
             and old.spec == new.spec
         ):
             return []
-        return [(job.metadata.namespace, job.metadata.name)]
+        return [key_of(job)]
 
     def _observe_owned(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         obj = new or old

@@ -18,6 +18,7 @@ from scheduler.controllers.effects import Delete, Effect, Json, Patch
 from scheduler.controllers.job.events import Request
 from scheduler.controllers.job.phases import IDLE_PHASES, TARGETED
 from scheduler.controllers.job.pods import Member
+from scheduler.controllers.store import key_of
 
 _MARK: Final[Json] = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
 
@@ -90,4 +91,4 @@ def delete_group(group: PodGroup | None) -> list[Effect]:
     """Deletes the PodGroup, unless there is none or it is being deleted."""
     if group is None or group.metadata.deletion_timestamp is not None:
         return []
-    return [Delete(POD_GROUP, group.metadata.namespace, group.metadata.name, group.metadata.uid)]
+    return [Delete(POD_GROUP, *key_of(group), group.metadata.uid)]

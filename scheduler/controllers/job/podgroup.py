@@ -15,7 +15,7 @@ from scheduler.controllers.job.events import job_of
 from scheduler.controllers.job.parsed_spec import ParsedSpec, Task
 from scheduler.controllers.owners import owned
 from scheduler.controllers.resources import pod_usage, printed, scaled, summed
-from scheduler.controllers.store import Store
+from scheduler.controllers.store import Store, key_of
 
 _FOLLOWS = ("minMember", "minTaskMember", "minResources", "priorityClassName")
 """Fields that are brought up to date when the job changes."""
@@ -63,7 +63,7 @@ def update_group(group: PodGroup, spec: Json) -> Patch | None:
     changes = diff(*({field: of[field] for field in _FOLLOWS if field in of} for of in (known, spec)))
     if "subGroupPolicy" in spec:
         changes["subGroupPolicy"] = spec["subGroupPolicy"]
-    return Patch(POD_GROUP, group.metadata.namespace, group.metadata.name, {"spec": changes}, group.metadata.uid)
+    return Patch(POD_GROUP, *key_of(group), {"spec": changes}, group.metadata.uid)
 
 
 def group_spec(job: batch.Job, parsed_spec: ParsedSpec, min_resources: Mapping[str, str]) -> Json:

@@ -21,7 +21,7 @@ from scheduler.controllers.jobflow.status import (
 )
 from scheduler.controllers.jobflow.steps import job_names, plan_steps, sync_failure, template_missing
 from scheduler.controllers.owners import OwnedJobs, manages
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 _DELETE: Final = "delete"
 _SETTLES: Final = 2.0
@@ -53,7 +53,7 @@ class JobFlowController(Controller):
         obj = new or old
         if obj is None:
             return []
-        key = (obj.metadata.namespace, obj.metadata.name)
+        key = key_of(obj)
         if kind is JOB_TEMPLATE:
             return [] if new is None else list(self._waiting.pop(key, ()))
         if new is None:
@@ -85,7 +85,7 @@ class JobFlowController(Controller):
         return self._advance(flow, status, jobs, now, plan)
 
     def _advance(self, flow: JobFlow, status: FlowStatus, jobs: list[Job], now: float, plan: Plan) -> Plan:
-        key = (flow.metadata.namespace, flow.metadata.name)
+        key = key_of(flow)
         steps = plan_steps(
             flow,
             gone_completed(status, jobs),
@@ -111,7 +111,7 @@ class JobFlowController(Controller):
         """Seconds until the first status is written; 0 if it is time."""
         if flow.status or status["state"]["phase"] != PENDING:
             return 0.0
-        first_seen = self._first_seen.get((flow.metadata.namespace, flow.metadata.name), now)
+        first_seen = self._first_seen.get(key_of(flow), now)
         return max(0.0, first_seen + _SETTLES - now)
 
     def _waits(self, flow: Key, template: str) -> bool:
@@ -124,7 +124,7 @@ class JobFlowController(Controller):
 
     def _events_of_last_plan(self, flow: JobFlow) -> list[Post]:
         """Events about the results of the last plan."""
-        key = (flow.metadata.namespace, flow.metadata.name)
+        key = key_of(flow)
         failure = self._failures.pop(key, None)
         events = [] if failure is None else [failure]
         begun = self._begun.get(key, set())
@@ -144,4 +144,4 @@ class JobFlowController(Controller):
 
 
 def _delete(job: Job) -> Delete:
-    return Delete(VCJOB, job.metadata.namespace, job.metadata.name, job.metadata.uid)
+    return Delete(VCJOB, *key_of(job), job.metadata.uid)

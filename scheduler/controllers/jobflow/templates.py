@@ -12,7 +12,7 @@ from scheduler.api.names import CREATED_BY_JOB_TEMPLATE
 from scheduler.api.objects import KubeObject
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Patch, Plan
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 
 class JobTemplateController(Controller):
@@ -28,7 +28,7 @@ class JobTemplateController(Controller):
 
     def observe(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         if kind is JOB_TEMPLATE:
-            return [(new.metadata.namespace, new.metadata.name)] if old is None and new is not None else []
+            return [key_of(new)] if old is None and new is not None else []
         before, after = _template(cast("Job | None", old)), _template(cast("Job | None", new))
         if before == after and old is not None:
             return []

@@ -17,7 +17,7 @@ from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.controller import Controller
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import Owner, Wanted, group_name, inherited, manifest, wanted
-from scheduler.controllers.store import Key, Store
+from scheduler.controllers.store import Key, Store, key_of
 
 LINGER: Final = 0.5
 """Seconds between two checks for Pods that an owner scaled to zero still has."""
@@ -47,7 +47,7 @@ class PodGroupController(Controller):
         if kind is not POD_GROUP:
             return self._observe_owner(cast("Workload | None", old), cast("Workload | None", new))
         if old is not None and new is None and old.metadata.name.startswith(PODGROUP_PREFIX):
-            return [(old.metadata.namespace, old.metadata.name)]
+            return [key_of(old)]
         return []
 
     def _observe_pod(self, old: Pod | None, new: Pod | None) -> list[Key]:
@@ -123,7 +123,7 @@ class PodGroupController(Controller):
         if idle and pods:
             return Plan(after=LINGER)
         if idle and group is not None:
-            return Plan([[Delete(POD_GROUP, group.metadata.namespace, group.metadata.name, group.metadata.uid)]])
+            return Plan([[Delete(POD_GROUP, *key_of(group), group.metadata.uid)]])
         if not pods or any(owner.metadata.deletion_timestamp for _, owner in owners):
             return Plan()
         model = _newest(pods)
