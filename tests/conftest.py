@@ -3,10 +3,10 @@
 import gc
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A deadline per example would fail on a busy machine.
-settings.register_profile("no-deadline", deadline=None)
+# A deadline per example, and one for the generation of examples, would fail on a busy machine.
+settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-deadline")
 
 # A shell starts programs in the background with SIGINT ignored, and they pass that on to the programs that they start,

@@ -73,7 +73,7 @@ class Role:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(40)  # a role may take 30 s, see `liveness`
 
 
 @contextmanager
