@@ -64,6 +64,13 @@ def test_every_command_can_be_loaded_and_has_a_summary() -> None:
     assert {"job", "jobflow", "jobtemplate"} <= set(completions("j"))
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine gets more than the second that a shell waits."""
+    monkeypatch.setattr("scheduler.cli.completion._SECONDS", 30.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_names_are_completed_from_the_cluster(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train-1"), job("train-2"), job("serve"))
     cluster.holds(QUEUES, {"metadata": {"name": "research"}})
@@ -74,6 +81,7 @@ def test_names_are_completed_from_the_cluster(cluster: Cluster) -> None:
     assert completions("job", "list", *access, "-q", "") == ["research"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_names_are_completed_in_the_namespace_that_was_given(cluster: Cluster) -> None:
     cluster.holds(JOBS.replace("default", "team-a"), job("theirs"))
 
