@@ -65,11 +65,7 @@ def read_manifests(paths: Sequence[str], *, generated_names: bool = False) -> li
 
 def _read(path: str) -> Iterator[Manifest]:
     if path == "-":
-        try:
-            text = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise ManifestError(f"standard input: {error}") from None
-        yield from parse_manifests(text, "standard input")
+        yield from parse_manifests(sys.stdin.buffer.read(), "standard input")
         return
     place = Path(path)
     if not place.exists():
@@ -79,50 +75,59 @@ def _read(path: str) -> Iterator[Manifest]:
         raise ManifestError(f"{path}: no {', '.join(_SUFFIXES)} files in it")
     for file in files:
         try:
-            text = file.read_bytes().decode()  # both readers accept any line end, and read_text converts them slowly
-        except (OSError, UnicodeDecodeError) as error:
+            data = file.read_bytes()
+        except OSError as error:
             raise ManifestError(f"{file}: {error}") from None
-        yield from parse_manifests(text, str(file))
+        yield from parse_manifests(data, str(file))
 
 
-def parse_manifests(text: str, source: str) -> Iterator[Manifest]:
-    """Returns the objects of a text. Raises ManifestError.
+def parse_manifests(data: bytes, source: str) -> Iterator[Manifest]:
+    """Returns the objects of a text in UTF-8. Raises ManifestError.
 
     In a JSON list, as ``kubectl get -o json`` prints it, values that are nested too deeply are left out, so that one
     object of a tenant does not make the dump of a cluster unreadable. Elsewhere they are an error.
     """
-    document = _parse_json(text) if text.lstrip().startswith("{") else None
+    if not data.isascii():
+        _text(data, source)  # the fast reader does not look at fields that are given twice
+    document = _parse_json(data) if data.lstrip().startswith(b"{") else None
     if document is not None:
         yield from _unpack(document, f"{source}, document 1")
         return
-    for number, document in enumerate(_documents(text, source), start=1):
+    for number, document in enumerate(_documents(_text(data, source), source), start=1):
         if document is not None:
             where = f"{source}, document {number}"
             yield from _unpack(_checked(document, where, "", 0), where)
 
 
-def _parse_json(text: str) -> object:
+def _text(data: bytes, source: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{source}: {error}") from None
+
+
+def _parse_json(data: bytes) -> object:
     """Returns a JSON document without null fields; None if it needs the checks of ``_checked``."""
     try:
-        return _decode_json(text)
+        return _decode_json(data)
     except msgspec.MsgspecError:
         return None
     except RecursionError:
         pass
     try:
-        document = _decode_json(shallow(text.encode(), DEEPEST))
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        document = _decode_json(shallow(data, DEEPEST))
+    except (msgspec.MsgspecError, RecursionError):
         return None
-    return document if isinstance(document, dict) and _is_list(document) else None
+    return document if _is_list(document) else None
 
 
-def _decode_json(text: str | bytes) -> object:
+def _decode_json(data: bytes) -> dict[str, Any]:
     """Decodes a JSON object without null fields. Raises msgspec.MsgspecError, and RecursionError for deep nesting.
 
     The fields of listed objects are decoded one by one, since few of them have to be searched for nulls.
     """
     document = {}
-    for name, raw in _FIELDS.decode(text).items():
+    for name, raw in _FIELDS.decode(data).items():
         value = [_fields(item, 3) for item in _ITEMS.decode(raw)] if name == "items" else _value(raw, 2)
         if value is not None:
             document[name] = value

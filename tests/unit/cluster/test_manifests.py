@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 def read(text: str) -> list[Raw]:
-    return [manifest.raw for manifest in parse_manifests(text, "input")]
+    return [manifest.raw for manifest in parse_manifests(text.encode(), "input")]
 
 
 def listed(*items: Raw) -> Raw:
