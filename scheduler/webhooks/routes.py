@@ -39,11 +39,6 @@ BINARY_DEFAULT: Final = (
     "/queues/validate",
 )  # fmt: skip
 """The paths that the program serves by default, as Volcano's does."""
-CHART_DEFAULT: Final = (
-    "/jobs/mutate", "/jobs/validate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
-    "/hypernodes/validate", "/cronjobs/validate",
-)  # fmt: skip
-"""The paths that the chart enables, as Volcano's does."""
 
 
 @cache

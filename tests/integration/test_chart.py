@@ -15,7 +15,7 @@ from controlplane.manifests import NAMESPACE, RELEASE, ROOT
 from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_CLASS, VCJOB, VOLUME, object_path
 from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.webhooks.configurations import collection_of, name_of
-from scheduler.webhooks.routes import CHART_DEFAULT, routes
+from scheduler.webhooks.routes import routes
 from tests.integration import examples
 from tests.integration.installation import EXAMPLES, ROLES, Installation
 from tests.integration.stage import or_skipped, wait
@@ -23,6 +23,8 @@ from tests.integration.stage import or_skipped, wait
 pytestmark = pytest.mark.controlplane
 
 CARDS = ROOT / "examples" / "scheduler.conf"
+VALUES = yaml.safe_load((ROOT / "charts" / "volcano-py" / "values.yaml").read_text(encoding="utf-8"))
+ADMISSIONS: list[str] = VALUES["webhooks"]["admissions"]
 H200 = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 NEVER_NEEDED_HERE = {
@@ -90,7 +92,7 @@ def test_pods_of_all_roles_are_created_in_a_namespace_for_restricted_pods(instal
 
 
 def test_api_servers_trust_the_webhooks_through_their_service(installation: Installation) -> None:
-    hooks = [webhook(installation, path) for path in CHART_DEFAULT]
+    hooks = [webhook(installation, path) for path in ADMISSIONS]
     assert {hook["clientConfig"]["service"]["name"] for hook in hooks} == {f"{RELEASE}-webhooks"}
     assert len({hook["clientConfig"]["caBundle"] for hook in hooks}) == 1
     with pytest.raises(ApiError, match="cannot use itself as parent"):
@@ -145,7 +147,7 @@ def test_an_upgrade_applies_a_new_configuration_without_restarts(
     installation: Installation, stage: examples.Stage
 ) -> None:
     before = {name: generation(installation, name) for name in ROLES}
-    bundle = webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"]
+    bundle = webhook(installation, ADMISSIONS[0])["clientConfig"]["caBundle"]
     secret = object_path(SECRET, NAMESPACE, SIGNING_KEY_SECRET)
     signing_key = installation.api.get(secret)["data"]
     assert signing_key.keys() == {"key", "in-use-since"}
@@ -153,7 +155,7 @@ def test_an_upgrade_applies_a_new_configuration_without_restarts(
         "upgrade", RELEASE, installation.archive, "--reuse-values", f"--set-file=scheduler.configuration={CARDS}"
     )
     assert {name: generation(installation, name) for name in ROLES} == before
-    assert webhook(installation, CHART_DEFAULT[0])["clientConfig"]["caBundle"] == bundle
+    assert webhook(installation, ADMISSIONS[0])["clientConfig"]["caBundle"] == bundle
     assert installation.api.get(secret)["data"] == signing_key
     installation.refresh("scheduler")
     stage.until(lambda: "configuration reloaded" in installation.roles["scheduler"].log)
