@@ -5,11 +5,6 @@ decide; ``cache`` keeps the live model of the cluster; ``cluster`` reads from an
 command line. Dependencies point from the last to the first, never back.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    __version__ = version("volcano-py")
-except PackageNotFoundError:  # imported from a source tree that was never installed
-    __version__ = "0.0.0+source"
+__version__ = "0.1.0"
 
 __all__ = ["__version__"]
