@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.cli.text import echo
 
 
@@ -132,6 +131,8 @@ class ResourceList(click.ParamType[dict[str, str]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
         if isinstance(value, dict):
             return value
+        from scheduler.api.quantity import QuantityError, parse_quantity
+
         amounts = {}
         for part in str(value).split(",") if value else ():
             resource, equals, quantity = part.partition("=")
