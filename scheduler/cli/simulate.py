@@ -1,7 +1,5 @@
 """``volcano-py simulate``: runs the scheduler over manifests and prints the result."""
 
-import copy
-import json
 import re
 import sys
 from contextlib import closing
@@ -10,23 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
-import yaml
 
 from scheduler.api.names import DEFAULT_SCHEDULER_NAME
 from scheduler.cli.feature_gates import feature_gates
+from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object
 from scheduler.cli.plugins import with_plugins
 from scheduler.cli.process import keep
-from scheduler.cli.simulate_table import print_report
-from scheduler.cli.simulate_templates import check_templates
 from scheduler.cli.simulation import collect_garbage, query_usage, without_garbage_collection
 from scheduler.cli.text import console, echo, echo_document
-from scheduler.cli.what_if import difference_lines
-from scheduler.cluster.external_calls import HttpCalls
-from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
-from scheduler.explain import cluster_state, compare
-from scheduler.explain.document import difference_document
-from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, ConfigurationError, parse_configuration
 
 BAD_INPUT = 2
 _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
@@ -52,7 +41,7 @@ _EXPONENT: Final = re.compile(rb"e-?[0-9]+[],}]")
 @feature_gates
 @with_plugins
 @click.option("--kubelet", type=click.Choice(["run", "none"]), default="run", show_default=True)
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@output_option(TABLE, JSON, YAML)
 @without_garbage_collection()
 def simulate_command(
     paths: tuple[str, ...],
@@ -70,6 +59,19 @@ def simulate_command(
     With --what-if, apply the changes to the result, run the scheduler again, and print the differences. The API server
     of --kubeconfig validates Pod templates of vcjobs; without it they are not validated.
     """
+    from scheduler.cli.simulate_table import print_report
+    from scheduler.cli.simulate_templates import check_templates
+    from scheduler.cli.what_if import difference_lines
+    from scheduler.cluster.external_calls import HttpCalls
+    from scheduler.cluster.memory import Kubelet, ManifestError, Simulation, read_manifests
+    from scheduler.explain import cluster_state, compare
+    from scheduler.explain.document import difference_document
+    from scheduler.framework.configuration_file import (
+        DEFAULT_CONFIGURATION,
+        ConfigurationError,
+        parse_configuration,
+    )
+
     try:
         text, source = (DEFAULT_CONFIGURATION, "built-in configuration") if conf is None else _read(conf)
         configuration = replace(parse_configuration(text, source), features=features)
@@ -102,7 +104,7 @@ def simulate_command(
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
         echo(f"warning: {source}: {problem}", err=True)
-    if output != "table":
+    if output != TABLE:
         listing = {"apiVersion": "v1", "kind": "List", "items": report.cluster.objects()}
         _print_document(listing if difference is None else difference_document(difference), output)
     elif difference is None:
@@ -113,17 +115,18 @@ def simulate_command(
 
 
 def _print_document(document: dict[str, Any], output: str) -> None:
-    if output == "json":
+    if output == JSON:
         echo_document(_json(document) + "\n", json=True)
     else:
-        # Objects may share parts, such as those of one template. YAML would print these once, with aliases after that.
-        whole = {k: list(map(copy.deepcopy, v)) if isinstance(v, list) else v for k, v in document.items()}
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        echo_document(yaml.dump(whole, Dumper=dumper, sort_keys=False), json=False)
+        print_object(document, output)
 
 
 def _json(document: dict[str, Any]) -> str:
     """Returns the text of ``json.dumps`` with an indentation of one, in a twentieth of its time."""
+    import json
+
+    import msgspec
+
     try:
         text = msgspec.json.encode(document)
         if not text.isascii() or _EXPONENT.search(text) or b"0.0000" in text:
@@ -134,6 +137,8 @@ def _json(document: dict[str, Any]) -> str:
 
 
 def _read(path: str) -> tuple[str, str]:
+    from scheduler.framework.configuration_file import ConfigurationError
+
     try:
         return Path(path).read_text(encoding="utf-8"), path
     except (OSError, UnicodeDecodeError) as error:

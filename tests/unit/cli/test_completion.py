@@ -14,7 +14,7 @@ from scheduler.cli.completion import kubectl_complete_vc
 from scheduler.cli.main import kubectl_vc, main
 from tests.unit.cli.cluster import JOBS, QUEUES, Cluster, job, write_kubeconfig
 
-HEAVY = ("kubernetes", "aiohttp", "numpy", "rich", "yaml", "prometheus_client")
+HEAVY = ("kubernetes", "aiohttp", "msgspec", "numpy", "rich", "yaml", "prometheus_client", "importlib.metadata")
 
 
 def process(*arguments: str, **environment: str) -> str:
@@ -34,7 +34,9 @@ def completions(*words: str) -> list[str]:
     return [item.value for item in found]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["job", "--help"], ["queue", "list", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["job", "--help"], ["queue", "list", "--help"], ["simulate", "--help"], ["--version"]]
+)
 def test_help_loads_no_heavy_package(arguments: list[str]) -> None:
     assert process(*arguments).endswith("\n\n")
 

@@ -559,3 +559,10 @@ def test_yaml_has_no_aliases_for_parts_that_pods_share(conf: str, tmp_path: Path
     result = run("-f", written(tmp_path / "c.yaml", sets), "--scheduler-conf", conf, "-o", "yaml")
     assert result.stdout.count("image: a:1") == 3
     assert "&id" not in result.stdout
+
+
+def test_yaml_quotes_strings_that_other_readers_take_for_numbers(conf: str, tmp_path: Path) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
+    path = written(tmp_path / "c.yaml", {**config, "data": {"commit": "12e4567"}})
+
+    assert "commit: '12e4567'" in run("-f", path, "--scheduler-conf", conf, "-o", "yaml").stdout
