@@ -1,8 +1,8 @@
-"""Plugins and actions that do not come with the program: from installed packages, and from a directory of files.
+"""Loads plugins and actions that are not built in: from installed packages, and from a directory of files.
 
-A package names them as entry points of the groups ``volcano_py.plugins`` and ``volcano_py.actions``; each loads a class
-as ``registry`` describes it. A directory holds Python files that register their classes themselves. What cannot be
-loaded ends the start of the program: a configuration that names it would mean something else without it.
+A package names its classes as entry points of the groups ``volcano_py.plugins`` and ``volcano_py.actions``. A directory
+holds Python files that register their classes when they are imported. If one cannot be loaded, the program does not
+start: without it, the configuration would mean something else.
 """
 
 import importlib.util
@@ -17,43 +17,43 @@ from scheduler.framework import registry
 PLUGINS: Final = "volcano_py.plugins"
 ACTIONS: Final = "volcano_py.actions"
 _PREFIX: Final = "volcano_py_plugins_dir"
-"""Of the names that modules of a directory are imported under."""
+"""Package under which the modules of a directory are imported."""
 
 
 class LoadingError(Exception):
-    """A plugin cannot be loaded; the message says which, and why."""
+    """A plugin cannot be loaded. The message says which one and why."""
 
 
 def load_installed() -> None:
-    """Register what installed packages offer. Raises LoadingError."""
+    """Registers the plugins and actions of installed packages. Raises LoadingError."""
     for group, register in ((PLUGINS, registry.register_plugin), (ACTIONS, registry.register_action)):
         for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
             where = f"entry point {entry.name} of {group}"
             try:
                 found = entry.load()
                 register(found)
-            except Exception as error:  # the code of others may raise anything
+            except Exception as error:  # a plugin may raise anything
                 raise LoadingError(f"{where}: {_words(error)}") from error
 
 
 def load_directory(directory: Path) -> list[str]:
-    """Import every Python file and package of a directory, in name order; the names of what was not looked at. Raises
-    LoadingError."""
+    """Imports every Python file and package of a directory, in the order of their names, except tests (``test_*.py``,
+    ``conftest.py``). Returns the names of other files. Raises LoadingError."""
     if not directory.is_dir():
         raise LoadingError(f"{directory}: not a directory")
-    passed_over = []
+    skipped = []
     for path in sorted(directory.iterdir()):
         source = path / "__init__.py" if path.is_dir() else path
-        if path.name.startswith((".", "_")):
+        if path.name.startswith((".", "_", "test_")) or path.name == "conftest.py":
             continue
         if source.suffix != ".py" or not source.is_file():
-            passed_over.append(path.name)
+            skipped.append(path.name)
             continue
         try:
             _import(source, f"{_PREFIX}.{path.stem}")
-        except Exception as error:  # the code of others may raise anything
+        except Exception as error:  # a plugin may raise anything
             raise LoadingError(f"{source}: {_words(error)}") from error
-    return passed_over
+    return skipped
 
 
 def _import(source: Path, name: str) -> None:

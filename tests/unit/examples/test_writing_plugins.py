@@ -1,5 +1,6 @@
-"""The examples of the guide to plugins: they load, their tests pass, and they do what their text says."""
+"""The examples of the two pages about plugins: they load, their tests pass, and they do what their text says."""
 
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -10,30 +11,36 @@ import pytest
 
 from scheduler.framework import registry
 from scheduler.framework.configuration_file import parse_configuration
-from scheduler.framework.loading import load_directory
-from scheduler.testing import World, configuration, gang, group, node, queue
+from scheduler.testing import World, configuration, gang, group, node, pod, queue
 from tests.unit.explain.small_clusters import changes
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "writing-plugins.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL))
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("writing-plugins.md", "plugin-api.md"))
+BLOCKS = re.findall(r"^```python\n# (\w+)\.py(?:, continued)?\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
+EXAMPLES = {name: "\n\n".join(text for other, text in BLOCKS if other == name) for name, _ in BLOCKS}
 TESTS = {name: source for name, source in EXAMPLES.items() if name.startswith("test_")}
+LICENCES = configuration(["gang", "predicates", "licences"], arguments={"licences": {"licences.perQueue": 2}})
+LICENCE_NODE = node("n", "8c+8Gi+example.com/licence=9")
 
 
 @pytest.fixture(autouse=True)
 def _plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The plugins and actions of the guide are loaded as from a directory, and forgotten after the test."""
+    """The plugins and actions of the pages are modules that can be imported, and are forgotten after the test."""
     monkeypatch.setattr(registry, "_plugins", dict(registry._plugins))
     monkeypatch.setattr(registry, "_actions", dict(registry._actions))
-    for name in EXAMPLES.keys() - TESTS.keys():
-        (tmp_path / name).write_text(EXAMPLES[name], encoding="utf-8")
-    load_directory(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules = EXAMPLES.keys() - TESTS.keys()
+    for name in modules:
+        (tmp_path / f"{name}.py").write_text(EXAMPLES[name], encoding="utf-8")
+    for name in modules:
+        importlib.import_module(name)
     yield
-    for name in [name for name in sys.modules if name.startswith("volcano_py_plugins_dir")]:
+    for name in modules:
         del sys.modules[name]
 
 
 def test_every_python_block_is_an_example() -> None:
-    assert len(EXAMPLES) == GUIDE.count("```python")
+    assert len(BLOCKS) == PAGES.count("```python")
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -47,10 +54,38 @@ def test_the_tests_of_the_guide_pass(name: str) -> None:
 
 
 def test_the_configuration_of_the_guide_has_no_warnings() -> None:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.MULTILINE | re.DOTALL)
     parsed = parse_configuration(text)
     assert parsed.warnings == ()
     assert parsed.tiers[0][2].arguments == {"price.weight": 2}
+
+
+def test_a_pod_goes_to_the_cheaper_node() -> None:
+    nodes = [node(name, labels={"example.com/price": price}) for name, price in (("a", "9"), ("b", "4"))]
+    conf = configuration(["gang", "predicates", "price"], arguments={"price": {"price.weight": 2}})
+    assert World(nodes, gang("train", 2, "1c")).run(conf).bound == {"train-0": "b", "train-1": "b"}
+
+
+def test_a_queue_holds_no_more_than_its_licences() -> None:
+    jobs = [gang(name, 1, "1c+example.com/licence=1", "lab") for name in ("a", "b", "c")]
+    world = World(LICENCE_NODE, queue("lab"), *jobs).run(LICENCES)
+    assert len(world.bound) == 2
+    assert world.refusals("c") == ["queue lab has no licence left (asked 1, used 2, limit 2)"]
+    assert world.run(LICENCES).refusals("c") == ["queue lab has no licence left (asked 1, used 2, limit 2)"]
+
+
+def test_a_gang_that_cannot_start_holds_no_licence() -> None:
+    jobs = gang("big", 3, "1c+example.com/licence=1", "lab"), gang("one", 1, "1c", "lab")
+    assert World(LICENCE_NODE, queue("lab"), *jobs).run(LICENCES).bound == {"one-0": "n"}
+
+
+def test_the_pods_of_a_node_that_is_to_be_emptied_are_evicted() -> None:
+    world = World(
+        node("a", labels={"example.com/drain": "true"}),
+        node("b"),
+        [group("g"), pod("on-a", "1c", "g", on="a"), pod("on-b", "1c", "g", on="b")],
+    ).run(configuration(["gang"], actions="allocate, drain"))
+    assert world.evicted == {"on-a"}
 
 
 def test_a_queue_uses_nodes_of_its_zone_only() -> None:
@@ -64,15 +99,14 @@ def test_a_queue_uses_nodes_of_its_zone_only() -> None:
 
 
 def test_explain_finds_the_remedy_that_a_plugin_offers() -> None:
-    plan = configuration(["gang", "predicates", "licences"], arguments={"licences": {"licences.perQueue": 2}})
     asking = gang("big", 3, "1c+example.com/licence=1", "lab")
-    found = changes("big", node("n", "8c+8Gi+example.com/licence=9"), queue("lab"), *asking, conf=plan)
+    found = changes("big", LICENCE_NODE, queue("lab"), *asking, conf=LICENCES)
     assert "raise licences.perQueue from 2 to 3" in found
 
 
 def test_the_job_with_the_earlier_deadline_comes_first() -> None:
-    late = group("late", annotations={"example.com/deadline": "2000"})
-    soon = group("soon", annotations={"example.com/deadline": "1000"})
+    late = group("late", annotations={"example.com/deadline": "2031-01-01"})
+    soon = group("soon", annotations={"example.com/deadline": "2030-01-01"})
     pods = [gang(name, 1, "4c")[1] for name in ("late", "soon")]
     world = World(node("n", "4c+8Gi"), late, soon, *pods).run(configuration(["gang", "predicates", "deadline"]))
     assert world.bound == {"soon-0": "n"}

@@ -58,6 +58,14 @@ def test_a_plugin_of_a_directory_decides_as_built_in_ones_do(tmp_path: Path) -> 
     assert bound() == {"p": "n2"} and bound({"ending": "3"}) == {"p": "n3"}
 
 
+def test_the_tests_beside_a_plugin_are_not_loaded(tmp_path: Path) -> None:
+    write(tmp_path, "ending.py")
+    for name in ("test_ending.py", "conftest.py"):
+        (tmp_path / name).write_text("import ending\n")
+    assert load_directory(tmp_path) == []
+    assert bound() == {"p": "n2"}
+
+
 def test_a_package_of_a_directory_is_loaded_too(tmp_path: Path) -> None:
     write(tmp_path, "ending/__init__.py")
     load_directory(tmp_path)
