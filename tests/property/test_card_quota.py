@@ -112,12 +112,12 @@ def no_quota_is_exceeded(operations: list[tuple[Any, ...]]) -> None:
 
 
 @given(st.lists(HONEST, max_size=14))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_honest_history_exceeds_a_quota(operations: list[tuple[Any, ...]]) -> None:
     no_quota_is_exceeded(operations)
 
 
 @given(st.lists(HOSTILE, max_size=14))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_rewriting_of_objects_exceeds_a_quota(operations: list[tuple[Any, ...]]) -> None:
     no_quota_is_exceeded(operations)

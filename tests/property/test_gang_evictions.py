@@ -30,7 +30,7 @@ QUEUES = {
     "capacity": "- plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]\n",
     "none": "- plugins: [{name: predicates}]\n",
 }
-MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache
@@ -39,38 +39,38 @@ def conf(queues: str, actions: str = "enqueue, allocate, gangpreempt, gangreclai
     return parse_configuration(f"actions: {actions}\ntiers:\n- plugins: {tier}\n{QUEUES[queues]}")
 
 
-def crowd(dice: Random) -> list[Raw]:
+def full_cluster(random: Random) -> list[Raw]:
     """Up to five nodes full of running Pods of some gangs, and other gangs that wait, in up to three queues."""
-    queues = [f"q{i}" for i in range(dice.randint(1, 3))]
+    queues = [f"q{i}" for i in range(random.randint(1, 3))]
     objects: list[Raw] = [*CLASSES]
     for name in queues:
-        deserved = f"{dice.randint(0, 6)}c+{dice.randint(1, 9)}Gi"
-        objects.append(queue(name, dice.randint(1, 3), dice.choice(["", "", "", "4c"]), deserved=deserved))
-    jobs = [f"g{i}" for i in range(dice.randint(2, 5))]
+        deserved = f"{random.randint(0, 6)}c+{random.randint(1, 9)}Gi"
+        objects.append(queue(name, random.randint(1, 3), random.choice(["", "", "", "4c"]), deserved=deserved))
+    jobs = [f"g{i}" for i in range(random.randint(2, 5))]
     sizes: Counter[str] = Counter()
-    for n in range(dice.randint(2, 5)):
-        room = dice.choice([2, 3, 4])
-        objects.append(node(f"n{n}", f"{room}c+{2 * room}Gi+{dice.choice([110, 110, 3])}p"))
-        while room > 0 and dice.random() < 0.95:
-            cpu = dice.randint(1, min(room, 3))
-            objects.append(member(dice, dice.choice(jobs), sizes, cpu, f"n{n}"))
+    for n in range(random.randint(2, 5)):
+        room = random.choice([2, 3, 4])
+        objects.append(node(f"n{n}", f"{room}c+{2 * room}Gi+{random.choice([110, 110, 3])}p"))
+        while room > 0 and random.random() < 0.95:
+            cpu = random.randint(1, min(room, 3))
+            objects.append(member(random, random.choice(jobs), sizes, cpu, f"n{n}"))
             room -= cpu
-    for job in [f"w{i}" for i in range(dice.randint(1, 4))]:
+    for job in [f"w{i}" for i in range(random.randint(1, 4))]:
         jobs.append(job)
-        asks = [dice.randint(1, 3), dice.randint(0, 2)]
-        objects += [member(dice, job, sizes, dice.choice(asks), "") for _ in range(dice.randint(1, 5))]
+        asks = [random.randint(1, 3), random.randint(0, 2)]
+        objects += [member(random, job, sizes, random.choice(asks), "") for _ in range(random.randint(1, 5))]
     for job in jobs:
-        minimum = dice.choice([0, 1, sizes[job], sizes[job], max(sizes[job] - 1, 0)])
-        importance = dice.choice(["", "low", "mid"] if job[0] == "g" else ["low", "mid", "high", "high"])
-        gives = {PREEMPTABLE: dice.choice(["true", "false"])} if dice.random() < 0.1 else {}
-        objects.append(group(job, dice.choice(queues), minimum, priority_class=importance, annotations=gives))
+        minimum = random.choice([0, 1, sizes[job], sizes[job], max(sizes[job] - 1, 0)])
+        importance = random.choice(["", "low", "mid"] if job[0] == "g" else ["low", "mid", "high", "high"])
+        gives = {PREEMPTABLE: random.choice(["true", "false"])} if random.random() < 0.1 else {}
+        objects.append(group(job, random.choice(queues), minimum, priority_class=importance, annotations=gives))
     return objects
 
 
-CROWDS = st.randoms(use_true_random=False).map(crowd)
+FULL_CLUSTERS = st.randoms(use_true_random=True).map(full_cluster)
 
 
-def claims(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
+def preemptions(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
     """(victim's job, victim, preemptor, reason of the Event), read from the Events of the last session."""
     assert world.outcome is not None
     jobs = world.outcome.session.jobs
@@ -82,15 +82,15 @@ def claims(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
             yield *tasks[f"{event.about.namespace}/{event.about.name}"], jobs[found[1]], event.reason
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_no_pod_is_evicted_for_a_lower_priority_and_no_protected_pod_is_evicted(
     objects: list[Raw], queues: str
 ) -> None:
     world = World(objects).run(conf(queues))
-    claimed = list(claims(world))
-    assert len(claimed) == len(world.decisions.evictions)
-    for loser, victim, winner, reason in claimed:
+    preempted = list(preemptions(world))
+    assert len(preempted) == len(world.decisions.evictions)
+    for loser, victim, winner, reason in preempted:
         assert victim.preemptable and not critical(victim) and loser is not winner
         assert loser.annotations.get(PREEMPTABLE) != "false"
         if reason == EVENT_PREEMPTED:
@@ -99,18 +99,18 @@ def test_no_pod_is_evicted_for_a_lower_priority_and_no_protected_pod_is_evicted(
             assert loser.queue != winner.queue and victim.status is TaskStatus.RUNNING
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_evictions_for_a_gang_give_it_all_that_it_requests(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues))
-    for _, _, winner, _ in claims(world):
+    for _, _, winner, _ in preemptions(world):
         pipelined = winner.of(TaskStatus.PIPELINED)
         assert pipelined and pipelined.keys() == winner.nominated
         assert not [t for t in winner.of(TaskStatus.PENDING).values() if not t.gated and not t.cls.best_effort]
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_a_gang_keeps_its_minimum_or_no_pod_that_may_be_evicted(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues, "enqueue, allocate, gangpreempt"))
     assert world.outcome is not None
@@ -121,35 +121,35 @@ def test_a_gang_keeps_its_minimum_or_no_pod_that_may_be_evicted(objects: list[Ra
         assert job.ready_count >= job.min_member or not left or before[key] < job.min_member
 
 
-@MODEST
-@given(CROWDS)
+@SETTINGS
+@given(FULL_CLUSTERS)
 def test_a_single_victim_held_a_resource_that_its_node_is_short_of(objects: list[Raw]) -> None:
     """Without a queue plugin, a node can only be short of amounts: if the node has enough with a Pod, the Pod need not
     be evicted. A second gang may break a gang that satisfies this for the first."""
     world = World(objects).run(conf("none", "enqueue, allocate, gangpreempt"))
     assert world.outcome is not None
     session = world.outcome.session
-    claimed = list(claims(world))
-    for loser, victim, winner, _ in claimed:
+    preempted = list(preemptions(world))
+    for loser, victim, winner, _ in preempted:
         if loser.ready_count >= loser.min_member:
             row = session.nodes.index[victim.node]
             assert row in winner.placed.values()
-            alone = all(other is winner for *_, other, _ in claimed)
+            alone = all(other is winner for *_, other, _ in preempted)
             assert not alone or (session.nodes.future_idle_of(row) < victim.cls.request).any(), victim.name
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_no_node_is_reserved_twice(objects: list[Raw], queues: str) -> None:
     world = World(objects).run(conf(queues))
     assert world.outcome is not None
     nodes = world.outcome.session.nodes
-    for row in {row for *_, winner, _ in claims(world) for row in winner.placed.values()}:
+    for row in {row for *_, winner, _ in preemptions(world) for row in winner.placed.values()}:
         assert (nodes.future_idle_of(row) >= 0).all()
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_a_failed_attempt_leaves_no_trace(objects: list[Raw], queues: str) -> None:
     bare = conf(queues, "enqueue, allocate")
     with_evictions = conf(queues, "enqueue, allocate, gangpreempt, gangreclaim")
@@ -176,8 +176,8 @@ def trace(world: World) -> list[object]:
     return [[getattr(nodes, n).tobytes() for n in ("idle", "used", "releasing", "pipelined", "nonzero")], jobs]
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: str) -> None:
     fast = World(objects).run(conf(queues)).decisions
     with patch.object(Slots, "enough_on", lambda self, rows: True), patch.object(Session, "bound", lambda *_: None):
@@ -186,8 +186,8 @@ def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: 
     assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@SETTINGS
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_an_attempt_that_failed_for_a_gang_fails_for_equal_gangs(objects: list[Raw], queues: str) -> None:
     twins = copy.deepcopy([o for o in objects if o["kind"] in ("Pod", "PodGroup") and o["metadata"]["name"][0] == "w"])
     for twin in twins:
@@ -200,8 +200,8 @@ def test_an_attempt_that_failed_for_a_gang_fails_for_equal_gangs(objects: list[R
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
 
 
-@MODEST
-@given(CROWDS, st.sampled_from(list(QUEUES)))
+@settings(SETTINGS, max_examples=25)
+@given(FULL_CLUSTERS, st.sampled_from(list(QUEUES)))
 def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str) -> None:
     first, second = (
         json.dumps(simulate(manifests(*copy.deepcopy(objects)), conf(queues), [NAME]).cluster.objects())
@@ -210,8 +210,8 @@ def test_the_same_input_gives_the_same_evictions(objects: list[Raw], queues: str
     assert first == second
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(CROWDS, st.sampled_from(["proportion", "capacity"]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(FULL_CLUSTERS, st.sampled_from(["proportion", "capacity"]))
 def test_gangs_do_not_evict_each_other_back_and_forth(objects: list[Raw], queues: str) -> None:
     evicted = evictions_until_rest(objects, conf(queues))
     assert all(cycle < 30 for cycle, _ in evicted), evicted

@@ -26,7 +26,7 @@ QUEUED = parse_configuration(
 )
 CONFIGURATIONS = st.sampled_from([DEFAULT, PLAIN, QUEUED])
 SIZES = ("", "1c", "2c+1Gi", "0.3c+700Mi", "1c+example.com/gpu=1", "3c+example.com/gpu=2")
-MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -102,14 +102,14 @@ def check(objects: list[Raw], *, count_pods: bool) -> None:
                 assert amount <= parse_quantity(nodes[name].get(resource, "0"), 1000), (name, resource)
 
 
-@MODEST
+@SETTINGS
 @given(clusters(), CONFIGURATIONS)
 def test_no_node_is_given_more_than_it_has(objects: list[Raw], configuration: Configuration) -> None:
     report = simulate(manifests(*objects), configuration, [NAME])
     check(report.cluster.objects(), count_pods=False)
 
 
-@MODEST
+@SETTINGS
 @given(clusters())
 def test_no_node_is_given_more_pods_than_it_runs(objects: list[Raw]) -> None:
     pytest.importorskip("scheduler.plugins.predicates")
@@ -117,7 +117,7 @@ def test_no_node_is_given_more_pods_than_it_runs(objects: list[Raw]) -> None:
     check(report.cluster.objects(), count_pods=True)
 
 
-@MODEST
+@SETTINGS
 @given(clusters(), CONFIGURATIONS)
 def test_a_gang_starts_whole_or_not_at_all(objects: list[Raw], configuration: Configuration) -> None:
     world = World(*objects)
@@ -131,7 +131,7 @@ def test_a_gang_starts_whole_or_not_at_all(objects: list[Raw], configuration: Co
             assert reached >= jobs[key].min_member, (key, ready_before[key])
 
 
-@MODEST
+@SETTINGS
 @given(clusters())
 def test_a_queue_is_never_given_more_than_its_capability(objects: list[Raw]) -> None:
     """Pods that ran at the start may exceed it, and terminating Pods do not count."""
@@ -155,7 +155,7 @@ def queue_of(objects: list[Raw]) -> Any:
     return key
 
 
-@MODEST
+@SETTINGS
 @given(clusters(), CONFIGURATIONS, st.sampled_from(list(Kubelet)))
 def test_the_same_input_gives_the_same_output(
     objects: list[Raw], configuration: Configuration, kubelet: Kubelet
@@ -167,7 +167,7 @@ def test_the_same_input_gives_the_same_output(
     assert first == second
 
 
-@MODEST
+@SETTINGS
 @given(clusters(), CONFIGURATIONS, st.integers(1, 3))
 def test_runs_of_equal_tasks_are_placed_as_each_task_alone(
     objects: list[Raw], configuration: Configuration, run: int
@@ -182,7 +182,7 @@ def test_runs_of_equal_tasks_are_placed_as_each_task_alone(
     assert fast == slow
 
 
-@MODEST
+@SETTINGS
 @given(clusters(), CONFIGURATIONS)
 def test_the_simulation_becomes_idle(objects: list[Raw], configuration: Configuration) -> None:
     """An unchanged cluster causes no writes: a cluster without evictions settles well before the last cycle."""

@@ -30,7 +30,7 @@ ANYTHING = st.recursive(
 
 
 @given(kind=st.sampled_from(KINDS), operation=st.sampled_from(Operation), obj=ANYTHING, old=ANYTHING)
-@hypothesis_settings(max_examples=500)
+@hypothesis_settings(max_examples=250)
 def test_an_object_of_any_shape_is_allowed_or_refused(kind: Kind, operation: Operation, obj: Any, old: Any) -> None:
     body = {"metadata": obj, "spec": obj} if not isinstance(obj, dict) else obj
     before = {"metadata": old, "spec": old} if not isinstance(old, dict) else old

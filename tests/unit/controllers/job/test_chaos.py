@@ -109,7 +109,7 @@ happenings = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(policies, policies, st.integers(1, 3), st.integers(1, 3), st.booleans(), happenings, st.integers(1, 9))
 def test_every_job_ends_in_a_consistent_state(
     of_task: list[Any], of_job: list[Any], first: int, retries: int, lag: bool, story: list[Happening], begin: int

@@ -202,7 +202,7 @@ SHARES = st.lists(
 POLICIES = st.sampled_from(["", "binpack", "spread"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @with_any(cards=CARDS, shares=SHARES, policy=POLICIES, most=st.integers(1, 6), exclusive=st.booleans())
 def test_a_run_equals_placing_tasks_one_by_one(
     cards: Cards, shares: tuple[CardRequest, ...], policy: str, most: int, exclusive: bool
@@ -225,7 +225,7 @@ def test_a_run_equals_placing_tasks_one_by_one(
             eligible &= ~mask_of(placement.grant)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @with_any(cards=CARDS, share=SHARES, policy=POLICIES, number=st.integers(1, 3), soft=st.booleans())
 def test_computed_room_equals_room_by_placement(
     cards: Cards, share: tuple[CardRequest, ...], policy: str, number: int, soft: bool
