@@ -171,6 +171,8 @@ class Task:
     """What the scheduler decided when it bound the Pod, from memory or from a signed record. Changes of annotations do
     not change it. None: another scheduler bound the Pod, the Pod takes nothing that is recorded, or there is no
     proof."""
+    rank: str = ""
+    """The annotation ``hccl/rankIndex``."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

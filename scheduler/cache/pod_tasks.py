@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, TRUE
+from scheduler.api.names import GROUP_NAME, HCCL_RANK_INDEX, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, TRUE
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, ObjectMeta, Pod, PodSpec
 from scheduler.api.pod_rules import effective_total
@@ -90,6 +90,7 @@ def task_of(
         started_at=_seconds(status.start_time),
         device_claims=generated_claims(pod),
         record=record,
+        rank=annotations.get(HCCL_RANK_INDEX, ""),
         earlier=earlier,
     )
 

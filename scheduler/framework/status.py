@@ -19,6 +19,7 @@ from scheduler.api.names import (
     EVENT_UNSCHEDULABLE,
     EVENT_WARNING,
     REASON_GANG_READY,
+    REASON_NOT_ENOUGH_RESOURCES,
     REASON_QUEUE_NOT_FOUND,
 )
 from scheduler.api.queue import ancestors
@@ -105,7 +106,7 @@ def _close_job(session: Session, job: Job) -> None:
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
-    for new in job.new_conditions:
+    for new in _new_conditions(job):
         if new.type == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
             session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, new.message)
     if (
@@ -182,7 +183,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
 def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
     """The PodGroup's conditions after this session; the very same tuple if none changed."""
     conditions = job.conditions
-    changes = [("True", *new) for new in job.new_conditions]
+    changes = [("True", *new) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
     for status, type_, reason, message in changes:
@@ -202,6 +203,13 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
         else:
             conditions = tuple(new if c is old else c for c in conditions)
     return conditions
+
+
+def _new_conditions(job: Job) -> list[Condition]:
+    """The last new condition of each type. That a gang lacks resources counts only if nothing else is known."""
+    general = [new for new in job.new_conditions if new.reason == REASON_NOT_ENOUGH_RESOURCES]
+    others = [new for new in job.new_conditions if new.reason != REASON_NOT_ENOUGH_RESOURCES]
+    return list({new.type: new for new in (*general, *others)}.values())
 
 
 def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:

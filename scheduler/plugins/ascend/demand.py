@@ -5,6 +5,7 @@ schedulers of a framework) are not of the plugin's concern.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from scheduler.api.names import (
     SP_BLOCK,
 )
 from scheduler.api.reasons import Refusal
-from scheduler.api.resource import Dimensions, format_amount
+from scheduler.api.resource import Dimensions, Vector, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
 from scheduler.plugins.ascend.resolve import JOB_LABELS, REASON_POLICY, resolve
@@ -61,6 +62,8 @@ class Demand:
         self._virtual = [d for d, name in npus.items() if _VIRTUAL.fullmatch(name)]
         self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in self._virtual}
         self._watched = list(npus)
+        self._numbers: dict[str, int] = {}
+        """Key of a job -> number of its Pods that request NPUs."""
         self._classes: dict[int, dict[ChipResource, int]] = {}
         """Class id -> the whole chips that its tasks request."""
         self._known: dict[str, Use | Refusal | None] = {}
@@ -84,6 +87,30 @@ class Demand:
             asked = {resource: units(cls, d) for d, resource in self._chips.items()}
             known = self._classes[cls.id] = {resource: chips for resource, chips in asked.items() if chips}
         return known
+
+    def asks_virtual(self, cls: TaskClass) -> bool:
+        """Whether tasks of the class request virtual devices that were created statically."""
+        return any(units(cls, d) for d in self._virtual)
+
+    def whole_chips(self, amounts: Vector) -> dict[ChipResource, int]:
+        """The numbers of chips among resource amounts, rounded up."""
+        numbers = {resource: int(-(-amounts[d] // MILLI)) for d, resource in self._chips.items() if d < len(amounts)}
+        return {resource: number for resource, number in numbers.items() if number and resource.name != NPU_CORE}
+
+    def is_npu_job(self, job: Job) -> bool:
+        """Whether a Pod of the job requests chips or virtual devices."""
+        return self._npu_pods(job) > 0
+
+    def is_distributed(self, job: Job) -> bool:
+        """Whether several Pods of the job request chips or virtual devices."""
+        return self._npu_pods(job) > 1
+
+    def _npu_pods(self, job: Job) -> int:
+        if job.key not in self._numbers:
+            classes = Counter(task.cls for task in _active_tasks(job))
+            asking = [number for cls, number in classes.items() if any(units(cls, d) for d in self._watched)]
+            self._numbers[job.key] = sum(asking)
+        return self._numbers[job.key]
 
     def use(self, job: Job) -> Use | None:
         """How the job uses chips; None if it uses none, or if it is refused."""

@@ -6,17 +6,20 @@ keeps them during the session, ``columns`` filters and scores nodes, and ``annot
 device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers nothing.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.api.job import Job
-from scheduler.api.names import HUAWEI_PREFIX
+from scheduler.api.job import Condition, Job
+from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX
+from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
+from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.annotations import PodAnnotations
@@ -25,8 +28,15 @@ from scheduler.plugins.ascend.demand import Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ranks import ranks_of
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.settings import settings_of
+
+REASON_VALIDATE: Final = "JobValidateFailed"
+REASON_ENQUEUE: Final = "JobEnqueueFailed"
+REASON_PREDICATE: Final = "NodePredicateFailed"
+"""Reasons of the condition Unschedulable of PodGroups."""
 
 
 @register_plugin
@@ -44,6 +54,9 @@ class Ascend:
         """The chips of the session. Empty if there are no NPUs."""
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
+        self._settings = settings_of(session)
+        self._ranks: dict[str, Mapping[str, str]] = {}
+        """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         self._demand = Demand(session.dimensions, owned)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
@@ -53,6 +66,8 @@ class Ascend:
         session.add_filter(self._filters, per_job=self.use)
         session.add_score(self._scores, per_job=self.use)
         session.add_bind_annotations(self._bind)
+        session.add_job_enqueueable(self._enqueueable)
+        session.add_close(self._close)
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
 
@@ -102,12 +117,49 @@ class Ascend:
             return []
         return [ChipScore(self.ledgers[use.resource], use, chips)]
 
+    def _enqueueable(self, job: Job) -> Vote:
+        """Rejects a job that asks for more chips than are free in the cluster."""
+        asked = {} if job.min_resources is None else self._demand.whole_chips(job.min_resources)
+        for resource, number in asked.items():
+            free = int(np.bitwise_count(self.ledgers[resource].free).sum()) if resource in self.ledgers else 0
+            if number > free:
+                text = f"the job asks for {number} {resource.name}, the cluster has {free} free chips"
+                self._session.refuse(job, Refusal(REASON_ENQUEUE, text))
+                return Vote.REJECT
+        return Vote.PERMIT if asked and self._settings.force_enqueue else Vote.ABSTAIN
+
+    def _close(self) -> None:
+        """Says on the PodGroup of each gang that waits at which step the plugin refused it."""
+        for job in self._session.jobs.values():
+            if (job.refusals or job.fit_errors) and job.missing > 0 and self._demand.is_npu_job(job):
+                condition = self._condition(job)
+                if condition is not None:
+                    job.new_conditions.append(Condition(CONDITION_UNSCHEDULABLE, *condition))
+
+    def _condition(self, job: Job) -> tuple[str, str] | None:
+        """Reason and message."""
+        invalid = self._demand.check(job)
+        if invalid is not None:
+            return REASON_VALIDATE, f"{invalid.reason}: {invalid.message}"
+        for refusal in job.refusals:
+            if refusal.reason == REASON_ENQUEUE:
+                return REASON_ENQUEUE, refusal.message
+        errors = next(iter(job.fit_errors.values()), None)
+        return None if errors is None else (REASON_PREDICATE, errors.message())
+
     def _bind(self, task: Task, row: int) -> dict[str, str]:
-        use = self._demand.use(self._session.jobs[task.job]) if self._demand.asks(task.cls) else None
-        if use is None:
+        session = self._session
+        job = session.jobs[task.job]
+        if not self._demand.is_npu_job(job):
             return {}
-        session, ledger = self._session, self.ledgers[use.resource]
-        annotations, problems = self._annotations.for_task(
+        annotations = {} if task.rank else {HCCL_RANK_INDEX: self._rank(job, task)}
+        if self._demand.asks_virtual(task.cls):
+            annotations[DISTRIBUTED_JOB] = "true" if self._demand.is_distributed(job) else "false"
+        use = self._demand.use(job) if self._demand.asks(task.cls) else None
+        if use is None:
+            return annotations
+        ledger = self.ledgers[use.resource]
+        more, problems = self._annotations.for_task(
             task,
             session.nodes.facts.objects[row],
             use.resource,
@@ -117,7 +169,12 @@ class Ascend:
         )
         for problem in problems:
             session.malformed_field(problem)
-        return annotations
+        return annotations | more
+
+    def _rank(self, job: Job, task: Task) -> str:
+        if job.key not in self._ranks:
+            self._ranks[job.key] = ranks_of(job)
+        return self._ranks[job.key][task.uid]
 
     @cached_property
     def _annotations(self) -> PodAnnotations:

@@ -12,6 +12,7 @@ from scheduler.api.names import (
     ASCEND_REAL,
     BASE_DEVICE_INFOS,
     DISTRIBUTED_JOB,
+    HCCL_RANK_INDEX,
     PREDICATE_TIME,
 )
 from tests.builders import Raw, World
@@ -42,6 +43,7 @@ def test_the_annotation_of_a_pod_lists_its_chips_in_ascending_order() -> None:
         ASCEND_910: "Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3",
         PREDICATE_TIME: annotations[PREDICATE_TIME],
         DISTRIBUTED_JOB: "false",
+        HCCL_RANK_INDEX: "0",
     }
 
 
@@ -96,7 +98,7 @@ def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
 def test_without_the_addresses_of_all_chips_the_device_configuration_is_not_written(addresses: str | None) -> None:
     for labels in ({}, OPERATOR):
         world, (annotations,) = bind(node_with(addresses), job("j", 8, labels=labels))
-        assert set(annotations) == {ASCEND_910, PREDICATE_TIME, DISTRIBUTED_JOB}
+        assert set(annotations) == {ASCEND_910, PREDICATE_TIME, DISTRIBUTED_JOB, HCCL_RANK_INDEX}
         assert world.malformed == []
 
 

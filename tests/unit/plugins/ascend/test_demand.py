@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.api.names import ASCEND_910, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
+from scheduler.api.names import ASCEND_910, DISTRIBUTED_JOB, HCCL_RANK_INDEX, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
 from scheduler.api.reasons import Refusal
 from tests.builders import Raw, World, group, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, job, npu_node, npu_pod
@@ -86,7 +86,7 @@ def test_the_scheduler_assigns_no_chips_to_a_virtual_device() -> None:
     node["status"]["allocatable"][f"{ASCEND_910}-2c"] = "4"
     world = World(node, group("j", minimum=1), pod("a", f"1c+1Gi+{ASCEND_910}-2c=1", "j")).run(CONFIGURATION)
     assert world.bound == {"a": "n"}
-    assert world.decisions.binds[0].annotations == {}
+    assert world.decisions.binds[0].annotations == {DISTRIBUTED_JOB: "false", HCCL_RANK_INDEX: "0"}
 
 
 # --- other families ---
