@@ -10,6 +10,7 @@ the scenarios that do not come out as recorded yet.
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -32,25 +33,27 @@ FOLDER = HERE / "ascend"
 NAMES = sorted(d.name for d in FOLDER.iterdir() if (d / "expected.json").exists())
 WANTED = yaml.safe_load((FOLDER / "wanted.yaml").read_text(encoding="utf-8"))
 SUPER_PODS = "super pods (sp-block) are not supported"
-NODE_STATE = "the state of nodes from NodeD, and contradicting lists, are not read as the plugin reads them"
 DYNAMIC = "virtual devices that are created on demand are not supported"
 NOT_YET = {
     **dict.fromkeys([f"a3-superpod-{n:02}" for n in (2, 4, 6, 14, 18, 20)], SUPER_PODS),
-    **dict.fromkeys([f"module-910-x8-{n}" for n in (18, 26, 34)], NODE_STATE),
     **dict.fromkeys([f"vnpu-dynamic-{n:02}" for n in (2, 4, 8, 10)], DYNAMIC),
 }
 """Scenario -> why it does not come out as recorded. One that does fails the test."""
 SHARING = tuple(f"huawei.com/scheduler.softShareDev.{x}" for x in ("aicoreQuota", "hbmQuota", "policy"))
 FLAGS = (DISTRIBUTED_JOB, PREDICATE_TIME, "super-pod-id", "super-pod-rank", *SHARING)
+REASON_NOT_YET = dict.fromkeys(["a3-superpod-12", "a3-superpod-16"], SUPER_PODS)
+"""Scenario -> why its job does not wait for the recorded reason."""
+REASONS = {"JobValidateFailed", "NodePredicateFailed", "JobEnqueueFailed", "BatchOrderFailed"}
 Raw = dict[str, Any]
 
 
-def cases() -> list[Any]:
-    marked = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in NOT_YET.items()}
+def cases(not_yet: Mapping[str, str]) -> list[Any]:
+    """All scenarios. Those of ``not_yet`` have to fail."""
+    marked = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in not_yet.items()}
     return [pytest.param(name, marks=marked[name]) if name in marked else name for name in NAMES]
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", cases(NOT_YET))
 def test_places_pods_as_the_npu_plugin(name: str) -> None:
     cluster = Cluster(name)
     found = cluster.placement(decided(name))
@@ -58,9 +61,24 @@ def test_places_pods_as_the_npu_plugin(name: str) -> None:
     assert found in accepted
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_YET])
+def test_gives_pods_the_recorded_ranks(name: str) -> None:
+    cluster = Cluster(name)
+    found = cluster.ranks(decided(name), bound=True)
+    assert any(not found - cluster.ranks(run, bound=False) for run in recorded(name))
+
+
+@pytest.mark.parametrize("name", cases(REASON_NOT_YET))
+def test_says_why_a_job_waits_as_recorded(name: str) -> None:
+    found = reasons(decided(name))
+    accepted = [reasons(run) for run in recorded(name)]
+    for group, wanted in [item for each in accepted for item in each.items()]:
+        assert not wanted or found[group] & wanted
+
+
 def decided(name: str) -> Raw:
     """The outcome in the form of a record."""
-    run: Raw = {"pods": {}}
+    run: Raw = {"pods": {}, "podgroups": {}}
     for item in outcome(f"ascend/{name}", Kubelet.NONE):
         meta = item["metadata"]
         if item["kind"] == "Pod":
@@ -69,6 +87,9 @@ def decided(name: str) -> Raw:
                 "annotations": meta.get("annotations") or {},
                 "uid": meta.get("uid"),
             }
+        elif item["kind"] == "PodGroup":
+            conditions = (item.get("status") or {}).get("conditions") or []
+            run["podgroups"][meta["name"]] = {"conditions": conditions}
     return run
 
 
@@ -79,6 +100,16 @@ def recorded(name: str) -> list[Raw]:
         return [about["want"]]
     record = json.loads((FOLDER / name / "expected.json").read_text(encoding="utf-8"))
     return [*(record.get("variants") or [record]), *about.get("accept", [])]
+
+
+def reasons(run: Raw) -> dict[str, set[str]]:
+    """Reasons of the PodGroups of which no Pod is bound. Conditions of earlier sessions stay on the others."""
+    if any(pod.get("node") for name, pod in run["pods"].items() if not name.startswith("held-")):
+        return {}
+    return {
+        group: {c["reason"] for c in about.get("conditions") or [] if c["type"] == "Unschedulable"} & REASONS
+        for group, about in (run.get("podgroups") or {}).items()
+    }
 
 
 class Cluster:
@@ -106,6 +137,15 @@ class Cluster:
         return (
             sorted(str((self._sizes[each], sorted(texts))) for each, texts in super_pods.items()),
             Counter(self._kind(name) for name, pod in pods.items() if not pod.get("node")),
+        )
+
+    def ranks(self, run: Raw, *, bound: bool) -> Counter[tuple[str, str | None]]:
+        """The ranks of Pods that are equal in all but their names; ``bound``: of those that are bound."""
+        pods = {name: pod for name, pod in run["pods"].items() if name in self._waiting}
+        return Counter(
+            (self._kind(name), _annotations(pod).get(HCCL_RANK_INDEX))
+            for name, pod in pods.items()
+            if pod.get("node") or not bound
         )
 
     # --- nodes ---

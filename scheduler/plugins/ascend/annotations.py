@@ -3,7 +3,6 @@ name."""
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from scheduler.api.names import (
@@ -21,7 +20,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.plugins.ascend.chiplist import format_chips
 from scheduler.plugins.ascend.resources import ChipResource
-from scheduler.plugins.support.device_info import DeviceInfoError, json_object
+from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
 from scheduler.plugins.support.predicate_times import PredicateTimes
 
 SUPER_POD_ID: Final = "superPodID"
@@ -73,7 +72,7 @@ class PodAnnotations:
         if text is None:
             return {}, []
         try:
-            return _parse_devices(text), []
+            return base_devices(text), []
         except DeviceInfoError as error:
             field = f"metadata.annotations[{BASE_DEVICE_INFOS}]"
             return {}, [Malformed("Node", "", node.metadata.name, field, str(error))]
@@ -111,11 +110,6 @@ class PodAnnotations:
             "server_index": annotations.get(SERVER_INDEX, ""),
         }
         return json.dumps(document, separators=(",", ":"))
-
-
-@lru_cache(maxsize=8192)
-def _parse_devices(text: str) -> Mapping[str, Any]:
-    return json_object(text)
 
 
 def _integer(text: str | None, default: int) -> int:

@@ -1,21 +1,25 @@
 """The free chips of each node at the start of a session, from the best source that can be read.
 
-Sources, best first: the device plugin's ConfigMap, the Node's annotations with the same keys (older device plugins),
-the number of allocatable chips. If a list is malformed, a Warning Event reports it and the next source is read. A list
-of free chips lags behind recent bindings, so the chips that the node's Pods hold (``holdings``) are subtracted,
-including those of terminating Pods: the chips of a Pod are not free as long as the Pod exists.
+Sources of lists, best first: the device plugin's ConfigMap, the Node's annotations with the same keys (older device
+plugins), the number of allocatable chips. If a source cannot be read, a Warning Event reports it and the next source is
+read; a malformed list counts as empty. Where the Node names its chips (``baseDeviceInfos``) and lists are
+self-maintained, all of these that are healthy are free. The chips that the node's Pods hold (``holdings``) are
+subtracted, including those of terminating Pods: the chips of a Pod are not free as long as the Pod exists. A node on
+which more chips seem free than the Pods leave idle is closed, because a Pod has chips that no annotation lists.
 
 A chip is assigned to no Pod while it is uncertain which Pod holds it. A list of free chips that the device plugin
 publishes after the Pod has started removes the uncertainty.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from scheduler.api.names import (
+    BASE_DEVICE_INFOS,
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
     DEVICE_INFO_NAMESPACE,
@@ -34,8 +38,9 @@ from scheduler.plugins.ascend.chiplist import ChipListError, format_chips, parse
 from scheduler.plugins.ascend.holdings import Holding, holding
 from scheduler.plugins.ascend.masks import ALL, NONE, highest, ids_of, lowest
 from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
-from scheduler.plugins.support.device_info import DeviceInfoError, device_info
+from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info
 
+_EMPTY: Final = "counts as an empty list"
 SETTLE_TIME: Final = 10.0
 """Seconds after the start of a Pod from which on a list of free chips accounts for it. Device plugins update their
 lists every second while chips are assigned."""
@@ -58,6 +63,11 @@ class NodeChips:
     """Number of healthy chips, free or not."""
     broken: int
     """Number of chips that are not healthy."""
+    contradictory: bool
+    """More chips seem free than the Pods on the node leave idle."""
+    countable: int
+    """Number of chips that count as free when jobs are admitted to their queues. Where the list of free chips is
+    malformed, this is the number that is idle."""
     problems: tuple[Malformed, ...]
 
 
@@ -65,15 +75,17 @@ _readings: dict[str, Readings[str, NodeChips]] = {}
 """Name of the resource -> name of the node -> its chips."""
 
 
-def read_nodes(snapshot: Snapshot, resource: ChipResource, rows: Rows, allocatable: Sequence[int]) -> list[NodeChips]:
+def read_nodes(
+    snapshot: Snapshot, resource: ChipResource, rows: Rows, allocatable: Sequence[int], *, self_maintain: bool
+) -> list[NodeChips]:
     """Returns the chips of the nodes at ``rows``. ``allocatable``: whole chips per row, from the Node object."""
     objects, names = snapshot.nodes.facts.objects, snapshot.nodes.names
     maps, tasks, since = snapshot.config_maps, snapshot.chips, snapshot.signed_since
     requests = ChipRequests(resource, snapshot.dimensions)
     number = {names[row]: chips for row, chips in zip(rows.tolist(), allocatable, strict=True)}
     sources = {
-        names[row]: (objects[row], maps.get(_config_map_key(names[row])), tasks.get(names[row], ()), since)
-        for row in rows.tolist()
+        name: (objects[row], maps.get(_config_map_key(name)), tasks.get(name, ()), since, self_maintain)
+        for row, name in ((row, names[row]) for row in rows.tolist())
     }
     kept = _readings.setdefault(resource.name, Readings())
     readings = kept.of(sources.items(), lambda name: read_node(resource, *sources[name], requests, number[name]))
@@ -90,13 +102,15 @@ def read_node(
     config_map: ConfigMap | None,
     tasks: Sequence[Task],
     since: float,
+    self_maintain: bool,
     requests: ChipRequests,
     allocatable: int,
 ) -> NodeChips:
-    """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from
-    which on bindings are recorded."""
+    """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from which on
+    bindings are recorded. ``self_maintain``: see ``settings``."""
     problems: list[Malformed] = []
     lists = _reported(resource, node, config_map, problems)
+    named = _named(resource, node, problems)
     pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
     contested = _contested(resource, pods, requests, problems)
     held = staying = doubtful = NONE
@@ -111,28 +125,39 @@ def read_node(
             doubtful |= chips.doubtful & ~lists.free if lists is not None and settled else chips.doubtful
             # A Pod whose chips are unknown may hold any chip that no other Pod provably holds.
             closed = closed or (not settled and (chips.unknown or bool(chips.held & contested)))
+    contradictory, malformed = False, lists is not None and lists.malformed
+    idle = max(allocatable - sum(requests.whole(task.cls) for task in tasks), 0)
     if lists is None:
         # Which chips are missing is unknown. Those held exist; the lowest other ids make up the number.
         there = held | lowest(ALL & ~held, allocatable - held.bit_count())
         network_faults, unusable = NONE, ALL & ~there
-        free = there
         capacity = size = allocatable
+        free = there & ~held & ~doubtful
+        # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
+        # ids collides least.
+        free &= ~highest(free, unnamed)
     else:
         network_faults, unusable = lists.network_faults, lists.unusable
-        free = lists.free
-        size = max(allocatable, (free | held | network_faults | unusable).bit_length())
+        reported = named if self_maintain and named else lists.free
+        size = max(allocatable, (reported | held | network_faults | unusable).bit_length())
         capacity = min(allocatable, size - unusable.bit_count())
-        # Healthy chips that are neither listed as free nor held: the kubelet gave them to Pods with unnamed chips.
-        known = (lists.free | held | doubtful) & ~unusable
-        unnamed = max(unnamed - max(capacity - known.bit_count(), 0), 0)
-    free &= NONE if closed else ~held & ~unusable & ~doubtful
-    # The device plugin chooses the unnamed chips. This plugin assigns the lowest ids first, so assuming the highest
-    # ids collides least.
-    free &= ~highest(free, unnamed)
-    barred = ALL if closed else unusable | doubtful
+        free = reported & ~held & ~unusable & ~doubtful
+        contradictory = free.bit_count() > idle
+    if closed or contradictory:
+        free = NONE
+    barred = ALL if closed or contradictory else unusable | doubtful
     freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
     return NodeChips(
-        free, held & ~staying & ~barred, freed, network_faults, unusable, capacity, size - capacity, tuple(problems)
+        free,
+        held & ~staying & ~barred,
+        freed,
+        network_faults,
+        unusable,
+        capacity,
+        size - capacity,
+        contradictory,
+        idle if malformed and not free else free.bit_count(),
+        tuple(problems),
     )
 
 
@@ -164,6 +189,22 @@ def _contested(
     return contested
 
 
+def _named(resource: ChipResource, node: Node, problems: list[Malformed]) -> int:
+    """Returns the mask of the chips that the Node names; 0 if it names none."""
+    text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)
+    try:
+        devices = {} if text is None else base_devices(text)
+    except DeviceInfoError as error:
+        field = f"metadata.annotations[{BASE_DEVICE_INFOS}]"
+        problems.append(Malformed("Node", "", node.metadata.name, field, str(error)))
+        return NONE
+    mask = NONE
+    for name in devices:
+        with suppress(ChipListError):  # virtual devices and chips of other resources
+            mask |= parse_chips(name, resource.prefix)
+    return mask
+
+
 class _Lists(NamedTuple):
     """The lists of the device plugin, as masks."""
 
@@ -172,6 +213,8 @@ class _Lists(NamedTuple):
     unusable: int
     published: float
     """Unix time; 0 if unknown."""
+    malformed: bool
+    """The list of free chips is malformed."""
 
     def includes(self, task: Task) -> bool:
         """Whether the lists were published after the Pod got its chips."""
@@ -206,14 +249,12 @@ def _masks(
     if name not in lists:
         source.report("", f"lists no {name}")
         return None
-    listed = source.mask(resource, lists, name)
-    if listed is None:
-        return None
-    network_faults, unhealthy, recovering = (
-        source.mask(resource, lists, name + suffix) or NONE
-        for suffix in (NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
+    listed, network_faults, unhealthy, recovering = (
+        source.mask(resource, lists, name + suffix)
+        for suffix in ("", NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
-    return _Lists(listed, network_faults, unhealthy | recovering, published)
+    unusable = (unhealthy or NONE) | (recovering or NONE)
+    return _Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None)
 
 
 class _Source:
@@ -224,20 +265,20 @@ class _Source:
         self._field = field
         self._problems = problems
 
-    def report(self, key: str, problem: str) -> None:
+    def report(self, key: str, problem: str, consequence: str = "ignored") -> None:
         field = f"{self._field}[{key}]" if key else self._field
-        self._problems.append(Malformed(*self._object, field, problem))
+        self._problems.append(Malformed(*self._object, field, problem, consequence))
 
     def mask(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int | None:
         """Returns the mask of one list; 0 if it is absent, None if it is malformed."""
         text = lists.get(key, "")
         if not isinstance(text, str):
-            self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}")
+            self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", _EMPTY)
             return None
         try:
             return parse_chips(text, resource.prefix)
         except ChipListError as error:
-            self.report(key, str(error))
+            self.report(key, str(error), _EMPTY)
             return None
 
 

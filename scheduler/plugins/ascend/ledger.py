@@ -55,6 +55,11 @@ class ChipLedger(Ledger[int]):
         self.capacity: Counts = column([node.capacity for node in chips]).astype(np.int64)
         """The number of healthy chips of each node."""
         self.broken: Counts = column([node.broken for node in chips]).astype(np.int64)
+        self.contradictory = np.zeros(number, dtype=np.bool_)
+        """Nodes on which more chips seem free than the Pods leave idle."""
+        self.contradictory[rows] = [node.contradictory for node in chips]
+        self.countable = sum(node.countable for node in chips)
+        """Number of chips in the cluster that count as free when jobs are admitted to their queues."""
         self._releasing = column([node.releasing for node in chips])
         self._network_faults = column([node.network_faults for node in chips])
         self._unusable = column([node.unusable for node in chips], ALL)

@@ -14,14 +14,16 @@ import numpy as np
 
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX
+from scheduler.api.node import Codes
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import cache_requirements_of
-from scheduler.framework.columns import Filter, MaskFilter, Nowhere, Score
+from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
+from scheduler.plugins.ascend import node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import Demand, Use
@@ -75,7 +77,9 @@ class Ascend:
         session = self._session
         allocatable = whole_chips(session.nodes.allocatable[position])
         rows = np.flatnonzero(allocatable > 0)
-        chips = read_nodes(session.snapshot, resource, rows, allocatable[rows].tolist())
+        chips = read_nodes(
+            session.snapshot, resource, rows, allocatable[rows].tolist(), self_maintain=self._settings.self_maintain
+        )
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
@@ -85,6 +89,14 @@ class Ascend:
         return self._demand.use(job) if self.ledgers else None
 
     # --- which nodes are of a family ---
+    def _health(self, resource: ChipResource) -> Codes:
+        """Shape (nodes,): the position in ``node_health.REASONS`` of why a node is excluded, or -1."""
+        rows = np.flatnonzero(self.ledgers[resource].allocatable > 0)
+        codes, problems = node_health.read(self._session.snapshot, resource.name, rows)
+        for problem in problems:
+            self._session.malformed_field(problem)
+        return codes
+
     def _nodes_of(self, family: Family, resource: ChipResource) -> list[Filter]:
         filters = self._family_filters.get((family, resource))
         if filters is None:
@@ -99,6 +111,8 @@ class Ascend:
             filters = self._family_filters[family, resource] = [
                 MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
+                CodedFilter(self._health(resource), node_health.REASONS),
+                MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
             ]
         return filters
 
@@ -121,7 +135,7 @@ class Ascend:
         """Rejects a job that asks for more chips than are free in the cluster."""
         asked = {} if job.min_resources is None else self._demand.whole_chips(job.min_resources)
         for resource, number in asked.items():
-            free = int(np.bitwise_count(self.ledgers[resource].free).sum()) if resource in self.ledgers else 0
+            free = self.ledgers[resource].countable if resource in self.ledgers else 0
             if number > free:
                 text = f"the job asks for {number} {resource.name}, the cluster has {free} free chips"
                 self._session.refuse(job, Refusal(REASON_ENQUEUE, text))

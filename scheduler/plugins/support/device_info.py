@@ -1,5 +1,7 @@
 """Parses the device info ConfigMaps that the Ascend device plugin publishes."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,6 +33,13 @@ def device_info(text: str) -> DeviceInfo:
         raise DeviceInfoError("has no object DeviceList")
     published = inner.get("UpdateTime")
     return DeviceInfo(lists, float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0)
+
+
+@lru_cache(maxsize=8192)
+def base_devices(text: str) -> Mapping[str, Any]:
+    """Parses the annotation ``baseDeviceInfos`` of a Node: name of a chip -> its address and ids, which are not
+    validated yet. Raises DeviceInfoError."""
+    return json_object(text)
 
 
 def json_object(text: str) -> dict[str, Any]:

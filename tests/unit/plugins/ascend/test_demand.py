@@ -2,7 +2,14 @@
 
 import pytest
 
-from scheduler.api.names import ASCEND_910, DISTRIBUTED_JOB, HCCL_RANK_INDEX, SCHEDULE_POLICY, SKIP_ASCEND_PLUGIN, SP_BLOCK
+from scheduler.api.names import (
+    ASCEND_910,
+    DISTRIBUTED_JOB,
+    HCCL_RANK_INDEX,
+    SCHEDULE_POLICY,
+    SKIP_ASCEND_PLUGIN,
+    SP_BLOCK,
+)
 from scheduler.api.reasons import Refusal
 from tests.builders import Raw, World, group, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, job, npu_node, npu_pod

@@ -1,10 +1,12 @@
 """The free chips of a node: precedence of sources, chips held by Pods, and malformed sources."""
 
+import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.api.names import ASCEND_910, ASCEND_REAL
+from scheduler.api.names import ASCEND_910, ASCEND_REAL, BASE_DEVICE_INFOS
 from scheduler.plugins.ascend.masks import ids_of
 from tests.builders import Raw, World, feed, pod
 from tests.unit.plugins.ascend.chips import (
@@ -120,17 +122,18 @@ def test_a_pod_of_another_family_is_ignored() -> None:
 
 
 # --- Pods that do not say which chips they hold ---
-def test_unnamed_chips_are_assumed_to_be_the_highest_ids() -> None:
-    assert free_on(World(npu_node("n"), device_info("n", ALL), npu_pod("p", 3, on="n"))) == [0, 1, 2, 3, 4]
+def test_without_lists_unnamed_chips_are_assumed_to_be_the_highest_ids() -> None:
+    assert free_on(World(npu_node("n"), npu_pod("p", 3, on="n"))) == [0, 1, 2, 3, 4]
+
+
+def test_a_node_that_lists_more_chips_than_are_idle_is_closed() -> None:
+    world = World(npu_node("n"), device_info("n", ALL), npu_pod("p", 3, on="n"), job("j", 1))
+    assert free_on(world) == []
+    assert "1 node(s) listed more free chips than were idle" in world.run(CONFIGURATION).message_of("j-0")
 
 
 def test_unnamed_chips_that_the_list_accounts_for_are_not_subtracted_again() -> None:
     assert free_on(World(npu_node("n"), device_info("n", [0, 1, 2, 6, 7]), npu_pod("p", 3, on="n"))) == [0, 1, 2, 6, 7]
-
-
-def test_an_unhealthy_chip_is_not_mistaken_for_an_assigned_one() -> None:
-    world = World(npu_node("n", 7), device_info("n", [0, 1, 2, 3, 4, 5, 6]), npu_pod("p", 2, on="n"))
-    assert free_on(world) == [0, 1, 2, 3, 4]
 
 
 def test_a_pod_that_lists_fewer_chips_than_its_request_takes_unnamed_ones_too() -> None:
@@ -144,11 +147,6 @@ def test_a_pod_that_lists_fewer_chips_than_its_request_takes_unnamed_ones_too() 
         (config_map("n", "{"), "data[DeviceInfoCfg]: not JSON"),
         (config_map("n", '{"DeviceInfo":[]}'), "data[DeviceInfoCfg]: has no object DeviceList"),
         (config_map("n", '{"DeviceList":{}}'), "data[DeviceInfoCfg]: lists no huawei.com/Ascend910"),
-        (device_info("n", 7), "data[DeviceInfoCfg][huawei.com/Ascend910]: a comma-separated list is wanted, not int"),
-        (device_info("n", "Ascend910-0, Ascend910-1"), "data[DeviceInfoCfg][huawei.com/Ascend910]: ' Ascend910-1'"),
-        (device_info("n", "Ascend910-0,Ascend910-0"), "is listed twice"),
-        (device_info("n", "Ascend910--5"), "is not a chip's name"),
-        (device_info("n", "Ascend910-64"), "the chips are numbered 0 to 63"),
     ],
 )
 def test_a_malformed_config_map_is_ignored_for_the_next_source(info: Raw, problem: str) -> None:
@@ -160,6 +158,25 @@ def test_a_malformed_config_map_is_ignored_for_the_next_source(info: Raw, proble
     assert problem in problems[0]
 
 
+@pytest.mark.parametrize(
+    ("listed", "problem"),
+    [
+        (7, "a comma-separated list is wanted, not int"),
+        ("Ascend910-0, Ascend910-1", "' Ascend910-1'"),
+        ("Ascend910-0,Ascend910-0", "is listed twice"),
+        ("Ascend910--5", "is not a chip's name"),
+        ("Ascend910-64", "the chips are numbered 0 to 63"),
+    ],
+)
+def test_a_malformed_list_of_free_chips_counts_as_empty(listed: Any, problem: str) -> None:
+    world = World(npu_node("n", annotations={ASCEND_910: names([2])}), device_info("n", listed))
+    free, problems, _ = read(world)
+    assert free == []
+    assert len(problems) == 1
+    assert problems[0].startswith("ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg][huawei.com/Ascend910]: ")
+    assert problem in problems[0]
+
+
 def test_a_config_map_without_the_key_is_ignored() -> None:
     info = config_map("n", "")
     del info["data"]
@@ -168,12 +185,36 @@ def test_a_config_map_without_the_key_is_ignored() -> None:
     assert "data[DeviceInfoCfg]: is missing or empty" in problems[0]
 
 
-def test_a_malformed_annotation_of_a_node_is_ignored() -> None:
+def test_a_malformed_annotation_of_a_node_counts_as_an_empty_list() -> None:
     free, problems, _ = read(World(npu_node("n", annotations={ASCEND_910: "all of them"})))
-    assert free == ALL
+    assert free == []
     assert problems == [
         "Node n metadata.annotations[huawei.com/Ascend910]: 'all of them' is not a chip's name, Ascend910-<number> is"
     ]
+
+
+# --- lists that the scheduler maintains itself ---
+NAMED = json.dumps({f"Ascend910-{i}": {"IP": "10.0.0.1"} for i in range(8)} | {"Ascend910-2c-100-0": {}})
+
+
+def test_where_the_node_names_its_chips_all_that_no_pod_holds_are_free() -> None:
+    node = npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED})
+    world = World(node, device_info("n", [5], Unhealthy=[7], Recovering=[6]), holder("p", 2, [0, 1]))
+    assert free_on(world) == [2, 3, 4, 5]
+
+
+def test_by_configuration_the_list_of_the_device_plugin_counts() -> None:
+    node = npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED})
+    world = World(node, device_info("n", [4, 5]), holder("p", 2, [0, 1]))
+    reported = replace(CONFIGURATION, action_arguments={"init-params": {"self-maintain-available-card": "false"}})
+    assert ids_of(int(ledger_of(world.session(reported)).free[0])) == [4, 5]
+
+
+def test_malformed_names_of_chips_are_reported_and_the_list_counts() -> None:
+    node = npu_node("n", annotations={BASE_DEVICE_INFOS: "["})
+    free, problems, _ = read(World(node, device_info("n", [4, 5])))
+    assert free == [4, 5]
+    assert problems[0].startswith("Node n metadata.annotations[baseDeviceInfos]: not JSON")
 
 
 def test_a_malformed_list_of_unhealthy_chips_does_not_affect_the_other_lists() -> None:

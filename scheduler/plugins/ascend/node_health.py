@@ -1,0 +1,87 @@
+"""The health of nodes as NodeD and the device plugin report it: which nodes no NPU Pod is placed on.
+
+NodeD publishes a ConfigMap for a node with hardware faults, and deletes it when there is none. The device plugin of A3
+servers publishes the state of the node's switches with its lists of chips. Without a report a node is healthy.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
+from scheduler.api.node import Codes, Rows
+from scheduler.api.objects import ConfigMap
+from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
+from scheduler.framework.readings import Readings
+from scheduler.plugins.support.device_info import DeviceInfoError, json_object
+
+NODE_INFO_NAMESPACE: Final = "mindx-dl"
+NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
+NODE_INFO_KEY: Final = "NodeInfo"
+SWITCH_INFO_KEY: Final = "SwitchInfoCfg"
+REASONS: Final = ("node(s) were reported as unhealthy", "node(s) were reported as about to be isolated")
+_CODES: Final = {"UnHealthy": 0, "PreSeparate": 1}
+"""Status of a node -> position of the reason; other states do not exclude a node."""
+_HEALTHY: Final = -1
+
+
+class _Health(NamedTuple):
+    code: int
+    problems: tuple[Malformed, ...]
+
+
+_readings: dict[str, Readings[str, _Health]] = {}
+"""Name of the resource -> name of the node -> its health."""
+
+
+def read(snapshot: Snapshot, resource: str, rows: Rows) -> tuple[Codes, list[Malformed]]:
+    """Returns a column of shape (nodes,), the position in ``REASONS`` of why a node is excluded, or -1; and the reports
+    that cannot be read. Only the nodes at ``rows`` are looked at, those with chips of the resource."""
+    names, maps = snapshot.nodes.names, snapshot.config_maps
+    reports = {
+        names[row]: (
+            maps.get(f"{NODE_INFO_NAMESPACE}/{NODE_INFO_PREFIX}{names[row]}"),
+            maps.get(f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}{names[row]}"),
+        )
+        for row in rows.tolist()
+    }
+    found = list(
+        _readings.setdefault(resource, Readings()).of(reports.items(), lambda name: _health(*reports[name])).values()
+    )
+    codes: Codes = np.full(len(names), _HEALTHY, dtype=np.intp)
+    codes[rows] = [health.code for health in found]
+    return codes, [problem for health in found for problem in health.problems]
+
+
+def _health(node_info: ConfigMap | None, device_info: ConfigMap | None) -> _Health:
+    problems: list[Malformed] = []
+    codes = [
+        _code(node_info, NODE_INFO_KEY, problems),
+        _code(device_info, SWITCH_INFO_KEY, problems),
+    ]
+    bad = [code for code in codes if code != _HEALTHY]
+    return _Health(min(bad, default=_HEALTHY), tuple(problems))
+
+
+def _code(config_map: ConfigMap | None, key: str, problems: list[Malformed]) -> int:
+    text = None if config_map is None else (config_map.data or {}).get(key)
+    if config_map is None or text is None:
+        return _HEALTHY
+    try:
+        status = _status(json_object(text), key)
+    except DeviceInfoError as error:
+        meta = config_map.metadata
+        problems.append(
+            Malformed("ConfigMap", meta.namespace, meta.name, f"data[{key}]", str(error), "the node counts as healthy")
+        )
+        return _HEALTHY
+    return _CODES.get(status, _HEALTHY)
+
+
+def _status(report: dict[str, Any], key: str) -> str:
+    inner = report.get(key, report)
+    status = inner.get("NodeStatus") if isinstance(inner, dict) else None
+    if not isinstance(status, str):
+        raise DeviceInfoError("has no text NodeStatus")
+    return status

@@ -1,0 +1,66 @@
+"""Nodes that NodeD or the switches report as unhealthy get no NPU Pods."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.builders import Raw, World, feed, group, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, job, npu_node
+
+
+def report(text: str, node: str = "n") -> Raw:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"mindx-dl-nodeinfo-{node}", "namespace": "mindx-dl"},
+        "data": {"NodeInfo": text},
+    }
+
+
+def status(value: Any) -> str:
+    return json.dumps({"NodeInfo": {"FaultDevList": [], "NodeStatus": value}, "CheckCode": ""})
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("UnHealthy", "node(s) were reported as unhealthy"),
+        ("PreSeparate", "node(s) were reported as about to be isolated"),
+    ],
+)
+def test_an_unhealthy_node_gets_no_npu_pod(value: str, reason: str) -> None:
+    world = World(npu_node("n"), report(status(value)), job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {}
+    assert f"1 {reason}" in world.message_of("j-0")
+
+
+@pytest.mark.parametrize("value", ["Healthy", "SubHealthy", "whatever"])
+def test_other_states_exclude_no_node(value: str) -> None:
+    assert World(npu_node("n"), report(status(value)), job("j", 1)).run(CONFIGURATION).bound == {"j-0": "n"}
+
+
+def test_switches_can_make_a_node_unhealthy() -> None:
+    switches = report("")
+    switches["metadata"] = {"name": "mindx-dl-deviceinfo-n", "namespace": "kube-system"}
+    switches["data"] = {"SwitchInfoCfg": json.dumps({"FaultCode": [], "NodeStatus": "UnHealthy"})}
+    assert World(npu_node("n"), switches, job("j", 1)).run(CONFIGURATION).bound == {}
+
+
+def test_pods_without_chips_do_not_care() -> None:
+    plain = [group("g", minimum=1), pod("p", "1c+1Gi", "g")]
+    assert World(npu_node("n"), report(status("UnHealthy")), plain).run(CONFIGURATION).bound == {"p": "n"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"NodeInfo":7}', status(7), status(None)])
+def test_a_malformed_report_is_ignored_with_a_warning(text: str) -> None:
+    world = World(npu_node("n"), report(text), job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {"j-0": "n"}
+    assert world.malformed[0].startswith("ConfigMap mindx-dl-nodeinfo-n data[NodeInfo]: ")
+
+
+def test_a_report_that_changes_takes_effect() -> None:
+    world = World(npu_node("n"), report(status("UnHealthy")), job("j", 1)).run(CONFIGURATION)
+    assert world.bound == {}
+    feed(world.cluster.cache, report(status("Healthy")))
+    assert world.run(CONFIGURATION).bound == {"j-0": "n"}

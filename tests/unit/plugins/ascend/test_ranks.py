@@ -1,0 +1,55 @@
+"""The annotation hccl/rankIndex of the Pods of NPU jobs."""
+
+from scheduler.api.names import DISTRIBUTED_JOB, HCCL_RANK_INDEX, PREDICATE_TIME, TASK_INDEX
+from tests.builders import Raw, World, group, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
+
+STATEFUL_SET_POD = "statefulset.kubernetes.io/pod-name"
+NODES = [npu_node(f"n{i}") for i in range(12)]
+
+
+def ranks(*pods: Raw | list[Raw]) -> dict[str, str | None]:
+    """Pod -> the rank that is written with its binding."""
+    world = World(*NODES, group("j", minimum=1), *pods).run(CONFIGURATION)
+    return {bind.task.name: bind.annotations.get(HCCL_RANK_INDEX) for bind in world.decisions.binds}
+
+
+def test_pods_without_an_index_are_numbered_in_the_order_of_their_names() -> None:
+    found = ranks([npu_pod(f"worker{i}", 8, "j") for i in (10, 9, 1)])
+    assert found == {"worker1": "0", "worker9": "1", "worker10": "2"}
+
+
+def test_the_index_in_a_vcjobs_task_is_the_rank() -> None:
+    found = ranks([npu_pod(f"a{i}", 8, "j", labels={TASK_INDEX: str(7 - i)}) for i in range(3)])
+    assert found == {"a0": "7", "a1": "6", "a2": "5"}
+
+
+def test_the_ordinal_in_a_stateful_set_is_the_rank() -> None:
+    assert ranks(npu_pod("web", 8, "j", labels={STATEFUL_SET_POD: "web-11"})) == {"web": "11"}
+
+
+def test_a_rank_in_the_annotation_is_kept_and_not_given_to_another_pod() -> None:
+    own = npu_pod("b", 8, "j", annotations={HCCL_RANK_INDEX: "0"})
+    assert ranks(own, npu_pod("a", 8, "j"), npu_pod("c", 8, "j")) == {"b": None, "a": "1", "c": "2"}
+
+
+def test_the_replacement_of_a_pod_gets_its_rank() -> None:
+    old = [npu_pod(f"p{i}", 8, "j", on=f"n{i}", annotations={HCCL_RANK_INDEX: str(i)}) for i in range(2)]
+    leaving = npu_pod("p2", 8, "j", on="n2", annotations={HCCL_RANK_INDEX: "2"}, deleting=True)
+    failed = npu_pod("p3", 8, "j", on="n3", annotations={HCCL_RANK_INDEX: "3"}, phase="Failed")
+    assert ranks(old, leaving, failed, npu_pod("p4", 8, "j"), npu_pod("p5", 8, "j")) == {"p4": "2", "p5": "3"}
+
+
+def test_a_malformed_index_does_not_count() -> None:
+    assert ranks(npu_pod("a", 8, "j", labels={TASK_INDEX: "٣", STATEFUL_SET_POD: "web"})) == {"a": "0"}
+
+
+def test_a_launcher_without_chips_has_a_rank_and_no_other_annotation() -> None:
+    world = World(*NODES, group("j", minimum=2), npu_pod("a", 8, "j"), pod("launcher", "1c+1Gi", "j"))
+    bound = {bind.task.name: bind.annotations for bind in world.run(CONFIGURATION).decisions.binds}
+    assert bound["launcher"] == {HCCL_RANK_INDEX: "1"}
+    assert {HCCL_RANK_INDEX, PREDICATE_TIME, DISTRIBUTED_JOB} <= set(bound["a"])
+
+
+def test_a_job_without_chips_has_no_ranks() -> None:
+    assert ranks(pod("a", "1c+1Gi", "j")) == {"a": None}
