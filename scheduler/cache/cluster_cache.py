@@ -14,7 +14,7 @@ from functools import partial
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, RESOURCE_CLAIM, Kind
 from scheduler.api.names import DEFAULT_QUEUE
-from scheduler.api.objects import KubeObject, Node, PriorityClass
+from scheduler.api.objects import ConfigMap, KubeObject, Node, PriorityClass
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
 from scheduler.api.scheduling import HyperNode
@@ -63,6 +63,8 @@ class ClusterCache:
         self._jobs = JobTable(self._dimensions, self._version, self._malformed, self._priorities.value, default_queue)
         self._selections = SelectionTable()
         self._classes = ClassTable(self._dimensions, self._selections)
+        self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
+        """The configuration and the ConfigMaps by which ``configure`` classified objects last."""
         claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._pods = PodIntake(
@@ -203,7 +205,11 @@ class ClusterCache:
     # --- requirements of plugins ---
     def configure(self, configuration: Configuration) -> None:
         """Applies what the plugins of a configuration require of the cache. Must not run while a session reads."""
-        requirements = cache_requirements_of(configuration, self._stores.config_maps.read())
+        config_maps = self._stores.config_maps.read()
+        if configuration is self._configured_with[0] and config_maps is self._configured_with[1]:
+            return
+        self._configured_with = configuration, config_maps
+        requirements = cache_requirements_of(configuration, config_maps)
         if requirements.uncounted != self._dimensions.uncounted:
             self._dimensions.uncounted = requirements.uncounted
             self._classes.recount()

@@ -20,7 +20,7 @@ from scheduler.explain.scores import rank
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, ended, find_target, goal_of
 from scheduler.explain.traced_session import TracedSession
-from scheduler.framework.opening import open_plugins
+from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.gates import Gate, GateKind
 from scheduler.framework.remedies.registry import pod_details_of
 

@@ -15,7 +15,7 @@ def held_devices(
     """Queue -> amount of devices -> quantity; queues without any are left out. ``path``: a queue and those above it.
     Claims with malformed amounts count for nothing."""
     counted: dict[str, dict[str, None]] = {}
-    for job in jobs if claims else ():
+    for job in jobs:
         for status in ALLOCATED_STATUSES:
             for task in job.of(status).values():
                 if task.cls.spec.resource_claims:

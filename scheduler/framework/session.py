@@ -23,7 +23,7 @@ from scheduler.api.signed_records import BindingRecord, device_annotations
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import BEST_NODE, BIND_ANNOTATIONS, CARDS, PREPARATIONS, UNGATED
@@ -78,7 +78,8 @@ class Session(Registration):
         self.placing: SubJob | None = None
         """The sub-job of which tasks are being placed: scores look at where the rest of it is."""
         self.decisions = Decisions()
-        self.malformed: list[Malformed] = list(set_tier_limits(self.jobs.values(), self.hyper_nodes))
+        divided = [job for job in self.jobs.values() if job.sub_jobs]
+        self.malformed: list[Malformed] = list(set_tier_limits(divided, self.hyper_nodes)) if divided else []
         self.problems: list[str] = []
         """What is wrong with the arguments of the configuration, which is the same for all its sessions, and what other
         programs failed to answer."""

@@ -260,9 +260,9 @@ def _close_queues(session: Session) -> None:
     for name, total in own.items():
         for ancestor in ancestors(queues, name):
             sums[ancestor] += total
-    devices = held_devices(
-        session.jobs.values(), session.snapshot.resource_claims, lambda name: (name, *ancestors(queues, name))
-    )
+    devices: dict[str, dict[str, str]] = {}
+    if claims := session.snapshot.resource_claims:
+        devices = held_devices(session.jobs.values(), claims, lambda name: (name, *ancestors(queues, name)))
     for name, queue in queues.items():
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {})}
         if allocated != queue.allocated:

@@ -17,10 +17,8 @@ NO_LIMIT = "the job is placed as if it asked for no tier"
 
 
 def set_tier_limits(jobs: Iterable[Job], hyper_nodes: HyperNodes) -> Iterator[Malformed]:
-    """Find the limits of all jobs; names of tiers that no HyperNode has are reported."""
+    """Finds the limits of jobs with sub-jobs; names of tiers that no HyperNode has are reported."""
     for job in jobs:
-        if not job.sub_jobs:
-            continue
         highest = hyper_nodes.top.tier
         job.tier_limit = _limit(job.topology, hyper_nodes, highest)
         for sub_job in job.sub_jobs.values():

@@ -10,9 +10,8 @@ from scheduler.api.names import SCHEDULING_API_VERSION
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory import MemoryCluster
 from scheduler.framework.configuration import Configuration, PluginOption
-from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.framework.cycle import Outcome, open_session, run_cycle
 from scheduler.framework.extension import FLAGS
-from scheduler.framework.opening import open_session
 from scheduler.framework.session import Session
 from scheduler.testing.objects import NAME, Raw, manifests
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.quantity import parse_quantity
 from scheduler.cluster.memory import Kubelet, simulate
-from scheduler.framework import runs
+from scheduler.framework.class_view import runs
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, World, amounts, group, manifests, node, pod, queue

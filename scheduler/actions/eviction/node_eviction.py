@@ -12,7 +12,7 @@ from scheduler.actions.eviction.policy import EvictionPolicy, describe
 from scheduler.api.job import Job
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.statement import AllocationError
 
 LOWEST_PRIORITY = 2**31

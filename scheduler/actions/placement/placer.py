@@ -15,7 +15,7 @@ from scheduler.api.node import Mask, Rows
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.session import Session
 from scheduler.framework.statement import AllocationError, Statement
 

@@ -7,7 +7,7 @@ placements do not change: a fixed one, or one with the used cards first. For any
 
 from collections.abc import Sequence
 
-from scheduler.framework.runs import LONGEST
+from scheduler.framework.class_view.runs import LONGEST
 from scheduler.plugins.deviceshare.cards import ALL_CORES, Card, CardRequest, Cards, charge, mask_of
 from scheduler.plugins.deviceshare.family import C, Family
 

@@ -40,10 +40,11 @@ class Drf:
     def open(self, session: Session) -> None:
         self._session = session
         self._shares = Shares(session.total)
-        weighted = weights(session.snapshot.quotas.values(), session)
-        if weighted and session.option(ENABLE_NAMESPACE_ORDER):
-            self._namespaces = Namespaces(session, self._shares, weighted)
-            session.add_job_order(self._namespaces.share_of, moving=True)
+        if quotas := session.snapshot.quotas:
+            weighted = weights(quotas.values(), session)
+            if weighted and session.option(ENABLE_NAMESPACE_ORDER):
+                self._namespaces = Namespaces(session, self._shares, weighted)
+                session.add_job_order(self._namespaces.share_of, moving=True)
         session.add_job_order(self.share)
         session.add_preemptable(self._victims, bound=self._possible_victims, by_demand=True)
         session.add_figures(self._figures)

@@ -1,17 +1,25 @@
 """Scores nodes by the Pods in their domains: preferred Pod (anti-)affinity and ``ScheduleAnyway`` spreading."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
-from scheduler.api.names import HOSTNAME_LABEL
+from scheduler.api.names import HOSTNAME_LABEL, ZONE_LABELS
 from scheduler.api.node import Column, Mask, Rows
-from scheduler.api.objects import PodAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm
-from scheduler.api.selectors import FieldReporter, PodSelector, selector_of_term
+from scheduler.api.objects import (
+    LabelSelector,
+    PodAffinity,
+    Requirement,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from scheduler.api.selections import NOTHING_SELECTED
+from scheduler.api.selectors import FieldReporter, PodSelector, ignore_field, is_valid, selector_of_term
+from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import Counts, Scope, Score
 from scheduler.framework.session import Session
-from scheduler.plugins.nodeorder.default_spread import DEFAULT_CONSTRAINTS, default_selector
 from scheduler.plugins.support.affinity_terms import AffinityTerms
 from scheduler.plugins.support.pod_counts import Counting, DomainCounts, PodCounts, Weight
 from scheduler.plugins.support.spread_constraints import (
@@ -24,6 +32,12 @@ from scheduler.plugins.support.spread_constraints import (
 )
 
 FULL = 100
+DEFAULT_CONSTRAINTS: Final = tuple(
+    TopologySpreadConstraint(max_skew=skew, topology_key=key, when_unsatisfiable=SCHEDULE_ANYWAY)
+    for key, skew in ((HOSTNAME_LABEL, 3), (ZONE_LABELS[0], 5))
+)
+"""Kubernetes' default constraints, for Pods of a Service, ReplicationController, ReplicaSet or StatefulSet that have no
+constraints of their own."""
 
 
 def _preferred(affinity: PodAffinity | None) -> Sequence[WeightedPodAffinityTerm]:
@@ -46,6 +60,8 @@ def pod_affinity(
 ) -> list[Score]:
     """Scores a node by the sum of weight x Pods in the node's domain over preferred terms: the class's own terms with
     the Pods that they select, and terms that select this class with the Pods that have them."""
+    if not session.snapshot.affinity_classes:
+        return []
     namespaces = session.snapshot.namespaces
     found: list[DomainCounts] = []
     for term, signed_weight in _signed_terms(cls):
@@ -119,6 +135,25 @@ def topology_spread(
             counts.count(key, spread_weight(selector), eligible, only=selector.label, exclude_terminating=True)
         )
     return [SpreadScore(constraints, found, cls, scored, weight)]
+
+
+def default_selector(snapshot: Snapshot, cls: TaskClass) -> PodSelector | None:
+    """Selects the Pods that the default constraints of a class spread: those that match the selectors of all Services
+    and the workload that select the class. None if there are no such selectors."""
+    selections = snapshot.selections.get(cls.namespace, NOTHING_SELECTED)
+    labels: dict[str, str] = {}
+    for selector in selections.services(cls.labels):
+        labels.update(selector)
+    extra: list[Requirement] = []
+    workload = selections.workload(cls.workload)
+    if workload is not None and is_valid(workload, ignore_field):
+        own = workload.match_labels or {}
+        extra = [Requirement(key=k, operator="In", values=[v]) for k, v in own.items() if labels.get(k, v) != v]
+        extra += workload.match_expressions or ()
+        labels = {**own, **labels}
+    if not labels and not extra:
+        return None
+    return PodSelector(LabelSelector(match_labels=labels), frozenset({cls.namespace}), ignore_field, extra)
 
 
 class SpreadScore(Counting):

@@ -43,7 +43,9 @@ class Predicates:
         self._pod_affinity, self._spread = on("PodAffinity"), on("PodTopologySpread")
         self._volume_filters = EnabledFilters(on("VolumeZone"), on("VolumeBinding"), on("NodeVolumeLimits"))
         self._bind_timeout = arguments.integer("volumebinding.bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT, least=0)
-        self._utilization_scores = read_utilization_scores(arguments)
+        weight = arguments.integer("volumebinding.weight", 1)
+        shaped = arguments.get("volumebinding.shape") is not None
+        self._utilization_scores = read_utilization_scores(arguments, weight) if shaped else None
         self._filter_timeout = arguments.integer(
             "dynamicresources.filterTimeoutSeconds", DEFAULT_FILTER_TIMEOUT, least=0
         )
@@ -74,9 +76,9 @@ class Predicates:
             filters += taints(facts, tolerations)
         if self._ports:
             filters += self._host_ports.filters(cls)
-        if self._pod_affinity:
+        if self._pod_affinity and session.snapshot.affinity_classes:
             filters += inter_pod_affinity(session, self._counts, cls, report)
-        if self._spread:
+        if self._spread and spec.topology_spread_constraints:
             filters += topology_spread(session, self._counts, cls, report)
         filters += self.volumes.filters(cls)
         filters += self.devices.filters(cls)

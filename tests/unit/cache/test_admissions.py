@@ -13,8 +13,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.signed_records import SigningKey
 from scheduler.cache import ClusterCache
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.cycle import run_cycle
-from scheduler.framework.opening import open_session
+from scheduler.framework.cycle import open_session, run_cycle
 from scheduler.framework.session import Session
 from scheduler.plugins.support.queues.accounting import job_columns
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue

@@ -6,7 +6,7 @@ When the answer to a binding is lost, the Pod is read to learn whether it is bou
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import msgspec
@@ -73,9 +73,13 @@ class _Placement:
         self.context = context
         self.task = task
         self.path = object_path(POD, task.namespace, task.name)
-        self.backoff = Backoff(0.1, 5.0)
         self.uncertain = False
         """An earlier request may have taken effect although its answer was lost."""
+
+    @cached_property
+    def backoff(self) -> Backoff:
+        """The pauses between attempts; most placements need one attempt."""
+        return Backoff(0.1, 5.0)
 
     def retry_delay(self, error: ApiError | TransportError) -> float | None:
         """Returns the seconds until the next attempt, or None when no attempt is left."""

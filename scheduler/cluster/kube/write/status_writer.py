@@ -6,6 +6,7 @@ refuses is removed. Only a patch whose object is gone or was replaced is given u
 """
 
 import time
+from functools import cached_property
 
 import structlog
 
@@ -36,11 +37,15 @@ log = structlog.get_logger(__name__)
 
 
 class _Attempts:
-    """The pauses between the attempts at one patch."""
+    """The pauses between the attempts at one patch; most patches need one attempt."""
 
-    def __init__(self) -> None:
-        self.failed = Backoff()
-        self.refused = Backoff(REFUSED_FIRST, REFUSED_LONGEST)
+    @cached_property
+    def failed(self) -> Backoff:
+        return Backoff()
+
+    @cached_property
+    def refused(self) -> Backoff:
+        return Backoff(REFUSED_FIRST, REFUSED_LONGEST)
 
 
 class StatusWriter:

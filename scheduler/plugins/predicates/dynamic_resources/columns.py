@@ -17,8 +17,8 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import PODS_INDEX
 from scheduler.api.task import TaskClass
+from scheduler.framework.class_view.runs import LONGEST
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.framework.runs import LONGEST
 from scheduler.plugins.predicates.dynamic_resources.claims import ClassClaims
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.ledger import DeviceLedger

@@ -18,7 +18,7 @@ from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.predicates.volumes.claims import ClaimRequest
 from scheduler.plugins.predicates.volumes.plan import Plan
 
-SHAPE, WEIGHT = "volumebinding.shape", "volumebinding.weight"
+SHAPE = "volumebinding.shape"
 FULL = 100
 """Utilization is in percent."""
 SCALE = 10
@@ -27,13 +27,12 @@ UtilizationScores = NDArray[np.float64]
 """Shape (101,): the weighted score of each utilization in percent."""
 
 
-def read_utilization_scores(arguments: Arguments) -> UtilizationScores | None:
-    """Reads the arguments SHAPE and WEIGHT. None if there is no valid shape."""
-    weight = arguments.integer(WEIGHT, 1)
-    given = arguments.get(SHAPE)
-    points = None if given is None else _parse_shape(given)
+def read_utilization_scores(arguments: Arguments, weight: int) -> UtilizationScores | None:
+    """Reads the argument SHAPE. None if the shape is invalid."""
+    given = arguments[SHAPE]
+    points = _parse_shape(given)
     if points is None:
-        return None if given is None else arguments.aside(SHAPE, given, "no shape of rising utilizations", None)
+        return arguments.aside(SHAPE, given, "no shape of rising utilizations", None)
     at, scores = zip(*points, strict=True)
     return np.array([_interpolate(percent, at, scores) * weight for percent in range(FULL + 1)], dtype=np.float64)
 

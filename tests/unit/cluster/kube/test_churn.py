@@ -25,7 +25,7 @@ from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.write.lanes import Lanes, Urgency
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.effects import Create, Patch
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.session import Session
 from tests.unit.cluster.kube.fake_api import PODS, StaticCredentials, serving, until
 from tests.unit.cluster.kube.scheduler.test_daemon import World, started

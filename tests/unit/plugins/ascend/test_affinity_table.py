@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.api.names import ASCEND_910
 from scheduler.api.task import Task
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.session import Session
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import Use

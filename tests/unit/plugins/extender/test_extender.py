@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.framework.cycle import open_plugins
 from scheduler.framework.external_calls import Reply
-from scheduler.framework.opening import open_plugins
 from scheduler.framework.session import Session
 from tests.builders import World, amounts, group, node, pod, pods
 from tests.unit.plugins.extender.extenders import URL, VERBS, FakeExtender, conf, schedule

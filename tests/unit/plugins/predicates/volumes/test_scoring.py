@@ -78,9 +78,9 @@ def test_free_storage_capacity_counts_if_a_volume_is_provisioned() -> None:
 
 
 def test_scores_are_interpolated_in_integer_arithmetic() -> None:
-    scores = read_utilization_scores(
-        Arguments({"volumebinding.shape": [{"utilization": 10, "score": 1}, {"utilization": 40, "score": 10}]})
-    )
+    shape = [{"utilization": 10, "score": 1}, {"utilization": 40, "score": 10}]
+
+    scores = read_utilization_scores(Arguments({"volumebinding.shape": shape}), 1)
 
     assert scores is not None
     assert [scores[i] for i in (0, 10, 11, 39, 40, 100)] == [10, 10, 13, 97, 100, 100]
@@ -101,7 +101,7 @@ def test_scores_are_interpolated_in_integer_arithmetic() -> None:
 def test_an_invalid_shape_is_reported_and_ignored(shape: Any) -> None:
     arguments = Arguments({"volumebinding.shape": shape})
 
-    assert read_utilization_scores(arguments) is None
+    assert read_utilization_scores(arguments, 1) is None
     assert "volumebinding.shape" in arguments.problems[0]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.api.node import NodeFacts, Nodes
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.task import TaskClass
-from scheduler.framework.plan import Plan
+from scheduler.framework.class_view.plan import Plan
 
 
 def task_class(number: int) -> TaskClass:

@@ -11,8 +11,8 @@ from scheduler.api.node import Column, NodeFacts, Nodes, Rows
 from scheduler.api.objects import Node, ObjectMeta, PodSpec
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework import runs
-from scheduler.framework.class_view import ClassView
+from scheduler.framework.class_view import runs
+from scheduler.framework.class_view.view import ClassView
 from scheduler.framework.columns import GRAIN, UNBOUNDED, Counts, Filter, MaskFilter, Scope, Score, StaticScore
 
 

@@ -16,7 +16,10 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.reasons import FitErrors
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX
 from scheduler.api.task import TaskClass
-from scheduler.framework.cached_column import CachedColumn, CandidateNodes
+from scheduler.framework.class_view.candidates import CachedColumn, CandidateNodes, Ranking
+from scheduler.framework.class_view.plan import Plan
+from scheduler.framework.class_view.refusals import Refusals
+from scheduler.framework.class_view.runs import Run
 from scheduler.framework.columns import (
     GRAIN,
     UNBOUNDED,
@@ -29,10 +32,6 @@ from scheduler.framework.columns import (
     Scope,
     Score,
 )
-from scheduler.framework.plan import Plan
-from scheduler.framework.ranking import Ranking
-from scheduler.framework.refusals import Refusals
-from scheduler.framework.runs import Run
 
 Chooser = Callable[[Rows, Column], int | None]
 FEW = 4
@@ -62,7 +61,7 @@ class ClassView:
         self._request = cls.request
         self._dims = [int(d) for d in np.flatnonzero(cls.request > 0)] if check_resources else []
         self._bare = [d for d in (CPU_INDEX, MEMORY_INDEX) if d not in self._dims] if check_resources else []
-        self._refusals = Refusals(nodes, cls.request, (*self._dims, *self._bare), filters)
+        self._filters = filters
         self._fixed = [s for s in scores if s.scope is Scope.STATIC]
         self._moving = [s for s in scores if s.scope is Scope.NODE]
         self._wide = [s for s in scores if s.scope is Scope.CLUSTER]
@@ -89,6 +88,10 @@ class ClassView:
         self._future = CachedColumn(self._candidates, lambda at: self._pass_in_future(self._rows[at]))
         self._plan = Plan(nodes, cls)
         self._errors: tuple[int, FitErrors] | None = None
+
+    @cached_property
+    def _refusals(self) -> Refusals:
+        return Refusals(self._nodes, self._request, (*self._dims, *self._bare), self._filters)
 
     # --- columns over the nodes looked at ---
     def _room_at(self, at: Rows) -> Counts:

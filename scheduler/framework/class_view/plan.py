@@ -9,7 +9,7 @@ from collections import Counter
 
 from scheduler.api.node import Nodes, Rows
 from scheduler.api.task import TaskClass
-from scheduler.framework.runs import LONGEST
+from scheduler.framework.class_view.runs import LONGEST
 
 
 class Plan:
