@@ -1,7 +1,4 @@
-"""What the plugins of a session say together, question by question: orders, votes, limits, victims, nodes.
-
-The extension point of a question says how the answers of several plugins are combined (``extension``).
-"""
+"""The combined answers of the plugins of a session: orders, votes, limits, victims, nodes."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -52,10 +49,10 @@ Key = tuple[Any, ...]
 
 
 class Answers(PluginFunctions):
-    """The functions that plugins registered, as answers to the questions of actions."""
+    """Calls the functions that plugins registered and combines their answers, for actions."""
 
     def __init__(self, tiers: int) -> None:
-        """``tiers``: how many there are in the configuration."""
+        """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
         self._bounds: dict[Function, Bound] = {}
         self._moving: set[ExtensionPoint] = set()
@@ -66,17 +63,17 @@ class Answers(PluginFunctions):
         """Both name the plugin when what it registered, or a Filter or Score that it returned, raises."""
 
     def plugin_of(self, function: Function) -> str:
-        """The plugin that registered a function."""
+        """Returns the plugin that registered a function."""
         return self._owners.get(function, "")
 
     # --- orders ---
     def moves(self, point: ExtensionPoint) -> bool:
-        """Whether keys of this order change when others than the one they are of get something."""
+        """Returns whether a placement may change the keys of other jobs or queues in this order."""
         return point in self._moving
 
     @cached_property
     def job_rank(self) -> Callable[[Job], Key]:
-        """The plugins' key of a job; jobs with equal keys are ordered by age alone."""
+        """Returns the key of a job by plugins. Jobs with equal keys are ordered by age."""
         return self.combined_key(JOB_ORDER)
 
     @cached_property
@@ -91,7 +88,8 @@ class Answers(PluginFunctions):
 
     @cached_property
     def victim_queue_key(self) -> Callable[[Queue, Queue], Key]:
-        """(a victim's queue, the preemptor's): the smaller loses tasks first; equal ones by reverse queue order."""
+        """Returns a key of (a victim's queue, the preemptor's): tasks of the smaller are evicted first; among equals,
+        the reverse order of queues decides."""
         return self.combined_key(VICTIM_QUEUE_ORDER)
 
     @cached_property
@@ -110,7 +108,7 @@ class Answers(PluginFunctions):
         return refusal
 
     def job_missing(self, job: Job) -> int:
-        """0 if the job is ready, else a lower bound of the tasks still to be placed for it to be."""
+        """Returns 0 if the job is ready, else a lower bound of the number of tasks that must still be placed."""
         missing: int = self.ask(JOB_READY, job)
         return missing
 
@@ -121,7 +119,7 @@ class Answers(PluginFunctions):
         return bool(self.ask(JOB_PIPELINED, job))
 
     def sub_job_missing(self, job: Job, sub_job: SubJob | None) -> int:
-        """``job_missing`` of a sub-group; of the job, where it has none."""
+        """Returns ``job_missing`` of a sub-group, or of the job if it has none."""
         if sub_job is None or not job.has_sub_groups:
             return self.job_missing(job)
         missing: int = self.ask(SUB_JOB_READY, sub_job)
@@ -131,7 +129,7 @@ class Answers(PluginFunctions):
         return self.sub_job_missing(job, sub_job) == 0
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> bool:
-        """``job_pipelined`` of a sub-group; of the job, where it has none."""
+        """Returns ``job_pipelined`` of a sub-group, or of the job if it has none."""
         if sub_job is None or not job.has_sub_groups:
             return self.job_pipelined(job)
         return bool(self.ask(SUB_JOB_PIPELINED, sub_job))
@@ -151,12 +149,12 @@ class Answers(PluginFunctions):
         return refusal
 
     def allocatable(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
-        """How many of ``wanted`` tasks of the class the queue may be given, once what terminates is gone."""
+        """Returns how many of ``wanted`` tasks of the class the queue may get when terminating tasks have exited."""
         room: int = self.ask(ALLOCATABLE, queue, job, cls, wanted)
         return room
 
     def allocatable_now(self, queue: Queue, job: Job, cls: TaskClass, wanted: int) -> int:
-        """How many of ``wanted`` tasks that are ``allocatable`` may be bound while tasks terminate."""
+        """Returns how many of ``wanted`` tasks that are ``allocatable`` may be bound while tasks terminate."""
         room: int = self.ask(ALLOCATABLE_NOW, queue, job, cls, wanted)
         return room
 
@@ -165,16 +163,16 @@ class Answers(PluginFunctions):
 
     # --- victims ---
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        """Those to be evicted by shuffle."""
+        """Returns the tasks that shuffle evicts."""
         victims: list[Task] = self.ask(VICTIM_LIMIT, self.ask(VICTIM_TASKS, candidates))
         return victims
 
     def bound(self, function: Function) -> Bound | None:
-        """The bound of a victim function; None: it may approve any task."""
+        """Returns the bound of a victim function; None: it may approve any task."""
         return self._bounds.get(function)
 
     def answers_by_demand(self, point: ExtensionPoint) -> bool:
-        """Whether the victim functions of a point depend on the demand alone (see ``add_preemptable``)."""
+        """Returns whether the victim functions of a point depend on the demand alone (see ``add_preemptable``)."""
         return point not in self._by_task
 
     # --- nodes and HyperNodes ---
@@ -185,7 +183,7 @@ class Answers(PluginFunctions):
         return self._of_class(NODE_ORDER, cls, job)
 
     def _of_class(self, point: ExtensionPoint, cls: TaskClass, job: Job) -> list[Any]:
-        """All Filters or Scores for a class."""
+        """Returns all Filters or Scores for a class."""
         result = []
         for function in self.all_functions(point):
             found = function(cls, job)
@@ -194,23 +192,23 @@ class Answers(PluginFunctions):
         return result
 
     def gradients(self, target: Job | SubJob, within: HyperNode, evict: bool = False) -> list[list[HyperNode]]:
-        """The HyperNodes within one that may take the tasks of a job or sub-job, those to be tried first in front: a
-        list for each degree of closeness. ``evict``: tasks there may be evicted for it."""
+        """Returns the HyperNodes within a HyperNode that may take the tasks of a job or sub-job, the first to be tried
+        in front: one list per network distance. ``evict``: tasks there may be evicted."""
         answer: list[list[HyperNode]] | None = self.ask(HYPER_NODE_GRADIENT, target, within, evict)
         return [[within]] if answer is None else answer
 
     def hyper_node_scores(self, sub_job: SubJob, hyper_nodes: Sequence[HyperNode]) -> Column:
-        """How good each HyperNode is for a sub-job as a whole; the higher the better."""
+        """Returns the score of each HyperNode for a sub-job as a whole; higher is better."""
         scores: Column = np.zeros(len(hyper_nodes)) + self.ask(HYPER_NODE_ORDER, sub_job, hyper_nodes)
         return scores
 
     # --- reports ---
     def sources(self) -> list[Source]:
-        """What plugins registered and returned, with plugin and extension point (see ``failures``)."""
+        """Returns what plugins registered and returned, with plugin and extension point (see ``failures``)."""
         returned = [(self._owners[f], point.name, answer) for f, point, answers in self._returned for answer in answers]
         return self._sources + returned
 
     def figures(self) -> list[Figures]:
-        """What plugins have to tell of queues, jobs and namespaces; to be asked when the session is closed."""
+        """Returns the figures of plugins about queues, jobs and namespaces. Called when the session is closed."""
         figures: list[Figures] = self.ask(FIGURES)
         return figures

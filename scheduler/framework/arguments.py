@@ -16,7 +16,7 @@ LARGEST_INTEGER = 2**63 - 1
 
 
 class Arguments(Mapping[str, Any]):
-    """The ``arguments`` of one plugin, with typed readers; complaints about them collect in ``problems``."""
+    """The ``arguments`` of one plugin, with typed readers. ``problems`` collects what is wrong with them."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values = dict(values or {})
@@ -37,7 +37,7 @@ class Arguments(Mapping[str, Any]):
 
     @property
     def unknown(self) -> list[str]:
-        """The arguments that were not read."""
+        """The names of arguments that were not read."""
         mine = [f"{self._prefix}{key}" for key in self._values if key not in self._asked]
         return mine + [key for nested in self._nested for key in nested.unknown]
 
@@ -93,7 +93,7 @@ class Arguments(Mapping[str, Any]):
         return [name.strip() for name in self.text(key, "").split(",") if name.strip()]
 
     def nested(self, key: str) -> "Arguments":
-        """A mapping among the arguments, as arguments of their own; empty if it is not there."""
+        """Returns a mapping as Arguments of its own; empty if it is missing."""
         value = self.get(key)
         if value is not None and not isinstance(value, Mapping):
             value = self._wrong(key, value, "a mapping", {})
@@ -104,7 +104,7 @@ class Arguments(Mapping[str, Any]):
         return result
 
     def aside(self, key: str, value: object, problem: str, default: T) -> T:
-        """A value cannot be used: tell of it. Returns the default."""
+        """Records that a value is invalid. Returns the default."""
         self.problems.append(f"argument {self._prefix}{key}: {str(value)[:64]!r} is {problem}; using {default!r}")
         return default
 

@@ -16,18 +16,18 @@ from scheduler.framework.configuration import Configuration
 
 @dataclass(frozen=True, slots=True)
 class CacheRequirements:
-    """Those of one plugin or of all."""
+    """The requirements of one plugin, or of all plugins together."""
 
     uncounted: frozenset[str] = frozenset()
-    """Resources that are no amounts of nodes: a plugin alone decides about them."""
+    """Resources that nodes do not count: only a plugin decides about them."""
     devices: frozenset[str] = frozenset()
-    """Resources of which the plugin alone chooses the devices; no other plugin does."""
+    """Resources whose devices only this plugin chooses."""
     pod_labels: frozenset[str] = frozenset()
-    """Labels by which Pods are treated differently."""
+    """Labels by which filters and scores distinguish Pods."""
     config_maps: frozenset[tuple[str, str]] = frozenset()
-    """(namespace, name) of ConfigMaps to be read besides those with the state of nodes."""
+    """(namespace, name) of ConfigMaps to read, besides those with the state of nodes."""
     originals: bool = False
-    """Whole objects as the API server has them, to be shown to other programs."""
+    """Whether plugins need whole objects, to send them to other programs."""
 
     def __or__(self, other: "CacheRequirements") -> "CacheRequirements":
         return CacheRequirements(
@@ -40,7 +40,8 @@ class CacheRequirements:
 
 
 def cache_requirements_of(configuration: Configuration, config_maps: Mapping[str, ConfigMap]) -> CacheRequirements:
-    """What the plugins of a configuration want, given the ConfigMaps known by ``namespace/name``."""
+    """Returns the requirements of the plugins of a configuration. ``config_maps``: the known ConfigMaps by
+    ``namespace/name``."""
     result = CacheRequirements()
     for option in (option for tier in configuration.tiers for option in tier):
         plugin: Any = registry.plugin(option.name)

@@ -24,7 +24,8 @@ from scheduler.api.reasons import Shortage
 Counts = NDArray[np.int64]
 UNBOUNDED = 2**31
 GRAIN = 2.0**-16
-"""Scores that depend on one node are compared in steps of this, so that ties do not hang on how sums are rounded."""
+"""Scores that depend on one node are rounded to multiples of this, so that rounding errors of sums do not decide
+ties."""
 
 
 class Scope(Enum):
@@ -34,64 +35,65 @@ class Scope(Enum):
 
 
 class Filter(Protocol):
-    """One condition on nodes, for the tasks of one class."""
+    """A condition on nodes for the tasks of one class."""
 
     scope: Scope
     unresolvable: bool
-    """Evicting Pods cannot help (UnschedulableAndUnresolvable)."""
+    """Whether evictions cannot help (UnschedulableAndUnresolvable)."""
 
     def room(self, rows: Rows) -> Counts:
-        """How many more tasks of the class each node takes by this condition: 0 refuses, UNBOUNDED sets no limit. With
-        scope STATIC nothing else; with scope CLUSTER any number but 0 says: one more for now."""
+        """Returns how many more tasks of the class each node takes: 0 refuses the node, UNBOUNDED sets no limit.
+        Filters of scope STATIC return only these two. With scope CLUSTER, any other number means one task for now."""
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
-        """Why the nodes given are refused: (text, number of nodes). Called only for nodes whose room is 0."""
+        """Returns (reason, number of nodes) for nodes that are refused. Called only with nodes whose room is 0."""
 
 
 @runtime_checkable
 class FutureFilter(Protocol):
-    """What a Filter may say besides: its answer changes when terminating tasks are gone."""
+    """Optional methods of a Filter whose answer changes when terminating tasks have exited."""
 
     def future_room(self, rows: Rows) -> Counts:
-        """``room``, as it will be once the tasks that are terminating have left the nodes."""
+        """Returns ``room`` as it will be when terminating tasks have left the nodes."""
 
 
 @runtime_checkable
 class MeasuringFilter(Protocol):
-    """What a Filter may say besides: the amounts of which there was not enough."""
+    """Optional methods of a Filter that reports shortages of amounts."""
 
     def shortages(self, rows: Rows) -> Iterable[Shortage]:
-        """What the best of the nodes given, which are refused, has too little of."""
+        """Returns the shortages on the best of these nodes, which are all refused."""
 
 
 class Score(Protocol):
-    """One ranking of nodes, for the tasks of one class; higher is better."""
+    """A ranking of nodes for the tasks of one class; higher is better."""
 
     scope: Scope
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        """The score of each node given. With scope NODE: as it would be if ``ahead`` more tasks of the class were there
-        already (None: none). With scope CLUSTER: ``rows`` is the whole set of candidates."""
+        """Returns the score of each node. With scope NODE: as if ``ahead`` more tasks of the class were there (None:
+        none). With scope CLUSTER, ``rows`` are all candidates."""
 
 
 @runtime_checkable
 class Grouped(Protocol):
-    """What a Filter or Score of scope CLUSTER may say besides: which nodes are alike to it."""
+    """Optional methods of a Filter or Score of scope CLUSTER that gives the same answer for groups of nodes."""
 
     moves: bool
     """Whether a placement changes the traits of its node. It never changes those of others."""
 
     def traits(self, rows: Rows) -> Sequence[Column]:
-        """Columns of whole numbers. Nodes that have the same numbers get the same answer, whatever is placed where."""
+        """Returns columns of whole numbers. Nodes with equal numbers get equal answers, whatever has been placed."""
 
     def place(self, row: int, number: int) -> None:
-        """Answer as if ``number`` more tasks of the class were on the node (negative: fewer). The
-        caller undoes it before any other question is asked."""
+        """Changes later answers as if ``number`` more tasks of the class were on the node (negative: fewer). The caller
+        undoes this before the session continues."""
 
 
 @runtime_checkable
 class AmountFilter(Protocol):
-    """What a Filter may say besides: it compares an amount with what the node has, and more of that lets it pass."""
+    """Optional attribute of a Filter that compares an amount with what the node has, so that more of the resource lets
+    the node pass."""
 
     amount: str
     """The name of the resource."""
@@ -99,8 +101,8 @@ class AmountFilter(Protocol):
 
 @runtime_checkable
 class Costly(Protocol):
-    """What a Filter of scope CLUSTER may say besides: its answers cost much. It is asked last, of the best nodes first,
-    and of no more than it takes to find one that passes, unless scores hang on which nodes do."""
+    """Optional attribute of a Filter of scope CLUSTER whose answers are expensive. It is applied last, to the best
+    nodes first, and only until one passes, unless the scores depend on which nodes pass."""
 
     costly: bool
 
@@ -115,7 +117,7 @@ class GroupedScore(Grouped, Protocol):
     """A Score that is Grouped."""
 
     def of_groups(self, rows: Rows, sizes: Counts) -> Column:
-        """``values``, where each of the rows stands for so many candidates that are alike."""
+        """Returns ``values`` for one node of each group; ``sizes`` are the numbers of candidates in the groups."""
 
 
 class MaskFilter:
@@ -137,7 +139,7 @@ class MaskFilter:
 
 
 class Nowhere:
-    """A STATIC filter that no node passes, because of the Pods themselves: no other reason is reported."""
+    """A STATIC filter that refuses all nodes because of the Pods themselves. No other reason is reported."""
 
     scope = Scope.STATIC
     unresolvable = True
@@ -153,8 +155,8 @@ class Nowhere:
 
 
 class CodedFilter:
-    """A STATIC filter from a column of codes, shape (nodes,): the place in ``reasons`` of why a node is refused; -1: it
-    passes."""
+    """A STATIC filter from a column of codes, shape (nodes,). A code is the index in ``reasons`` of why the node is
+    refused; -1: the node passes."""
 
     scope = Scope.STATIC
 

@@ -1,4 +1,4 @@
-"""How the answers of several plugins become one: the functions of an extension point, tier by tier, combined."""
+"""Combines the answers of several plugins: the functions of an extension point, tier by tier."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,44 +12,44 @@ Veto = Callable[[Any, Task], bool]
 
 
 class PluginFunctions:
-    """What plugins registered at all extension points."""
+    """The functions that plugins registered at all extension points."""
 
     def __init__(self, tiers: int) -> None:
         self._tiers = tiers
         self._by_point: dict[ExtensionPoint, list[list[Function]]] = {}
         self._vetoes: dict[ExtensionPoint, list[Veto]] = {}
         self._flat: dict[ExtensionPoint, list[Function]] = {}
-        """Those of all tiers, of the points that were asked since the last function was added."""
+        """The functions of all tiers, of the points that were used since the last function was added."""
 
     def insert(self, point: ExtensionPoint, tier: int, function: Function) -> None:
         self._flat.pop(point, None)
         self._by_point.setdefault(point, [[] for _ in range(self._tiers)])[tier].append(function)
 
     def insert_veto(self, point: ExtensionPoint, veto: Veto) -> None:
-        """A veto holds whatever plugins and tiers say."""
+        """Adds a veto, which overrides the answers of all plugins and tiers."""
         self._vetoes.setdefault(point, []).append(veto)
 
     def functions(self, point: ExtensionPoint) -> list[list[Function]]:
-        """The functions registered at a point, tier by tier."""
+        """Returns the functions registered at a point, tier by tier."""
         return self._by_point.get(point) or []
 
     def all_functions(self, point: ExtensionPoint) -> list[Function]:
-        """Those of all tiers, the first tier's in front. The list must not be changed."""
+        """Returns the functions of all tiers, the first tier's in front. Callers must not change the list."""
         functions = self._flat.get(point)
         if functions is None:
             functions = self._flat[point] = [function for tier in self.functions(point) for function in tier]
         return functions
 
     def combined_key(self, point: ExtensionPoint) -> Callable[..., tuple[Any, ...]]:
-        """What a KEY point says of a subject, as a function for sorting."""
+        """Returns the function that computes the sort key of a KEY point."""
         functions = self.all_functions(point)
         return lambda *subject: tuple([function(*subject) for function in functions])
 
     def ask(self, point: ExtensionPoint, *arguments: Any) -> Any:
-        """What they answer together: FIRST the first answer that is not None (or None); KEY a tuple; ALL, TIER and VOTE
-        whether it passes; MOST (0 without any function) and SUM a number; LEAST a number no greater than the last of
-        the arguments, which the functions are not given; VICTIMS, UNION and CHAIN a list of tasks, narrowed from the
-        last of the arguments; EACH all answers."""
+        """Returns the combined answer. FIRST: the first answer that is not None (or None). KEY: a tuple. ALL, TIER and
+        VOTE: a boolean. MOST (0 without any function) and SUM: a number. LEAST: a number no greater than the last
+        argument, which functions do not receive. VICTIMS, UNION and CHAIN: a list of tasks, selected from the last
+        argument. EACH: all answers."""
         functions = self.all_functions(point)
         match point.combine:
             case Combine.FIRST:
@@ -92,8 +92,8 @@ class PluginFunctions:
                 return None
 
     def _vote(self, point: ExtensionPoint, *arguments: object) -> bool:
-        """Whether it passes: a rejection in a tier that is reached decides against it, else a permission for it; where
-        no function decides, it passes."""
+        """Returns whether the vote passes, tier by tier: a rejection decides against it, else a permission decides for
+        it. It passes if no function decides."""
         for tier in self.functions(point):
             permitted = False
             for function in tier:
@@ -106,9 +106,9 @@ class PluginFunctions:
         return True
 
     def _victims(self, point: ExtensionPoint, preemptor: object, candidates: Sequence[Task]) -> list[Task]:
-        """Those on whom all functions of a tier agree that have an opinion (None is none), of the first tier in which
-        they agree on any. Where functions have no task in common though each names some, the next one starts over, as
-        Volcano's."""
+        """Returns the tasks that all functions of a tier return, of the first tier with any; functions that return None
+        abstain. If functions have no task in common although each returns some, the next function starts again with its
+        own tasks, as in Volcano."""
         candidates = self._unspared(point, preemptor, candidates)
         for tier in self.functions(point):
             victims: list[Task] | None = None
@@ -129,7 +129,7 @@ class PluginFunctions:
         return []
 
     def _union(self, point: ExtensionPoint, candidates: Sequence[Task]) -> list[Task]:
-        """Those whom any function of a tier names, of the first tier in which one names any."""
+        """Returns the tasks that any function of a tier returns, of the first tier with any."""
         candidates = self._unspared(point, None, candidates)
         for tier in self.functions(point):
             victims = {task.uid: task for function in tier for task in function(candidates) or ()}

@@ -1,7 +1,4 @@
-"""What a session is configured with: actions, tiers of plugins with flags and arguments.
-
-``configuration_file`` reads it from a file.
-"""
+"""The configuration of a session: actions, tiers of plugins with flags and arguments."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +16,8 @@ class PluginOption:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def enabled(self, flag: str) -> bool:
-        """Whether what the flag governs is in force: unless switched off, hierarchy only if switched on."""
+        """Returns whether a flag is on: every flag is on unless it is disabled, except the hierarchy, which must be
+        enabled."""
         return not flag or self.flags.get(flag, flag != ENABLE_HIERARCHY)
 
 
@@ -31,7 +29,7 @@ class Configuration:
     tiers: tuple[tuple[PluginOption, ...], ...]
     action_arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
     metrics: UsageSource | None = None
-    """Where the load of nodes is asked for; None: nowhere."""
+    """The source of the load of nodes, or None."""
     features: frozenset[str] = frozenset()
     """Feature gates that are on. They come from the command line, not from the file."""
     warnings: tuple[str, ...] = ()

@@ -23,12 +23,12 @@ from scheduler.framework.status import close_session
 
 @dataclass(slots=True)
 class Outcome:
-    """What one cycle came to."""
+    """The result of one cycle."""
 
     decisions: Decisions
     malformed: list[Malformed]
     session: Session
-    """The closed session, for reports on why things wait; to be dropped soon, it holds the snapshot."""
+    """The closed session, for reports on why jobs wait. It holds the snapshot, so it should be dropped soon."""
     open_seconds: float = 0.0
     action_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -42,13 +42,13 @@ def run_cycle(
     make_session: Callable[..., Session] = Session,
     external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
 ) -> Outcome:
-    """Open a session, run the configured actions in order, close it.
+    """Opens a session, runs the configured actions in order, and closes it.
 
-    ``make_session``: the type of session, for callers that trace what it decides. ``external_calls``: answers plugins
-    that ask other programs.
+    ``make_session``: the type of session, for callers that trace decisions. ``external_calls``: carries out requests of
+    plugins to other programs.
 
-    Raises PluginError where a plugin or an action raises an exception: nothing was carried out yet, the caller reports
-    it and tries again with the next snapshot.
+    Raises PluginError if a plugin or an action raises an exception. Nothing has been carried out then; the caller
+    reports the error and tries again with the next snapshot.
     """
     started = time.perf_counter()
     session = make_session(snapshot, configuration, nodes_limit=nodes_limit, external_calls=external_calls)
@@ -74,8 +74,8 @@ def run_cycle(
 
 @contextmanager
 def naming_plugins(session: Session, action: str = "") -> Iterator[None]:
-    """Raises what is raised in the block as a PluginError that names plugin, extension point and object, or the action
-    that was running; as it is where neither had a part in it."""
+    """Raises exceptions of the block as a PluginError that names plugin, extension point and object, or the running
+    action; unchanged if neither caused it."""
     try:
         yield
     except PluginError:

@@ -1,9 +1,9 @@
-"""YAML text as plain data, read within bounds.
+"""Reads YAML as plain data, within bounds.
 
-A text can be small and yet be too much: nested so deeply that whatever walks it recurses until the stack ends, or with
-aliases of aliases that expand to gigabytes. PyYAML's composer has a bound for neither, and in C it ends the process.
-So documents are built here, from the events of the parser, which does not recurse; a text that passes a bound is
-refused where it does.
+A small text can be too large once read: nested so deeply that recursive code exhausts the stack, or with aliases of
+aliases that expand to gigabytes. The composer of PyYAML has no bound for either, and in C it ends the process. So
+documents are built here from the events of the parser, which does not recurse. A text that exceeds a bound is refused
+at that position.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from typing import Any, Final
 import yaml
 
 DEEPEST: Final = 100
-"""Levels of nesting, those behind aliases included."""
+"""Levels of nesting, including those of aliases."""
 MOST_ALIASED: Final = 10_000_000
-"""What the aliases of one document may add to it: characters of scalars, and ten for every value."""
+"""The most that the aliases of one document may add to its size: characters of scalars, and ten for every value."""
 _VALUE: Final = 10
 LONGEST_NUMBER: Final = 4300
-"""Characters: the time that it takes to read a number grows with the square of its length."""
+"""Characters. The time to parse a number grows with the square of its length."""
 _TAG: Final = "tag:yaml.org,2002:"
 _COLLECTIONS: Final = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 _UNSET: Final = object()
@@ -34,7 +34,7 @@ class DocumentError(ValueError):
     """A text cannot be read."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
-        """``line``: from 1; None if the problem is in no line of its own."""
+        """``line``: from 1; None if the problem has no line."""
         super().__init__(problem)
         self.line = line
 
@@ -50,13 +50,13 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_yaml(text: str) -> Any:
-    """The one document of a text; None if it is empty. Raises DocumentError."""
+    """Returns the only document of a text; None if the text is empty. Raises DocumentError."""
     documents = list(_bounded(text, at_most=1))
     return documents[0] if documents else None
 
 
 def read_yaml_documents(text: str) -> Iterator[Any]:
-    """The documents of a text, each when it is asked for. Raises DocumentError."""
+    """Yields the documents of a text. Raises DocumentError."""
     return _bounded(text)
 
 
@@ -77,7 +77,7 @@ def _bounded(text: str, at_most: int | None = None) -> Iterator[Any]:
 
 
 class _Collection:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping that is not complete yet."""
 
     __slots__ = ("anchor", "height", "key", "merged", "start", "value")
 
@@ -85,35 +85,35 @@ class _Collection:
         self.value = value
         self.anchor = anchor
         self.start = start
-        """Size of the document before it."""
+        """Size of the document before this collection."""
         self.height = 1
-        """Levels within it, itself included."""
+        """Levels of nesting within it, including itself."""
         self.key: Any = _UNSET
-        """Of a mapping: the key whose value comes next."""
+        """In a mapping: the key of the next value."""
         self.merged: Any = None
-        """Of a mapping: what ``<<`` brings in."""
+        """In a mapping: the value of ``<<``."""
 
 
 class _Builder:
-    """Makes documents of a parser's events."""
+    """Builds documents from the events of a parser."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._event = loader.get_event  # StreamStart comes first
         self._event()
         self._plain: dict[str, Any] = {}
-        """What plain scalars stand for: most of a file are the same few again and again."""
+        """Plain scalar -> value. Most files repeat few scalars."""
         self.line = 1
-        """Of the event that was read last."""
+        """Line of the last event."""
 
     def another(self) -> bool:
-        """Whether one more document begins."""
+        """Returns whether another document begins."""
         event = self._event()
         self.line = event.start_mark.line + 1
         return not isinstance(event, yaml.StreamEndEvent)
 
     def document(self) -> Any:
-        """The document that has begun. Raises DocumentError, YAMLError."""
+        """Returns the document that has begun. Raises DocumentError, YAMLError."""
         scalar, sequence, mapping, alias = (
             yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent, yaml.AliasEvent,
         )  # fmt: skip
@@ -204,7 +204,7 @@ class _Builder:
             raise self._error(event, f"expected a scalar as a key, got a {type(key).__name__}") from None
 
     def _scalar(self, event: Any) -> Any:
-        """What a scalar stands for that is plain or has a tag."""
+        """Returns the value of a scalar that is plain or has a tag."""
         text, tag = event.value, event.tag
         if tag in (None, "!"):
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)

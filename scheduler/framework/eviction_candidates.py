@@ -1,9 +1,10 @@
-"""The tasks that hold nodes, as columns: who could give way to a preemptor is asked of all of them at once.
+"""The tasks that hold nodes, as columns: whether they could be evicted for a preemptor is computed for all of them at
+once.
 
-Asking the victim functions node by node is exact, and too slow to be done for every node and every preemptor. Each such
-function may come with a bound (``Session.add``): a column that is False where the function refuses the task even as the
-only candidate. Victim functions never grow kinder by company (a gang gives up one task less for each that goes before),
-so a node that is out of the question by the bounds need not be asked.
+Calling the victim functions node by node is exact, but too slow for every node and every preemptor. So each victim
+function may have a bound: a column that is False where the function refuses the task even as the only candidate. A task
+that is refused alone is also refused among other candidates (a gang gives up one task less for each task evicted
+before), so nodes that the bounds exclude need no call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,21 +18,21 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 
 Bound = Callable[[Any, "EvictionCandidates"], Mask]
-"""bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is what the
-function is given: a task, or an EvictionContext."""
+"""bound(preemptor, candidates): False where the function refuses the task even alone. The preemptor is a task or an
+EvictionContext, as for the function."""
 LARGEST = 2**53
 
 
 class EvictionCandidates:
-    """Tasks bound to or running on nodes when this was made, one entry each, job by job, and which of them are still
-    there."""
+    """The tasks that were bound to or running on nodes when this was created, one entry each, ordered by job, and
+    whether they still are."""
 
     def __init__(self, jobs: Mapping[str, Job], nodes: Nodes) -> None:
         self.jobs: list[Job] = []
-        """Those that hold a node."""
+        """The jobs with a task on a node."""
         self.tasks: list[Task] = []
         self._spans: list[slice] = []
-        """Which of the tasks are of each job."""
+        """The slice of the tasks of each job."""
         index, statuses = nodes.index, (TaskStatus.RUNNING, TaskStatus.BOUND)
         runs: list[int] = []
         for job in jobs.values():
@@ -75,19 +76,20 @@ class EvictionCandidates:
 
     # --- columns ---
     def span(self, job_key: str) -> slice:
-        """Which of the tasks are of one job: they are neighbours."""
+        """Returns the slice of the tasks of one job."""
         position = self._position.get(job_key)
         return slice(0, 0) if position is None else self._spans[position]
 
     def own(self, job_key: str) -> Mask:
-        """The tasks of one job."""
+        """Returns the mask of the tasks of one job."""
         mine: Mask = np.zeros(len(self.tasks), dtype=bool)
         mine[self.span(job_key)] = True
         return mine
 
     def per_job(self, function: Callable[[Job], Any]) -> NDArray[Any]:
-        """What a function (the same object each time) says of each task's job: a number or a vector. The function is
-        asked again for jobs that changed since. Not to be changed, and good until it is asked for again."""
+        """Returns the value of a function for each task's job: a number or a vector. The function, compared by
+        identity, is called again for jobs that changed since. Callers must not change the result; it is valid until the
+        next call."""
         seen, column = self._per_job.get(function, (0, None))
         if column is None:
             column = np.array([function(job) for job in self.jobs])[self.owner]
@@ -98,7 +100,7 @@ class EvictionCandidates:
         return column
 
     def per_task(self, function: Callable[[Task], bool]) -> Mask:
-        """What a function (the same object each time) says of each task, once and for all."""
+        """Returns the value of a function, compared by identity, for each task. It is called once per task."""
         mask = self._per_task.get(function)
         if mask is None:
             mask = np.fromiter(map(function, self.tasks), dtype=bool, count=len(self.tasks))
@@ -106,12 +108,12 @@ class EvictionCandidates:
         return mask
 
     def of_queues(self, verdict: Callable[[str], bool]) -> Mask:
-        """What a function says of each task's queue, given its name; asked once per queue."""
+        """Returns the value of a function for the name of each task's queue. It is called once per queue."""
         answers = np.array([verdict(name) for name in self._queues], dtype=bool)
         return answers[self._queue_of]
 
     def at(self, row: int, among: Mask) -> list[Task]:
-        """The tasks of a mask that are on a node."""
+        """Returns the tasks of a mask that are on a node."""
         here = self._by_row[self._starts[row] : self._starts[row + 1]]
         return [self.tasks[i] for i in here[among[here]].tolist()]
 
@@ -134,5 +136,6 @@ class EvictionCandidates:
 
 
 def _finite(priority: int) -> float:
-    """A priority (an annotation may say any number) as a float that keeps its place among others."""
+    """Returns a priority as a finite float that compares with others in the same order (an annotation may hold any
+    number)."""
     return float(max(min(priority, LARGEST), -LARGEST))

@@ -42,17 +42,18 @@ class Combine(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EvictionContext:
-    """For whom tasks are evicted by gangpreempt or gangreclaim."""
+    """The gang for which gangpreempt or gangreclaim evicts tasks."""
 
     job: Job
     request: Vector
-    """The sum of what its tasks ask for."""
+    """The sum of the requests of its tasks."""
     across_queues: bool
-    """It takes from other queues (gangreclaim), else from less important jobs of its own (gangpreempt)."""
+    """Whether tasks of other queues are evicted (gangreclaim), or those of less important jobs in its queue
+    (gangpreempt)."""
 
 
 class Vote(Enum):
-    """A plugin's answer where several must come to one."""
+    """A plugin's answer where the answers of several plugins are combined."""
 
     PERMIT = 1
     ABSTAIN = 0
@@ -61,24 +62,24 @@ class Vote(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtensionPoint:
-    """One kind of function. The name of the method of a session that registers one is ``add_`` and the name of the
-    constant in lower case, but for ``add_filter`` (PREDICATE) and ``add_score`` (NODE_ORDER). Points are compared by
+    """One kind of function that plugins register. The registering method of a session is named ``add_`` and the name of
+    the constant in lower case, except ``add_filter`` (PREDICATE) and ``add_score`` (NODE_ORDER). Points are compared by
     identity, so that looking one up is cheap."""
 
     name: str
     flag: str
-    """The configuration key that switches the functions of a plugin off; "": none does."""
+    """The flag that disables the function of a plugin; "": there is none."""
     combine: Combine
     takes: tuple[str, ...] = ()
-    """The types of what a function is given, in order."""
+    """The types of the parameters, in order."""
 
 
 JOB_ORDER = ExtensionPoint("JobOrder", "enableJobOrder", Combine.KEY, ("Job",))
 """key(job): comparable; the smaller is scheduled first."""
 QUEUE_ORDER = ExtensionPoint("QueueOrder", "enableQueueOrder", Combine.KEY, ("Queue",))
-"""key(queue): comparable; the smaller is served first."""
+"""key(queue): comparable; the smaller is scheduled first."""
 VICTIM_QUEUE_ORDER = ExtensionPoint("VictimQueueOrder", "", Combine.KEY, ("Queue", "Queue"))
-"""key(queue, preemptor queue): comparable; the smaller loses tasks first."""
+"""key(queue, queue of the preemptor): comparable; tasks of the smaller are evicted first."""
 TASK_ORDER = ExtensionPoint("TaskOrder", "enableTaskOrder", Combine.KEY, ("Task",))
 """key(task): comparable; the smaller is placed first within its job."""
 SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.KEY, ("SubJob",))
@@ -87,7 +88,7 @@ SUB_JOB_ORDER = ExtensionPoint("SubJobOrder", "enabledSubJobOrder", Combine.KEY,
 JOB_VALID = ExtensionPoint("JobValid", "", Combine.FIRST, ("Job",))
 """check(job): a Refusal if the job cannot be scheduled as it is, else None."""
 JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MOST, ("Job",))
-"""missing(job): 0 if enough tasks are placed to start, else a lower bound of how many more that takes."""
+"""missing(job): 0 if enough tasks are placed to start, else a lower bound of the number of tasks that are missing."""
 JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOTE, ("Job",))
 """vote(job): whether the job would be ready once releasing resources are free."""
 JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.TIER, ("Job",))
@@ -97,75 +98,75 @@ SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MOST
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE, ("SubJob",))
 """vote(sub-job): as JobPipelined, of one sub-group."""
 JOB_ENQUEUEABLE = ExtensionPoint("JobEnqueueable", "enableJobEnqueued", Combine.VOTE, ("Job",))
-"""vote(job): whether the PodGroup may enter its queue (Pods may then be made for it)."""
+"""vote(job): whether the PodGroup may enter its queue, so that its Pods may be created."""
 JOB_ENQUEUED = ExtensionPoint("JobEnqueued", "enableJobEnqueued", Combine.CALL, ("Job",))
-"""note(job): it has been let in."""
+"""note(job): called when the job is admitted."""
 UNGATED = ExtensionPoint("Ungated", "", Combine.CALL, ("Job", "Sequence[Task]"))
-"""note(job, tasks): the scheduling gate of queue admission is taken off these, of one class."""
+"""note(job, tasks): called when the scheduling gate of queue admission is removed from tasks of one class."""
 
 OVERUSED = ExtensionPoint("Overused", "enabledOverused", Combine.FIRST, ("Queue",))
-"""test(queue): a Refusal if the queue has all it may have and is passed over for this session, else None."""
+"""test(queue): a Refusal if the queue may not get more and is skipped for this session, else None."""
 ALLOCATABLE = ExtensionPoint("Allocatable", "enabledAllocatable", Combine.LEAST, ("Queue", "Job", "TaskClass"))
-"""room(queue, job, class): how many more tasks of the class the queue may be given (0: none). Tasks that terminate may
-count as gone, since places can be promised; see ALLOCATABLE_NOW."""
+"""room(queue, job, class): how many more tasks of the class the queue may get (0: none). Terminating tasks need not be
+counted, since tasks can be pipelined onto their resources; see ALLOCATABLE_NOW."""
 ALLOCATABLE_NOW = ExtensionPoint("AllocatableNow", "enabledAllocatable", Combine.LEAST, ("Queue", "Job", "TaskClass"))
-"""room(queue, job, class): how many of these may be bound while what terminates still holds its place (0: none; the
-others can be pipelined)."""
+"""room(queue, job, class): how many of these may be bound while terminating tasks still hold resources (0: none). The
+others can be pipelined."""
 PREEMPTIVE = ExtensionPoint("Preemptive", "enablePreemptive", Combine.ALL, ("Queue", "Sequence[Task]"))
-"""test(queue, tasks): whether the queue may take these from other queues."""
+"""test(queue, tasks): whether the queue may reclaim resources for these tasks from other queues."""
 
 PREDICATE = ExtensionPoint("Predicate", "enablePredicate", Combine.EACH, ("TaskClass",))
-"""filters(class): the Filters that decide on which nodes tasks of the class may run. The answer is kept for the class;
-a function that needs more says so when it is registered, and is given it (see ``Registration.add_filter``)."""
+"""filters(class): the Filters that decide on which nodes tasks of the class may run. The result is kept for the class.
+A function that depends on more declares it when it is registered, and receives it (see ``Registration.add_filter``)."""
 NODE_ORDER = ExtensionPoint("NodeOrder", "enableNodeOrder", Combine.EACH, ("TaskClass",))
-"""scores(class): the Scores that rank the nodes for tasks of the class; kept as the Filters are."""
+"""scores(class): the Scores that rank the nodes for tasks of the class; kept like Filters."""
 BEST_NODE = ExtensionPoint("BestNode", "enableBestNode", Combine.FIRST, ("TaskClass", "Rows", "Column"))
-"""choose(class, rows, scores): the row to take of the candidates, or None."""
+"""choose(class, rows, scores): one of the candidate rows, or None."""
 HYPER_NODE_ORDER = ExtensionPoint(
     "HyperNodeOrder", "enabledHyperNodeOrder", Combine.SUM, ("SubJob", "Sequence[HyperNode]")
 )
-"""scores(sub-job, HyperNodes): how good each is for it; a column."""
+"""scores(sub-job, HyperNodes): the score of each HyperNode; a column."""
 HYPER_NODE_GRADIENT = ExtensionPoint(
     "HyperNodeGradient", "enabledHyperNodeGradient", Combine.FIRST, ("Job | SubJob", "HyperNode", "bool")
 )
 """gradients(job or sub-job, within, evict): see ``Session.gradients``."""
 
 PREEMPTABLE = ExtensionPoint("Preemptable", "enablePreemptable", Combine.VICTIMS, ("Task", "Sequence[Task]"))
-"""victims(preemptor, candidates): those that may be evicted within the queue, or None to abstain. Candidates are tasks
-of one node, those to go first in front. A task that is refused alone is refused in any company. See ``add_preemptable``
-for what of the preemptor the answer may depend on."""
+"""victims(preemptor, candidates): the candidates that may be evicted within the queue, or None to abstain. Candidates
+are tasks of one node, in the order of eviction. A task that is refused alone is refused among others, too.
+``add_preemptable`` says on what properties of the preemptor the answer may depend."""
 RECLAIMABLE = ExtensionPoint("Reclaimable", "enableReclaimable", Combine.VICTIMS, ("Task", "Sequence[Task]"))
-"""victims(reclaimer, candidates): those that may be evicted from other queues, or None to abstain; as above."""
+"""victims(reclaimer, candidates): the candidates in other queues that may be evicted, or None to abstain; as above."""
 UNIFIED_EVICTABLE = ExtensionPoint("UnifiedEvictable", "", Combine.CHAIN, ("EvictionContext", "Sequence[Task]"))
-"""evictable(context, candidates): those that may be evicted for a gang as the context says. Candidates are of any
-number of nodes, those to go first in front; whether one may go depends on those before it only."""
+"""evictable(context, candidates): the candidates that may be evicted for a gang. Candidates are tasks of any nodes, in
+the order of eviction; the answer for a task depends only on the tasks before it."""
 VICTIM_TASKS = ExtensionPoint("VictimTasks", "enabledVictim", Combine.UNION, ("Sequence[Task]",))
-"""victims(tasks): those to be evicted by shuffle."""
+"""victims(tasks): the tasks that shuffle evicts."""
 VICTIM_LIMIT = ExtensionPoint("VictimLimit", "enabledVictim", Combine.CHAIN, ("Sequence[Task]",))
-"""allowed(tasks): those of shuffle's victims that may go."""
+"""allowed(tasks): the victims of shuffle that may be evicted."""
 
 BIND_ANNOTATIONS = ExtensionPoint("BindAnnotations", "", Combine.EACH, ("Task", "int"))
-"""annotations(task, row): what is written onto the Pod in the binding call."""
+"""annotations(task, row): the annotations that the binding call writes to the Pod."""
 CARDS = ExtensionPoint("Cards", "", Combine.EACH, ("Job", "TaskClass", "Sequence[int]"))
-"""cards(job, class, rows): row -> resource -> the card it counts there, for which the queue is charged; kept in the
-binding's record. Rows are left out where the queue is charged for nothing."""
+"""cards(job, class, rows): row -> resource -> the card with which it is charged to the queue; part of the binding
+record. Rows without a charge are left out."""
 PREPARATIONS = ExtensionPoint("Preparations", "", Combine.EACH, ("Task", "int"))
-"""preparations(task, row): the Preparations of other objects that the binding has to wait for."""
+"""preparations(task, row): the Preparations of other objects for which the binding waits."""
 QUEUE_USAGE = ExtensionPoint("QueueUsage", "", Combine.EACH, ("Queue",))
-"""usage(queue): name -> (used, limit) of what the plugin limits that is not in the queue's spec, for reports."""
+"""usage(queue): name -> (used, limit) of quotas that are not in the queue's spec, for reports."""
 HELD_AMOUNTS = ExtensionPoint("HeldAmounts", "", Combine.EACH)
-"""held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they ask for, for
+"""held(): (task, resource -> amount in units of the resource) of tasks that hold other amounts than they request, for
 ``status.allocated`` of queues."""
 FIGURES = ExtensionPoint("Figures", "", Combine.EACH)
-"""figures(): the Figures of the queues, jobs and namespaces that the plugin divides the cluster among, for metrics."""
+"""figures(): the Figures of queues, jobs and namespaces among which the plugin divides the cluster, for metrics."""
 CLOSE = ExtensionPoint("Close", "", Combine.CALL)
-"""close(): the actions are done; write conditions, tell metrics. Runs before statuses are computed."""
+"""close(): called after the actions and before statuses are computed; plugins write conditions and metrics."""
 
 POINTS = [value for value in list(globals().values()) if isinstance(value, ExtensionPoint)]
 ENABLE_HIERARCHY = "enableHierarchy"
-"""Queues stand below each other (capacity, drf, nodegroup). The one flag that is off unless it is switched on."""
+"""Queues form a hierarchy (capacity, drf, nodegroup). The only flag that is off by default."""
 ENABLE_NAMESPACE_ORDER = "enableNamespaceOrder"
-"""Namespaces have their fair shares (drf)."""
+"""Namespaces get fair shares (drf)."""
 _OF_NOTHING = frozenset({"enabledClusterOrder", "enableReservedNodes", "enableTargetJob"})
-"""Volcano's flags of functions that none of its actions asks for."""
+"""Flags of Volcano for functions that none of its actions calls."""
 FLAGS = frozenset({p.flag for p in POINTS if p.flag} | _OF_NOTHING | {ENABLE_HIERARCHY, ENABLE_NAMESPACE_ORDER})

@@ -1,7 +1,7 @@
-"""The one door out of a session, for plugins that ask other programs.
+"""Requests of plugins to other programs.
 
-A session does no I/O: it passes requests to its driver, and waits for the replies. What was asked and answered
-can be kept and played back.
+A session does no I/O: it passes requests to its driver and waits for the replies. Requests and replies can be recorded
+and replayed.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,26 @@ class Request:
     url: str
     body: bytes
     timeout: float
-    """Seconds until the whole reply must be there."""
+    """Seconds in which the whole reply must arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """The reply to a request."""
 
     body: bytes = b""
     problem: str = ""
     """Why there is no body; "": there is one."""
     silent: bool = False
-    """There was no answer at all, not even a refusal."""
+    """Whether there was no answer at all, not even a refusal."""
 
 
 class ExternalCalls(Protocol):
-    """Carries requests out."""
+    """Carries out requests."""
 
     def post(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """The reply to each request, in their order; they may be sent side by side. Blocks, and raises nothing."""
+        """Returns the reply to each request, in their order. Requests may be sent concurrently. Blocks; raises
+        nothing."""
 
 
 class _NoExternalCalls:

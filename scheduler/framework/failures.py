@@ -1,8 +1,8 @@
-"""Whose fault an exception is: the plugin or action that raised it, at which extension point, and about which object.
+"""Finds the plugin or action that raised an exception, the extension point, and the object.
 
-Nothing is wrapped while all goes well. When an exception leaves a session, its traceback is compared with the functions
-that plugins registered and with the Filters and Scores they returned; the job, task, queue and node are those that the
-frames nearest to the plugin were about.
+Functions are not wrapped. When an exception leaves a session, the frames of its traceback are compared with the
+functions that plugins registered and with the Filters and Scores that they returned. The job, task, queue or node is
+found in the variables of the frames nearest to the plugin.
 """
 
 import inspect
@@ -19,15 +19,15 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.extension import ExtensionPoint
 
 Source = tuple[str, str, Any]
-"""Plugin, extension point, and the function or object that answers there."""
+"""Plugin, extension point, and its function or object."""
 
 
 class PluginError(Exception):
-    """Code of a plugin or action raised an exception. The cycle that asked it decides nothing."""
+    """A plugin or action raised an exception. Nothing of the cycle is carried out."""
 
     def __init__(self, owner: str, point: str, problem: str, subject: str = "", about: ObjectRef | None = None) -> None:
-        """``owner``: ``plugin x`` or ``action x``; ``point``: the extension point, or the method that raised;
-        ``subject``: what it was asked about, in words; ``about``: the object to which an Event is attached."""
+        """``owner``: ``plugin x`` or ``action x``. ``point``: the extension point, or the method that raised.
+        ``subject``: the object concerned, in words. ``about``: the object to which an Event is attached."""
         super().__init__(owner, point, problem, subject, about)
         self.owner = owner
         self.point = point
@@ -56,8 +56,8 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, action: str) -> PluginError | None:
-    """The error with its owner; None where no plugin and no action is to be seen in its traceback. ``sources``: what
-    plugins registered and returned. ``action``: the action that was running, or ""."""
+    """Returns the error with its owner; None if no plugin and no action is in its traceback. ``sources``: what plugins
+    registered and returned. ``action``: the action that was running, or ""."""
     frames = list(_frames(error.__traceback__))
     found = _source(frames, list(sources))
     if found is None and not action:
@@ -68,14 +68,14 @@ def plugin_error(error: Exception, sources: Iterable[Source], nodes: Nodes, acti
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
-    """From where the exception was caught to where it was raised."""
+    """The frames, from where the exception was caught to where it was raised."""
     while traceback is not None:
         yield traceback.tb_frame
         traceback = traceback.tb_next
 
 
 def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str, str, int] | None:
-    """Owner, extension point and position of the frame nearest to the exception that is a plugin's own."""
+    """Returns owner, extension point and position of the frame nearest to the exception that belongs to a plugin."""
     functions = [(_code(answer), getattr(answer, "__self__", None), plugin, point) for plugin, point, answer in sources]
     objects = {id(answer): (plugin, point) for plugin, point, answer in sources if _code(answer) is None}
     for at in reversed(range(len(frames))):
@@ -97,7 +97,7 @@ def _source(frames: Sequence[FrameType], sources: Sequence[Source]) -> tuple[str
 
 
 def _asked_point(frames: Sequence[FrameType]) -> str:
-    """The extension point that was asked, where one function answers at several."""
+    """Returns the extension point that was called, for functions that are registered at several."""
     points = (frame.f_locals.get("point") for frame in reversed(frames))
     return next((point.name for point in points if isinstance(point, ExtensionPoint)), "")
 
@@ -110,7 +110,7 @@ def _code(answer: Any) -> CodeType | None:
 
 
 def _subject(frames: Sequence[FrameType], nodes: Nodes) -> tuple[str, ObjectRef | None]:
-    """What was asked about, in words and as a reference. ``frames``: the nearest first."""
+    """Returns the object concerned, in words and as a reference. ``frames``: the nearest first."""
     task: Task | None = None
     job: Job | None = None
     queue: Queue | None = None
@@ -146,7 +146,7 @@ def _task_of(values: Sequence[Any]) -> Task | None:
 
 
 def _reference(task: Task | None, job: Job | None, queue: Queue | None, node: str | None) -> ObjectRef | None:
-    """The Pod, else the PodGroup, the Queue or the Node."""
+    """Returns a reference to the Pod, or else the PodGroup, the Queue or the Node."""
     if task is not None:
         return pod_ref(task)
     if job is not None and job.uid:

@@ -1,7 +1,7 @@
-"""What plugins know of queues, jobs and namespaces and others want to see: shares, limits, what is deserved.
+"""Figures of plugins about queues, jobs and namespaces, for metrics and reports: shares, limits, deserved amounts.
 
-A plugin answers FIGURES with one value once the actions are done. Decisions do not depend on it. What it holds does not
-change any more, so it may be read while the next session runs.
+A plugin returns one value at the extension point FIGURES when the actions are done. Decisions do not depend on it. The
+value does not change afterwards, so it may be read while the next session runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,40 +12,40 @@ from scheduler.api.resource import Vector
 
 
 class QueueFigures(Protocol):
-    """One queue, as the plugin sees it that divides the cluster among queues."""
+    """A queue, from the plugin that divides the cluster among queues."""
 
     @property
     def share(self) -> float:
-        """The largest part in use of what it deserves of any resource."""
+        """The largest quotient of used and deserved amount over all resources."""
 
     @property
     def overused(self) -> bool:
-        """It has all that it deserves (proportion), or more (capacity)."""
+        """Whether it holds all that it deserves (proportion), or more (capacity)."""
 
     @property
     def request(self) -> Vector:
-        """What its jobs held and waited for when the session was opened; in a hierarchy, those of queues below it
-        too."""
+        """The amounts that its jobs held or requested when the session was opened; in a hierarchy, with those of child
+        queues."""
 
     @property
     def allocated(self) -> Vector:
-        """What they hold or were promised."""
+        """The amounts that they hold, including pipelined tasks."""
 
     @property
     def deserved(self) -> Vector: ...
 
     @property
     def limit(self) -> Vector:
-        """The most it may have (Volcano's realCapability)."""
+        """The most it may hold (realCapability in Volcano)."""
 
     @property
     def inqueue(self) -> Vector:
-        """What jobs that were let in still lack of their minimum."""
+        """The amounts that admitted jobs still need for their minimum."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFigures:
-    """One namespace among others."""
+    """A namespace with its share."""
 
     share: float
     """Its dominant share of the cluster, 0 to 1."""
@@ -54,9 +54,9 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one plugin has to tell, by name."""
+    """The figures of one plugin, by name."""
 
     queues: Mapping[str, QueueFigures] = field(default_factory=dict)
     jobs: Iterable[tuple[str, str, float]] = ()
-    """Namespace, name and dominant share of each job; may be gone through again and again."""
+    """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What queues hold of devices, for their status: claims of the tasks that hold nodes, each counted once in a queue."""
+"""The devices that queues hold, for their status: each claim of the tasks that hold nodes counts once per queue."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -12,8 +12,8 @@ from scheduler.api.task import ALLOCATED_STATUSES
 def held_devices(
     jobs: Iterable[Job], claims: Mapping[str, ResourceClaim], path: Callable[[str], Iterable[str]]
 ) -> dict[str, dict[str, str]]:
-    """Queue -> amount of devices -> quantity; queues without any are left out. ``path``: a queue and those above it.
-    Claims with malformed amounts count for nothing."""
+    """Returns queue -> amount of devices -> quantity, without queues that hold none. ``path``: a queue and its
+    ancestors. Claims with malformed amounts are not counted."""
     counted: dict[str, dict[str, None]] = {}
     for job in jobs:
         for status in ALLOCATED_STATUSES:

@@ -15,7 +15,7 @@ _IN_GO: Final = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid repetition size": "invalid repeat count",
 }
-"""What RE2 says, in the words of Go's reading of the same expressions: people search for those."""
+"""RE2's messages -> Go's messages for the same faults, which people search for."""
 
 
 def options() -> "re2.Options":
@@ -26,7 +26,7 @@ def options() -> "re2.Options":
 
 
 def pattern_fault(pattern: str) -> str:
-    """Why it is no regular expression, or ""."""
+    """Returns why the text is not a regular expression, or ""."""
     if len(pattern) > LONGEST:
         return f"it has {len(pattern)} characters, more than {LONGEST}"
     try:

@@ -1,4 +1,4 @@
-"""What was made of objects, kept with those very objects: what did not change is not read again."""
+"""A cache of values that are computed from objects: a value is computed again only if one of its objects changed."""
 
 from collections.abc import Callable, Hashable, Iterable
 from operator import is_
@@ -9,14 +9,14 @@ V = TypeVar("V")
 
 
 class Readings(Generic[K, V]):
-    """The readings of the last session, for the next one to take over."""
+    """The values of the last session, for the next one."""
 
     def __init__(self) -> None:
         self._kept: dict[K, tuple[tuple[object, ...], V]] = {}
 
     def of(self, wanted: Iterable[tuple[K, tuple[object, ...]]], make: Callable[[K], V]) -> dict[K, V]:
-        """The reading of each key, made again where one of its objects has changed. Readings of keys
-        that are not wanted any more are forgotten."""
+        """Returns the value of each key, computed again if one of its objects changed. Values of other keys are
+        dropped."""
         before, now = self._kept, {}
         for key, objects in wanted:
             kept = before.get(key)

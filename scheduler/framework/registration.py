@@ -1,9 +1,9 @@
-"""What a plugin may register with a session, one method per extension point, and how each function is checked.
+"""The methods with which plugins register functions, one per extension point, and the checks of each function.
 
-A function is given what its answer may depend on, and nothing else. Answers to ``add_filter`` and ``add_score`` are
-kept for each class of tasks, so these functions are given the class alone; ``per_queue`` and ``per_job`` add to what
-they are given and, by the same step, to the key under which the answer is kept. A function that takes anything else is
-refused when it is registered (``signatures``). The extension points themselves are described in ``extension``.
+A function receives exactly what its answer may depend on. Answers to ``add_filter`` and ``add_score`` are kept for each
+class of tasks, so these functions receive the class alone. ``per_queue`` and ``per_job`` add a parameter and, at the
+same time, extend the key under which the answer is kept. A function with other parameters is refused (``signatures``).
+``extension`` describes the extension points.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -30,32 +30,32 @@ from scheduler.framework.signatures import check
 
 H = TypeVar("H", bound=Hashable)
 Part = Callable[[Job], Hashable]
-"""What of a job answers depend on besides the class of its tasks."""
+"""Returns what an answer depends on besides the class: a value of the job."""
 Victims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]
 
 
 class AllocateHandler(Protocol):
     def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool, /) -> None:
-        """Tasks of one class took their nodes. May raise AllocationError."""
+        """Called when tasks of one class are placed. May raise AllocationError."""
 
 
 class DeallocateHandler(Protocol):
     def __call__(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], /) -> None:
-        """Tasks of one class lost their nodes, or a placement was undone."""
+        """Called when tasks of one class are evicted, or a placement is undone."""
 
 
 class Registration(Answers):
-    """The part of a session that plugins use while they are opened."""
+    """The part of a session that plugins use in ``open``."""
 
     queues: dict[str, Queue]
 
     def __init__(self, tiers: int) -> None:
-        """``tiers``: how many there are in the configuration."""
+        """``tiers``: the number of tiers in the configuration."""
         super().__init__(tiers)
         self._parts: list[Part] = []
-        """What views are kept by, besides the class."""
+        """What the key of a view has besides the class."""
         self._part_sources: list[tuple[str, str]] = []
-        """Plugin and extension point of each part."""
+        """The plugin and the extension point of each part."""
         self._queue_parts: dict[Any, Part] = {}
         self._situations: list[Callable[[TaskClass], object]] = []
         self._situation_plugins: list[str] = []
@@ -66,7 +66,7 @@ class Registration(Answers):
 
     @contextmanager
     def registering(self, option: PluginOption, tier: int) -> Iterator[None]:
-        """What is registered meanwhile belongs to this plugin of this tier."""
+        """Attributes functions that are registered within the block to this plugin of this tier."""
         self._option, self._tier = option, tier
         try:
             yield
@@ -74,7 +74,7 @@ class Registration(Answers):
             self._option = PluginOption("")
 
     def option(self, flag: str) -> bool:
-        """Whether a flag is on for the plugin being opened (``enableHierarchy``)."""
+        """Returns whether a flag is on for the plugin that is being opened (``enableHierarchy``)."""
         return self._option.enabled(flag)
 
     # --- nodes ---
@@ -95,13 +95,12 @@ class Registration(Answers):
         self, function: Callable[[TaskClass, H], Sequence[Filter]], *, per_job: Callable[[Job], H]
     ) -> None: ...
     def add_filter(self, function: Function, *, per_queue: Any = None, per_job: Any = None) -> None:
-        """The conditions on the nodes for tasks of a class: ``function(cls)`` returns Filters. It is called once per
-        class.
+        """Registers ``function(cls)``, which returns the Filters for tasks of a class. It is called once per class.
 
-        ``per_queue=True``: ``function(cls, queue)``, called once per class and queue. ``per_queue=key``, a function of
-        the queue whose values are hashable: ``function(cls, key(queue))``, called once per class and value, so that
-        queues of one value share the answer. ``per_job`` is the same with the job instead of the queue. A function with
-        ``per_queue`` is not called for jobs whose queue does not exist.
+        ``per_queue=True``: ``function(cls, queue)``, called once per class and queue. ``per_queue=key``, where
+        ``key(queue)`` is hashable: ``function(cls, key(queue))``, called once per class and value, so that queues with
+        equal values share the answer. ``per_job`` is the same for the job. A function with ``per_queue`` is not called
+        for jobs whose queue does not exist.
         """
         self._add_of_class(points.PREDICATE, function, per_queue, per_job)
 
@@ -122,102 +121,107 @@ class Registration(Answers):
         self, function: Callable[[TaskClass, H], Sequence[Score]], *, per_job: Callable[[Job], H]
     ) -> None: ...
     def add_score(self, function: Function, *, per_queue: Any = None, per_job: Any = None) -> None:
-        """How good the nodes are for tasks of a class: ``function(cls)`` returns Scores. ``per_queue`` and ``per_job``
-        as for ``add_filter``."""
+        """Registers ``function(cls)``, which returns the Scores for tasks of a class. ``per_queue`` and ``per_job``: as
+        for ``add_filter``."""
         self._add_of_class(points.NODE_ORDER, function, per_queue, per_job)
 
     def add_best_node(self, choose: Callable[[TaskClass, Rows, Column], int | None]) -> None:
-        """Which of the candidates is taken; None: the one with the best score."""
+        """Registers a function that chooses one of the candidates, or returns None for the one with the best score."""
         self.register(points.BEST_NODE, choose)
 
     def add_hyper_node_order(self, scores: Callable[[SubJob, Sequence[HyperNode]], Column]) -> None:
-        """How good each HyperNode is for a sub-job."""
+        """Registers a function that returns the score of each HyperNode for a sub-job."""
         self.register(points.HYPER_NODE_ORDER, scores)
 
     def add_hyper_node_gradient(
         self, gradients: Callable[[Job | SubJob, HyperNode, bool], list[list[HyperNode]] | None]
     ) -> None:
-        """Which HyperNodes a job or sub-job may use, the closest degree first (see ``Answers.gradients``)."""
+        """Registers a function that returns the HyperNodes that a job or sub-job may use, the nearest first (see
+        ``Answers.gradients``)."""
         self.register(points.HYPER_NODE_GRADIENT, gradients)
 
     # --- orders: of two keys the smaller comes first ---
     def add_job_order(self, key: Callable[[Job], Any], *, moving: bool = False) -> None:
-        """``moving``: the key of one job changes when another is given something."""
+        """Registers the key that orders jobs. ``moving``: a placement may change the keys of other jobs, too."""
         self._add_order(points.JOB_ORDER, key, moving)
 
     def add_queue_order(self, key: Callable[[Queue], Any], *, moving: bool = False) -> None:
-        """``moving``: the key of one queue changes when another is given something."""
+        """Registers the key that orders queues. ``moving``: a placement may change the keys of other queues, too."""
         self._add_order(points.QUEUE_ORDER, key, moving)
 
     def add_victim_queue_order(self, key: Callable[[Queue, Queue], Any]) -> None:
-        """Key of (a queue, the queue of the preemptor): the smaller loses tasks first."""
+        """Registers key(queue, queue of the preemptor): tasks of the smaller are evicted first."""
         self.register(points.VICTIM_QUEUE_ORDER, key)
 
     def add_task_order(self, key: Callable[[Task], Any]) -> None:
-        """Tasks within their job."""
+        """Registers the key that orders the tasks of a job."""
         self.register(points.TASK_ORDER, key)
 
     def add_sub_job_order(self, key: Callable[[SubJob], Any]) -> None:
-        """Sub-jobs within their job."""
+        """Registers the key that orders the sub-jobs of a job."""
         self.register(points.SUB_JOB_ORDER, key)
 
     # --- jobs ---
     def add_job_valid(self, check: Callable[[Job], Refusal | None]) -> None:
-        """A Refusal where the job cannot be scheduled as it is."""
+        """Registers a function that returns a Refusal if the job cannot be scheduled as it is."""
         self.register(points.JOB_VALID, check)
 
     def add_job_ready(self, missing: Callable[[Job], int]) -> None:
-        """0 if the job may start, else a lower bound of how many more tasks have to be placed."""
+        """Registers a function that returns 0 if the job may start, else a lower bound of the number of tasks that must
+        still be placed."""
         self.register(points.JOB_READY, missing)
 
     def add_job_pipelined(self, vote: Callable[[Job], Vote]) -> None:
-        """Whether the job would be ready once releasing resources are free."""
+        """Registers a function that votes whether the job would be ready once releasing resources are free."""
         self.register(points.JOB_PIPELINED, vote)
 
     def add_job_starving(self, test: Callable[[Job], bool]) -> None:
-        """Whether the job may take resources from others."""
+        """Registers a function that says whether the job may take resources from others."""
         self.register(points.JOB_STARVING, test)
 
     def add_sub_job_ready(self, missing: Callable[[SubJob], int]) -> None:
-        """As ``add_job_ready``, for one sub-group."""
+        """As ``add_job_ready``, for one sub-job."""
         self.register(points.SUB_JOB_READY, missing)
 
     def add_sub_job_pipelined(self, vote: Callable[[SubJob], Vote]) -> None:
-        """As ``add_job_pipelined``, for one sub-group."""
+        """As ``add_job_pipelined``, for one sub-job."""
         self.register(points.SUB_JOB_PIPELINED, vote)
 
     def add_job_enqueueable(self, vote: Callable[[Job], Vote]) -> None:
-        """Whether the PodGroup may enter its queue."""
+        """Registers a function that votes whether the PodGroup may enter its queue."""
         self.register(points.JOB_ENQUEUEABLE, vote)
 
     def add_job_enqueued(self, note: Callable[[Job], object]) -> None:
-        """The PodGroup has entered its queue."""
+        """Registers a function that is called when a PodGroup has entered its queue."""
         self.register(points.JOB_ENQUEUED, note)
 
     def add_ungated(self, note: Callable[[Job, Sequence[Task]], object]) -> None:
-        """The scheduling gate of queue admission is removed from tasks of one class."""
+        """Registers a function that is called when the scheduling gate of queue admission is removed from tasks of one
+        class."""
         self.register(points.UNGATED, note)
 
     # --- quotas ---
     def add_overused(self, test: Callable[[Queue], Refusal | None]) -> None:
-        """A Refusal where the queue is passed over for the rest of the session."""
+        """Registers a function that returns a Refusal if the queue is skipped for the rest of the session."""
         self.register(points.OVERUSED, test)
 
     def add_allocatable(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:
-        """How many more tasks of a class the queue may be given; where it is 0, ``refuse`` the job with a reason. Tasks
-        that terminate may count as gone."""
+        """Registers a function that returns how many more tasks of a class the queue may get. If it returns 0, it calls
+        ``refuse`` for the job. Terminating tasks need not be counted."""
         self.register(points.ALLOCATABLE, room)
 
     def add_allocatable_now(self, room: Callable[[Queue, Job, TaskClass], int]) -> None:
-        """How many of these may be bound while tasks terminate; the others can be pipelined."""
+        """Registers a function that returns how many of these may be bound while tasks terminate. The others can be
+        pipelined."""
         self.register(points.ALLOCATABLE_NOW, room)
 
     def add_preemptive(self, test: Callable[[Queue, Sequence[Task]], bool]) -> None:
-        """Whether the queue may take what these tasks need from other queues."""
+        """Registers a function that says whether the queue may reclaim what these tasks need from other queues."""
         self.register(points.PREEMPTIVE, test)
 
     def add_handlers(self, allocate: AllocateHandler, deallocate: DeallocateHandler) -> None:
-        """Called with every placement, and with every one that is undone or evicted: for plugins that keep books."""
+        """Registers functions that are called for every placement, and for every rollback and eviction: for plugins
+        that keep books."""
         check(self._option.name, "Allocate", allocate, ("Job", "Sequence[Task]", "Sequence[int]", "bool"))
         check(self._option.name, "Deallocate", deallocate, ("Job", "Sequence[Task]", "Sequence[int]"))
         self._allocate.append(allocate)
@@ -226,72 +230,77 @@ class Registration(Answers):
 
     # --- evictions ---
     def add_preemptable(self, victims: Victims, *, bound: Bound | None = None, by_demand: bool = False) -> None:
-        """The candidates on one node that may be evicted for a task of the same queue; None: no opinion.
+        """Registers a function that returns the candidates on one node that may be evicted for a task in the same
+        queue; None: no opinion.
 
-        ``bound`` is the same as a column over all candidates of the cluster (see ``eviction_candidates``): where it is
-        False, the function refuses the task in any case. ``by_demand``: of the preemptor and its job the answer depends
-        on the class, the queue, the priorities, the amounts and on which candidates are its own, and on nothing else;
-        then a search that found no victims is not repeated for tasks that are equal in these.
+        ``bound`` returns the same as a column over all candidates of the cluster (see ``eviction_candidates``): False
+        where the function refuses the task in any case. ``by_demand``: the answer depends only on these properties of
+        the preemptor and its job: class, queue, priorities, amounts, and which candidates are its own. A search that
+        found no victims is then not repeated for tasks with equal properties.
         """
         self._add_victims(points.PREEMPTABLE, victims, bound, by_demand)
 
     def add_reclaimable(self, victims: Victims, *, bound: Bound | None = None, by_demand: bool = False) -> None:
-        """As ``add_preemptable``, for a task of another queue."""
+        """As ``add_preemptable``, for a task in another queue."""
         self._add_victims(points.RECLAIMABLE, victims, bound, by_demand)
 
     def add_unified_evictable(
         self, evictable: Callable[[EvictionContext, Sequence[Task]], Sequence[Task]], *, bound: Bound | None = None
     ) -> None:
-        """The candidates that gangpreempt and gangreclaim may evict. ``bound``: as above."""
+        """Registers a function that returns the candidates that gangpreempt and gangreclaim may evict. ``bound``: as
+        above."""
         self._add_victims(points.UNIFIED_EVICTABLE, evictable, bound, by_demand=True)
 
     def add_victim_tasks(self, victims: Callable[[Sequence[Task]], Sequence[Task] | None]) -> None:
-        """The tasks that shuffle evicts."""
+        """Registers a function that returns the tasks that shuffle evicts."""
         self.register(points.VICTIM_TASKS, victims)
 
     def add_victim_limit(self, allowed: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
-        """Those of shuffle's victims that may go."""
+        """Registers a function that returns the victims of shuffle that may be evicted."""
         self.register(points.VICTIM_LIMIT, allowed)
 
     def add_veto(self, point: ExtensionPoint, spared: Callable[[Any, Task], bool]) -> None:
-        """``spared(preemptor, task)``: the task is no victim at this point, whatever plugins and tiers say. Which flags
-        switch a veto off is the plugin's business."""
+        """Registers ``spared(preemptor, task)``: whether the task is never a victim at this point, whatever plugins and
+        tiers return. The plugin decides which flags disable a veto."""
         check(self._option.name, f"veto of {point.name}", spared, ("Task | EvictionContext", "Task"))
         self.insert_veto(point, spared)
         self._sources.append((self._option.name, point.name, spared))
 
     # --- bindings and reports ---
     def add_bind_annotations(self, annotations: Callable[[Task, int], Mapping[str, str]]) -> None:
-        """What is written onto the Pod in the binding call; given the task and the row of its node."""
+        """Registers a function of a task and the row of its node that returns the annotations that the binding call
+        writes to the Pod."""
         self.register(points.BIND_ANNOTATIONS, annotations)
 
     def add_cards(self, cards: Callable[[Job, TaskClass, Sequence[int]], Mapping[int, Mapping[str, str]]]) -> None:
-        """Row -> resource -> the card that the queue is charged for."""
+        """Registers a function that returns row -> resource -> the card with which it is charged to the queue."""
         self.register(points.CARDS, cards)
 
     def add_preparations(self, preparations: Callable[[Task, int], Iterable[Preparation]]) -> None:
-        """What the binding of a task to a row has to wait for."""
+        """Registers a function that returns the Preparations for which the binding of a task to a row waits."""
         self.register(points.PREPARATIONS, preparations)
 
     def add_queue_usage(self, usage: Callable[[Queue], Mapping[str, tuple[float, float]]]) -> None:
-        """Name -> (used, limit), for reports."""
+        """Registers a function that returns name -> (used, limit), for reports."""
         self.register(points.QUEUE_USAGE, usage)
 
     def add_held_amounts(self, held: Callable[[], Iterable[tuple[Task, Mapping[str, int]]]]) -> None:
-        """Tasks that hold other amounts than they request, for ``status.allocated`` of queues."""
+        """Registers a function that returns the tasks that hold other amounts than they request, for
+        ``status.allocated`` of queues."""
         self.register(points.HELD_AMOUNTS, held)
 
     def add_figures(self, figures: Callable[[], Figures]) -> None:
-        """Shares and limits, for metrics."""
+        """Registers a function that returns shares and limits, for metrics."""
         self.register(points.FIGURES, figures)
 
     def add_close(self, close: Callable[[], object]) -> None:
-        """The actions are done; statuses are computed after this."""
+        """Registers a function that is called after the actions, before statuses are computed."""
         self.register(points.CLOSE, close)
 
     def add_situation(self, situation: Callable[[TaskClass], object]) -> None:
-        """``situation(cls)``: what matters of the claims of a class at this moment. Classes that differ in nothing else
-        and are in the same situation share their filters and scores; a class that enters another is asked again."""
+        """Registers ``situation(cls)``: the state of the claims of a class on which filters and scores depend. Classes
+        that differ only in their claims and are in the same situation share filters and scores. If the situation of a
+        class changes, they are created again."""
         check(self._option.name, "Situation", situation, ("TaskClass",))
         self._situations.append(situation)
         self._situation_plugins.append(self._option.name)
@@ -299,9 +308,9 @@ class Registration(Answers):
 
     # --- how it is done ---
     def register(self, point: ExtensionPoint, function: Function) -> bool:
-        """Register a function of the plugin being opened, unless its flags switch the point off; whether it was done.
-        Raises RegistrationError if the function does not take what the point gives. The methods above say which types
-        are meant; plugins use these."""
+        """Registers a function of the plugin that is being opened, unless its flags disable the point. Returns whether
+        it was registered. Raises RegistrationError if the function does not accept the parameters of the point. Plugins
+        use the methods above, which have the types."""
         check(self._option.name, point.name, function, point.takes)
         if not self._option.enabled(point.flag):
             return False
@@ -309,7 +318,7 @@ class Registration(Answers):
         return True
 
     def _add(self, point: ExtensionPoint, function: Function, source: Function) -> None:
-        """``source``: what the plugin gave, of which ``function`` is made."""
+        """``source``: the function of the plugin from which ``function`` is made."""
         self.insert(point, self._tier, function)
         self._owners[function] = self._option.name
         self._sources.append((self._option.name, point.name, source))
@@ -329,7 +338,7 @@ class Registration(Answers):
             self._by_task.add(point)
 
     def _add_of_class(self, point: ExtensionPoint, function: Function, per_queue: Any, per_job: Any) -> None:
-        """A function whose answer is kept per class, and per value of what else it is given."""
+        """Registers a function whose answer is kept per class and per value of its other parameter."""
         plugin = self._option.name
         if per_queue is not None and per_job is not None:
             raise RegistrationError(plugin, point.name, "per_queue and per_job were both given; a job has its queue")
@@ -358,8 +367,8 @@ class Registration(Answers):
             self._add(point, lambda cls, job: function(cls), function)
 
     def _queue_part(self, per_queue: Any) -> Part:
-        """What a job's queue adds; None where it does not exist. There is one part for one key, so that a filter and a
-        score with the same key are kept under one."""
+        """Returns the part of the key that a job's queue adds; None if the queue does not exist. Filters and scores
+        with the same key share one part."""
         part = self._queue_parts.get(per_queue)
         if part is None:
             queues = self.queues
@@ -378,7 +387,7 @@ class Registration(Answers):
                 self._sources.append((self._option.name, f"{point.name} key", source))
 
     def _unhashable(self, job: Job, cls: TaskClass) -> RegistrationError:
-        """Names the function whose value for a job and a class cannot be part of a key."""
+        """Returns the error for the function whose value for a job and a class is not hashable."""
         for part, (plugin, point) in zip(self._parts, self._part_sources, strict=True):
             try:
                 hash(part(job))

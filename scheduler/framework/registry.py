@@ -1,4 +1,4 @@
-"""Actions and plugins by name. To add one: write a class, register its name."""
+"""The registry of actions and plugins by name. To add one, write a class and register it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
@@ -16,7 +16,7 @@ class Action(Protocol):
     def __init__(self, arguments: Arguments) -> None: ...
 
     def execute(self, session: Session) -> None:
-        """Decide, through statements of the session."""
+        """Makes decisions through statements of the session."""
 
 
 PluginFactory = Callable[[Arguments], Plugin]
@@ -27,14 +27,14 @@ _prefixes: dict[str, str] = {}
 
 
 def register_plugin(factory: type[Plugin]) -> type[Plugin]:
-    """Class decorator: make a plugin known by its ``name``. Raises ValueError if the name is another's."""
+    """Class decorator: registers a plugin under its ``name``. Raises ValueError if another class has the name."""
     _claim(factory, _plugins, "plugin")
     _plugins[factory.name] = factory
     return factory
 
 
 def register_action(factory: type[Action]) -> type[Action]:
-    """Class decorator: make an action known by its ``name``. Raises ValueError if the name is another's."""
+    """Class decorator: registers an action under its ``name``. Raises ValueError if another class has the name."""
     _claim(factory, _actions, "action")
     _actions[factory.name] = factory
     return factory
@@ -49,12 +49,13 @@ def _claim(factory: type[Plugin] | type[Action], known: Mapping[str, object], wh
 
 
 def register_prefix(prefix: str, name: str) -> None:
-    """A configured plugin name that begins so means the plugin ``name`` (versioned names of other builds)."""
+    """Registers a prefix: configured plugin names that begin with it mean the plugin ``name`` (versioned names of other
+    builds)."""
     _prefixes[prefix] = name
 
 
 def resolve_plugin(name: str) -> str:
-    """The name under which a configured plugin is registered, itself if it is unknown."""
+    """Returns the name under which a configured plugin is registered, or the given name if it is unknown."""
     if name not in _plugins:
         for prefix, target in _prefixes.items():
             if name.startswith(prefix):
@@ -67,7 +68,7 @@ def plugin(name: str) -> PluginFactory | None:
 
 
 def refusal(name: str, arguments: Mapping[str, Any]) -> str:
-    """Why a plugin refuses its arguments, or ""."""
+    """Returns why a plugin refuses its arguments, or ""."""
     factory: Any = plugin(name)
     if not hasattr(factory, "refusal"):
         return ""

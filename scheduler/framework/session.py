@@ -1,7 +1,7 @@
-"""A session: one cycle of deciding, over one snapshot, with the configured plugins.
+"""A session: one scheduling cycle over one snapshot, with the configured plugins.
 
-The session holds the snapshot, what plugins registered (``answers``), and the decisions made so far. Nothing in it does
-I/O or reads a clock; what plugins ask other programs goes through ``external_calls``.
+The session holds the snapshot, the functions that plugins registered (``answers``), and the decisions made so far. It
+does no I/O and reads no clock. Requests of plugins to other programs go through ``external_calls``.
 """
 
 from collections import ChainMap
@@ -37,23 +37,23 @@ NO_CARDS: Final[Mapping[str, str]] = {}
 
 
 class Plugin(Protocol):
-    """Answers the questions of a session. Created for each session, so it may keep its state in ``self``.
+    """A plugin. It is created for each session, so it may keep its state in ``self``.
 
-    It may have class methods besides: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
-    ``refusal(arguments)``, why a configuration with these arguments is not to be used, or "".
+    Optional class methods: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
+    ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "".
     """
 
     name: ClassVar[str]
 
     def __init__(self, arguments: Arguments) -> None:
-        """Reads all its arguments here or in ``open``: others are reported as unknown."""
+        """Reads all arguments here or in ``open``. Arguments that are not read are reported as unknown."""
 
     def open(self, session: "Session") -> None:
-        """Register functions with the session. Called once, tier by tier, in the configured order."""
+        """Registers functions with the session. Called once, tier by tier, in the order of the configuration."""
 
 
 class Session(Registration):
-    """One cycle of deciding."""
+    """One scheduling cycle."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class Session(Registration):
         nodes_limit: int = 0,
         external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
     ) -> None:
-        """``nodes_limit``: how many feasible nodes to look at per task, 0 for all. ``external_calls``: answers
-        plugins that ask other programs. The plugins are opened by ``opening.open_plugins``."""
+        """``nodes_limit``: how many feasible nodes to consider per task; 0: all. ``external_calls``: carries out
+        requests of plugins to other programs. ``opening.open_plugins`` opens the plugins."""
         super().__init__(len(configuration.tiers))
         self.snapshot = snapshot
         self.external_calls = external_calls
@@ -76,23 +76,22 @@ class Session(Registration):
         self.queues: dict[str, Queue] = snapshot.queues
         self.hyper_nodes: HyperNodes = snapshot.hyper_nodes
         self.placing: SubJob | None = None
-        """The sub-job of which tasks are being placed: scores look at where the rest of it is."""
+        """The sub-job whose tasks are being placed. Scores depend on where its other tasks are."""
         self.decisions = Decisions()
         divided = [job for job in self.jobs.values() if job.sub_jobs]
         self.malformed: list[Malformed] = list(set_tier_limits(divided, self.hyper_nodes)) if divided else []
         self.problems: list[str] = []
-        """What is wrong with the arguments of the configuration, which is the same for all its sessions, and what other
-        programs failed to answer."""
+        """Invalid arguments of the configuration, equal in all its sessions, and failed requests to other programs."""
         self.nodes_limit = nodes_limit
         self.plugins: list[Plugin] = []
         self.open_seconds: dict[str, float] = {}
-        """Plugin -> how long it took to open."""
+        """Plugin -> seconds that ``open`` took."""
         self._views: dict[tuple[object, ...], ClassView] = {}
         self.shared: dict[object, Any] = {}
-        """What plugins compute once for all of them, by key."""
+        """Values that plugins share, by key."""
         self._extended: dict[int, bool] = {}
         self._viewing: Job | None = None
-        """The job for which filters and scores are asked for."""
+        """The job for which filters and scores are being created."""
 
     def release(self) -> None:
         """Drops the snapshot and the plugins; the session cannot be used afterwards. The session, its plugins and their
@@ -112,23 +111,23 @@ class Session(Registration):
 
     @cached_property
     def total(self) -> Vector:
-        """Sum of allocatable over all nodes."""
+        """The sum of allocatable amounts over all nodes."""
         total: Vector = self.nodes.allocatable.sum(axis=1)
         return total
 
     def arguments(self, plugin: str) -> Arguments:
-        """Those of a plugin in the configuration."""
+        """Returns the arguments of a plugin in the configuration."""
         options = (option for tier in self.configuration.tiers for option in tier)
         return Arguments(next((option.arguments for option in options if option.name == plugin), {}))
 
     # --- for plugins ---
     def malformed_field(self, malformed: Malformed) -> None:
-        """A field was set aside; a Warning Event reports it, and it is counted."""
+        """Records that a field was set aside: in a Warning Event and a metric."""
         self.malformed.append(malformed)
 
     def malformed_pod(self, cls: TaskClass, field: str, problem: str) -> None:
-        """A field of the Pods of a class was set aside. The Warning Event is on one of them: while filters and scores
-        are asked for, one of the job that needs them."""
+        """Records that a field of the Pods of a class was set aside. The Warning Event is on one of the Pods: while
+        filters and scores are created for a job, on a Pod of that job."""
         jobs = [self._viewing] if self._viewing is not None else self.jobs.values()
         name = next((task.name for job in jobs for task in job.tasks() if task.cls is cls), None)
         if name is None:
@@ -140,24 +139,25 @@ class Session(Registration):
 
     @staticmethod
     def refuse(job: Job, refusal: Refusal) -> None:
-        """The job as a whole is refused for now. Its conditions say so, and an Event on its PodGroup when it is new."""
+        """Records that the job as a whole is refused for now: in its conditions and, if the refusal is new, in an Event
+        on its PodGroup."""
         job.refusals.append(refusal)
 
     # --- for actions ---
     @cached_property
     def eviction_candidates(self) -> EvictionCandidates:
-        """The tasks that hold nodes, from the first time they are asked for."""
+        """The tasks that hold nodes; created at the first use."""
         eviction_candidates = EvictionCandidates(self.jobs, self.nodes)
         self.add_handlers(eviction_candidates.allocated, eviction_candidates.deallocated)
         return eviction_candidates
 
     def ungate(self, job: Job, tasks: Sequence[Task]) -> None:
-        """Take the scheduling gate of queue admission off tasks of one class; a later session places them."""
+        """Removes the scheduling gate of queue admission from tasks of one class. A later session places them."""
         self.decisions.ungates += map(Ungate, tasks)
         self.ask(UNGATED, job, tasks)
 
     def view(self, cls: TaskClass, job: Job) -> ClassView:
-        """The nodes as tasks of the class see them; kept for the session."""
+        """Returns the view of a class; kept for the session."""
         key: tuple[object, ...] = (cls.id, *[part(job) for part in self._parts])
         if cls.claims:
             key = (cls.shape_id, *key[1:], *(situation(cls) for situation in self._situations))
@@ -183,12 +183,12 @@ class Session(Registration):
         return Statement(self)
 
     def row_of(self, job: Job, task: Task) -> int:
-        """The row of the node a task is on. Raises KeyError if it is on none that is known."""
+        """Returns the row of the node of a task. Raises KeyError if it has no known node."""
         row = job.placed.get(task.uid)
         return self.nodes.index[task.node] if row is None else row
 
     def status_of(self, job: Job, task: Task) -> TaskStatus:
-        """The task's status in this session. Raises KeyError if the job has no such task."""
+        """Returns the task's status in this session. Raises KeyError if the job has no such task."""
         for status, tasks in job.by_status.items():
             if task.uid in tasks:
                 return status
@@ -196,7 +196,7 @@ class Session(Registration):
 
     # --- for statements ---
     def notify_allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Call the handlers; if one raises AllocationError, the rollback is passed to those called before it."""
+        """Calls the handlers. If one raises AllocationError, those called before it are called to undo."""
         called: list[DeallocateHandler] = []
         for allocate, deallocate in zip(self._allocate, self._deallocate, strict=True):
             try:
@@ -212,15 +212,15 @@ class Session(Registration):
             deallocate(job, tasks, rows)
 
     def _is_extended(self, cls: TaskClass) -> bool:
-        """Whether tasks of a class ask for extended resources."""
+        """Returns whether tasks of a class request extended resources."""
         known = self._extended.get(cls.id)
         if known is None:
             known = self._extended[cls.id] = self.dimensions.has_extended(cls.request)
         return known
 
     def bind(self, placements: Iterable[Placement]) -> None:
-        """Placements that are final: their tasks become Binding and go to the decisions. Where one has to be prepared,
-        all wait for it."""
+        """Makes placements final: the tasks become Binding and are added to the decisions. If one needs preparations,
+        all wait for them."""
         names, binds = self.nodes.names, self.decisions.binds
         annotators, preparers = self.all_functions(BIND_ANNOTATIONS), self.all_functions(PREPARATIONS)
         first = len(binds)
@@ -249,7 +249,8 @@ class Session(Registration):
             binds[first:] = [structs.replace(bind, together=first + 1) for bind in binds[first:]]
 
     def _charged(self, job: Job, cls: TaskClass, rows: Iterable[int]) -> Mapping[int, Mapping[str, str]]:
-        """Row -> the cards there that the job's queue is charged for; without the rows where it is charged nothing."""
+        """Returns row -> the cards for which the job's queue is charged there; without rows where it is charged for
+        none."""
         functions = self.all_functions(CARDS)
         if not functions:
             return {}

@@ -1,7 +1,7 @@
-"""Whether a function that a plugin registers takes what its extension point gives.
+"""Checks whether a function that a plugin registers accepts the parameters of its extension point.
 
-Checked when it is registered, by the number of positional parameters and, where they are annotated with a type of the
-domain, by these. A session registers the same functions as the one before it, so what was found good is remembered.
+The check at registration compares the number of positional parameters and, if they are annotated with domain types,
+these types. A session registers the same functions as the one before, so accepted functions are remembered.
 """
 
 import functools
@@ -14,7 +14,7 @@ from scheduler.framework.combining import Function
 from scheduler.framework.failures import RegistrationError, name_of
 
 _DOMAIN: Final = frozenset({"Task", "TaskClass", "Job", "SubJob", "Queue", "EvictionContext", "HyperNode"})
-"""Types that are distinguished; annotations with others (protocols, aliases) are left to type checkers."""
+"""Domain types that are compared; type checkers check other annotations (protocols, aliases)."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ADVICE: Final = (
     "; its answer is kept for the class, for all jobs and queues: a function that needs the queue or the job is "
@@ -44,7 +44,7 @@ def check(plugin: str, point: str, function: Function, takes: Sequence[str], *, 
 
 
 def _problem(signature: inspect.Signature, takes: Sequence[str]) -> str:
-    """Why a function cannot be called so, or ""."""
+    """Returns why a function cannot be called with these types, or ""."""
     try:
         bound = signature.bind(*takes)
     except TypeError as error:
@@ -58,13 +58,13 @@ def _problem(signature: inspect.Signature, takes: Sequence[str]) -> str:
 
 
 def _simple_name(annotation: Any) -> str:
-    """The last part of the name of a class, also of one that is written as a string."""
+    """Returns the last part of the name of a class; the class may be written as a string."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return text.strip("'\"").rpartition(".")[2]
 
 
 def _key(function: Function, takes: tuple[str, ...]) -> tuple[CodeType, int, tuple[str, ...]] | None:
-    """What the signature follows from; None: it is to be looked at each time."""
+    """Returns a key for the signature of a function; None: it must be inspected each time."""
     if isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
         return None
     code = getattr(function, "__code__", None)  # of a bound method, that of its function

@@ -18,7 +18,7 @@ Placement = tuple[Job, Sequence[Task], Sequence[int]]
 
 
 class StatementContext(Protocol):
-    """What a statement acts on: a session."""
+    """The part of a session that a statement uses."""
 
     nodes: Nodes
     decisions: Decisions
@@ -35,7 +35,7 @@ class StatementContext(Protocol):
 
 
 class AllocationError(Exception):
-    """A plugin cannot take a placement, its books do not allow it; the operation is undone."""
+    """A plugin refuses a placement because its books do not allow it. The operation is undone."""
 
 
 @dataclass(slots=True)
@@ -71,26 +71,26 @@ class Statement:
 
     @property
     def evicts(self) -> bool:
-        """Whether tasks are to be evicted."""
+        """Whether the statement evicts tasks."""
         return any(isinstance(operation, _Eviction) for operation in self._operations)
 
     # --- operations ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Give pending tasks of one class their nodes: ``tasks[i]`` goes to ``rows[i]``.
+        """Allocates nodes to pending tasks of one class: ``tasks[i]`` is placed on ``rows[i]``.
 
-        Raises AllocationError, leaving everything as it was, if a plugin refuses.
+        Raises AllocationError, without any change, if a plugin refuses.
         """
         self._place(_Placement(job, tasks, rows, TaskStatus.ALLOCATED))
 
     def pipeline(self, job: Job, task: Task, row: int, *, nominate: bool = False) -> None:
-        """Promise a pending task resources that terminating tasks will give back. Raises AllocationError as above.
+        """Assigns a pending task to resources that terminating tasks will release. Raises AllocationError as above.
 
-        ``nominate``: tasks are evicted for it; the node is written on its Pod, and tried first from then on.
+        ``nominate``: tasks are evicted for it. The node is written to its Pod and is tried first from then on.
         """
         self._place(_Placement(job, (task,), (row,), TaskStatus.PIPELINED, nominate))
 
     def evict(self, job: Job, task: Task, reason: str, event: EventPost | None = None) -> None:
-        """Begin to terminate a task that holds a node. ``event``: recorded if this is committed."""
+        """Evicts a task that holds a node. ``event`` is recorded if the statement is committed."""
         session = self._session
         row = session.row_of(job, task)
         was = session.status_of(job, task)
@@ -100,14 +100,14 @@ class Statement:
         self._operations.append(_Eviction(job, task, row, was, reason, event))
 
     def withdraw(self, job: Job, task: Task) -> None:
-        """Take back what an earlier statement promised: the task is pending again. This is not undone by discard."""
+        """Makes a task that an earlier statement pipelined pending again. Discarding does not undo this."""
         operation = _Placement(job, (task,), (job.placed[task.uid],), TaskStatus.PIPELINED)
         self._session.notify_deallocate(job, operation.tasks, operation.rows)
         self._take(operation, -1)
 
     def restore(self, task: Task) -> None:
-        """Undo the eviction of a task in this statement. Amounts and books add up in any order, so this may come before
-        later operations are undone. Raises StopIteration if it was not evicted here."""
+        """Undoes the eviction of a task in this statement. Amounts and books can be changed in any order, so this may
+        happen before later operations are undone. Raises StopIteration if the task was not evicted here."""
         position, operation = next(
             (i, o) for i, o in enumerate(self._operations) if isinstance(o, _Eviction) and o.task is task
         )
@@ -131,7 +131,7 @@ class Statement:
         self._operations.append(operation)
 
     def _take(self, operation: _Placement, sign: int) -> None:
-        """Do (1) or undo (-1) a placement in the job's and the nodes' books."""
+        """Applies (1) or undoes (-1) a placement in the amounts of the job and the nodes."""
         job, nodes, status = operation.job, self._session.nodes, operation.status
         tasks, rows = operation.tasks, operation.rows
         cls = tasks[0].cls
@@ -161,7 +161,7 @@ class Statement:
 
     # --- the end ---
     def discard(self) -> None:
-        """Undo everything, last first. What each task had been given is remembered for its message."""
+        """Undoes all operations in reverse order. The node that each task had is kept for its message."""
         session = self._session
         for operation in reversed(self._operations):
             if isinstance(operation, _Eviction):
@@ -175,7 +175,8 @@ class Statement:
         self._operations.clear()
 
     def commit(self) -> None:
-        """Hand bindings and evictions to the session's decisions. Pipelined placements live only in the session."""
+        """Adds bindings and evictions to the decisions of the session. Pipelined placements exist only in the
+        session."""
         session = self._session
         allocated = []
         session.decisions.eviction_transactions.update({o.reason for o in self._operations if isinstance(o, _Eviction)})
@@ -190,6 +191,6 @@ class Statement:
         self._operations.clear()
 
     def merge(self, other: "Statement") -> None:
-        """Take over the operations of another statement of the same session."""
+        """Moves the operations of another statement in the same session into this one."""
         self._operations.extend(other._operations)
         other._operations.clear()

@@ -42,7 +42,7 @@ moment for evicted Pods has both conditions, as in Volcano, and one that is plac
 
 
 def close_session(session: Session) -> None:
-    """Let plugins close, then add status updates and Events to the session's decisions."""
+    """Calls the plugins' close functions, then adds status updates and Events to the decisions."""
     session.ask(CLOSE)
     for job in session.jobs.values():
         _close_job(session, job)
@@ -118,7 +118,8 @@ def _close_job(session: Session, job: Job) -> None:
 
 
 def _runs_as_before(job: Job) -> bool:
-    """Whether all tasks of a job run, its PodGroup says so, and nothing was noted about it: most jobs of a cluster."""
+    """Returns whether all tasks of a job run, its PodGroup is Running, and nothing new was recorded: most jobs of a
+    cluster."""
     running = job.by_status.get(TaskStatus.RUNNING)
     return (
         running is not None
@@ -132,15 +133,15 @@ def _runs_as_before(job: Job) -> bool:
 
 
 def _admission(job: Job) -> AdmissionRecord | None:
-    """What a job that is in its queue was admitted with, be it in this session."""
+    """Returns the admission of a job that is in its queue, in this session or earlier."""
     if job.admission is not None or not job.declares_resources:
         return job.admission
     return AdmissionRecord.of(job.queue, job.min_member, job.min_resource_list, job.annotations.get(CARD_REQUEST, ""))
 
 
 def _set_aside(session: Session, job: Job) -> None:
-    """Report a phase of the PodGroup that the scheduler has not set. While the PodGroup stays the same, so does the
-    message: there is one Event."""
+    """Reports a phase of the PodGroup that the scheduler has not set. The message stays the same while the PodGroup
+    does, so there is one Event."""
     dimensions = session.dimensions
     asked = job.min_resources if job.min_resources is not None else dimensions.zeros()
     amounts = [dimensions.numbers(int(i), asked=asked[i]) for i in np.flatnonzero(asked)]
@@ -152,8 +153,8 @@ def _set_aside(session: Session, job: Job) -> None:
 
 
 def _tell_refusals(session: Session, job: Job) -> None:
-    """An Event for each refusal that is not yet written on the PodGroup or on a Pod that waits. The condition of Pods
-    with scheduling gates is not ours to write: of a job of such Pods alone, only the PodGroup is written."""
+    """Adds an Event for each refusal that is not yet on the PodGroup or on a waiting Pod. The scheduler does not write
+    the condition of Pods with scheduling gates: if a job has only such Pods, only the PodGroup is written."""
     if not job.refusals:
         return
     pending = job.of(TaskStatus.PENDING).values()
@@ -167,7 +168,7 @@ def _tell_refusals(session: Session, job: Job) -> None:
 
 
 def _refuse_queue(session: Session, job: Job) -> None:
-    """A job whose queue does not exist waits, and its conditions say so; its phase is not changed."""
+    """Refuses a job whose queue does not exist: its conditions say so, and its phase does not change."""
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
     job.new_conditions = [Condition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message)]
@@ -181,7 +182,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
 
 
 def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
-    """The PodGroup's conditions after this session; the very same tuple if none changed."""
+    """Returns the PodGroup's conditions after this session; the same tuple if none changed."""
     conditions = job.conditions
     changes = [("True", *new) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
@@ -213,7 +214,7 @@ def _new_conditions(job: Job) -> list[Condition]:
 
 
 def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
-    """Whether a PodGroup is said to be unschedulable whose gang runs, or is about to."""
+    """Returns whether the PodGroup has the condition Unschedulable although its gang runs or is being started."""
     for condition in job.conditions:
         if condition.type == CONDITION_UNSCHEDULABLE and condition.status == "True":
             found = {new.type for new in job.new_conditions}
@@ -228,7 +229,7 @@ def _is_schedulable_again(session: Session, job: Job, phase: str) -> bool:
 
 # --- Pods ---
 def _explain_tasks(session: Session, job: Job) -> None:
-    """Set PodScheduled=False with the reason on tasks that wait, where the message is not there already."""
+    """Sets PodScheduled=False with the reason on waiting tasks, unless they have this message."""
     shared: str | None = None
     messages = {cls: errors.message() for cls, errors in job.fit_errors.items()}
     for status in (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED):
@@ -248,7 +249,7 @@ def _explain_tasks(session: Session, job: Job) -> None:
 
 # --- Queues ---
 def _close_queues(session: Session) -> None:
-    """status.allocated of every queue: what its jobs hold, and what the queues below it hold."""
+    """Updates status.allocated of every queue: the amounts that its jobs and its child queues hold."""
     dimensions, queues = session.dimensions, session.queues
     own: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
     for job in session.jobs.values():
@@ -270,7 +271,7 @@ def _close_queues(session: Session) -> None:
 
 
 def _correct(session: Session, own: dict[str, Vector]) -> None:
-    """Of what the jobs of queues ask for, make what they hold."""
+    """Replaces the requested amounts of tasks by the amounts that they hold."""
     for held in session.ask(HELD_AMOUNTS):
         for task, amounts in held:
             job = session.jobs.get(task.job)

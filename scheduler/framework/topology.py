@@ -17,7 +17,7 @@ NO_LIMIT = "the job is placed as if it asked for no tier"
 
 
 def set_tier_limits(jobs: Iterable[Job], hyper_nodes: HyperNodes) -> Iterator[Malformed]:
-    """Finds the limits of jobs with sub-jobs; names of tiers that no HyperNode has are reported."""
+    """Sets the limits of jobs with sub-jobs. Reports tier names that no HyperNode has."""
     for job in jobs:
         highest = hyper_nodes.top.tier
         job.tier_limit = _limit(job.topology, hyper_nodes, highest)
@@ -33,7 +33,7 @@ def set_tier_limits(jobs: Iterable[Job], hyper_nodes: HyperNodes) -> Iterator[Ma
 
 
 def _limit(topology: NetworkTopology | None, hyper_nodes: HyperNodes, soft: int) -> int | None:
-    """``soft``: the limit where none is asked for but a topology is."""
+    """``soft``: the limit of a topology without a tier."""
     if topology is None or topology.mode not in (None, HARD, SOFT):
         return None
     if topology.mode == SOFT:

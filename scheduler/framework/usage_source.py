@@ -1,8 +1,7 @@
-"""Where the load of the nodes is asked for: the section ``metrics:`` of the configuration file.
+"""The source of the load of nodes: the section ``metrics:`` of the configuration file.
 
-A section that cannot be used is reported and leaves the load unknown; it never refuses the file. Volcano reads keys
-such as ``tls.insecureSkipVerify`` and ``elasticsearch.index`` as they stand, its documents nest them: both are
-understood.
+An invalid section is reported, and the load is unknown; the file is still accepted. Volcano reads flat keys such as
+``tls.insecureSkipVerify`` and ``elasticsearch.index``, but its documents nest them: both forms are accepted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,12 +16,12 @@ DEFAULT_INTERVAL: Final = 30.0
 DEFAULT_INDEX: Final = "metricbeat-*"
 DEFAULT_HOST_FIELD: Final = "host.hostname"
 _SHORTEST: Final = 1.0
-"""Seconds; who asks more often learns nothing."""
+"""Seconds. The sources do not update more often."""
 _TRUE: Final = ("true", "True", "TRUE")
 
 
 class SourceType(Enum):
-    """Who is asked."""
+    """The kind of program that measures the load."""
 
     PROMETHEUS = "prometheus"
     PROMETHEUS_ADAPTOR = "prometheus_adaptor"
@@ -38,7 +37,7 @@ class UsageSource:
     address: str = ""
     """URL; "" for the API server."""
     interval: float = DEFAULT_INTERVAL
-    """Seconds between two questions."""
+    """Seconds between two requests."""
     verify_tls: bool = True
     index: str = DEFAULT_INDEX
     username: str = ""
@@ -48,7 +47,7 @@ class UsageSource:
 
 
 def parse_usage_source(section: Mapping[str, Any], where: str) -> tuple[UsageSource | None, list[str]]:
-    """The source, or None if there is none that can be used; and what is wrong, each text beginning with ``where``."""
+    """Returns the source, or None if no valid one is configured, and the problems, each beginning with ``where``."""
     values = dict(_flat(section))
     if not values.get("type"):
         return None, [f"{where}: no type: the load of nodes is not asked for"] if values else []
@@ -75,7 +74,7 @@ def parse_usage_source(section: Mapping[str, Any], where: str) -> tuple[UsageSou
 
 
 def _flat(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """``a: {b: 1}`` and ``a.b: 1`` alike as ("a.b", "1"); what is null or a list is left out."""
+    """Returns ``a: {b: 1}`` and ``a.b: 1`` in the same form: ("a.b", "1"). Null values and lists are left out."""
     for key, value in section.items():
         if isinstance(value, Mapping) and not prefix:
             yield from _flat(value, f"{key}.")

@@ -25,7 +25,7 @@ def gang_message(job: Job) -> str:
 
 
 def origin_reason(job: Job) -> str:
-    """What stands behind a gang that waits: a refusal of the job as a whole, else the first task by name that fits
+    """Returns why a gang waits: a refusal of the whole job, or else the message of the first task by name that fits
     nowhere."""
     if job.refusals:
         return f": {'; '.join(dict.fromkeys(r.message for r in job.refusals))}"
@@ -40,8 +40,8 @@ def origin_reason(job: Job) -> str:
 def task_reason(
     session: Session, job: Job, task: Task, status: TaskStatus, messages: Mapping[int, str]
 ) -> tuple[str, str]:
-    """Reason and message of a waiting task ("": only its job can say). ``messages``: class id -> why it fits
-    nowhere."""
+    """Returns the reason and the message of a waiting task; "": only its job has one. ``messages``: class id -> why it
+    fits nowhere."""
     row = job.placed.get(task.uid)
     given = job.transaction.get(task.uid)
     if row is not None:

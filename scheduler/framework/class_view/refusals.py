@@ -1,4 +1,5 @@
-"""Why nodes do not take the tasks of one class: how many for which reason, and which of them no eviction could open."""
+"""Why nodes refuse the tasks of one class: the number of nodes for each reason, and on which nodes evictions cannot
+help."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,7 +13,7 @@ from scheduler.framework.columns import Filter, MeasuringFilter, Nowhere, Scope
 
 
 class Refusals:
-    """What amounts and filters say against nodes."""
+    """The refusals of nodes by amounts and filters."""
 
     def __init__(self, nodes: Nodes, request: Vector, dims: Sequence[int], filters: Sequence[Filter]) -> None:
         """``dims``: the resources in which the request is compared with nodes."""
@@ -22,8 +23,8 @@ class Refusals:
         self._filters = filters
 
     def fit_errors(self, names: Sequence[str], rows: Rows, admitted: Rows) -> FitErrors:
-        """Why none of the rows takes a task now. ``names`` are resource names; ``admitted`` are those of the rows that
-        filters would admit it to: the shortages are those of these, if there are any."""
+        """Returns why none of the rows takes a task now. ``names``: resource names. ``admitted``: the rows that pass
+        all filters; if there are any, shortages are those on these rows."""
         errors = FitErrors(len(rows))
         hopeless = next((condition for condition in self._filters if isinstance(condition, Nowhere)), None)
         if hopeless is not None:
@@ -51,7 +52,7 @@ class Refusals:
         return errors
 
     def unresolvable(self) -> Mask:
-        """Shape (nodes,): nodes that evicting Pods cannot open."""
+        """Returns a mask of shape (nodes,): nodes on which evictions cannot help."""
         every = np.arange(len(self._nodes))
         result: Mask = self._closed.copy()
         for condition in self._filters:
@@ -62,7 +63,7 @@ class Refusals:
 
     @cached_property
     def _closed(self) -> Mask:
-        """Shape (nodes,): those that are unresolvable for the whole session."""
+        """Returns a mask of shape (nodes,): nodes that are unresolvable for the whole session."""
         every = np.arange(len(self._nodes))
         closed = np.zeros(len(every), dtype=bool)
         for condition in self._filters:

@@ -1,10 +1,9 @@
-"""A run: the places of several equal tasks, each put on the best node, one after the other.
+"""A run: nodes for several equal tasks, each task placed on the best node, one after the other.
 
-Two facts make this cheap. What depends on one node only (room, most scores) changes by that node being chosen, so each
-node is a sequence of scores known ahead. And what depends on the whole cluster knows few nodes apart: nodes of one
-group get the same answer whatever is placed where, so it is asked about one node of each group. The next task then
-goes to the best of the groups' best nodes. The outcome is, by construction and by test, that of looking at every node
-for every task.
+Two properties make this cheap. Answers of scope STATIC and NODE (room, most scores) change only when the node itself is
+chosen, so each node is a known sequence of scores. Filters and scores of scope CLUSTER give the same answer for all
+nodes of a group, so they are evaluated for one node of each group. The next task is placed on the best of the best
+nodes of all groups. The result equals, by construction and by test, evaluating every node for every task.
 """
 
 import heapq
@@ -17,17 +16,17 @@ from scheduler.api.node import Column, Rows
 from scheduler.framework.columns import Counts, Grouped, GroupedFilter, GroupedScore
 
 Ahead = Callable[[Rows, int, int], list[list[float]]]
-"""ahead(rows, first, depth): scores of each row once ``first``, ``first`` + 1, ... more tasks are there."""
+"""ahead(rows, first, depth): the scores of each row with ``first``, ``first`` + 1, ... more tasks on it."""
 Groups = NDArray[np.intp]
 LONGEST = 256
 """Most tasks of one run; bounds the cost of a run that places none."""
 SHALLOW, DEEP, MANY = 3, 32, 32
-"""How far scores are looked ahead: on every node that can be chosen; then on one that is chosen that often, and on so
-many that come after it."""
+"""How many scores are computed ahead: SHALLOW on every candidate; DEEP on a node that was chosen that often, and on the
+next MANY nodes."""
 
 
 class Run:
-    """Places for up to ``count`` tasks, best first. Nothing is taken: conditions are left as they were."""
+    """Nodes for up to ``count`` tasks, best first. Leaves filters and scores unchanged."""
 
     def __init__(
         self,
@@ -39,8 +38,8 @@ class Run:
         scores: Sequence[GroupedScore],
         count: int,
     ) -> None:
-        """``rows``: the nodes that have room, ascending; ``room`` and ``score`` (by what depends on the node alone) of
-        each. ``filters`` and ``scores``: of scope CLUSTER."""
+        """``rows``: the nodes with room, ascending; ``room`` and ``score`` (scopes STATIC and NODE) of each.
+        ``filters`` and ``scores``: those of scope CLUSTER."""
         self._ahead = ahead
         self._filters = filters
         self._scores = scores
@@ -50,7 +49,7 @@ class Run:
         sizes = np.bincount(groups)
         within = _best(groups, sizes, score, count)
         self._sizes: Counts = sizes.astype(np.int64)
-        """Candidates in each group, those included that are too low in it to be chosen."""
+        """Candidates in each group, including those that rank too low to be chosen."""
         best = rows[within]
         self._room: dict[int, int] = dict(zip(best.tolist(), np.minimum(room[within], count).tolist(), strict=True))
         depth = min(SHALLOW, max(self._room.values()))
@@ -67,7 +66,7 @@ class Run:
         self._taken: dict[int, int] = {}
 
     def places(self) -> list[int]:
-        """The rows in the order of the tasks; fewer than asked for when the nodes run out."""
+        """Returns the rows in the order of the tasks; fewer than ``count`` if the nodes run out."""
         chosen: list[int] = []
         try:
             while len(chosen) < self._count and (group := self._best_group()) is not None:
@@ -78,7 +77,7 @@ class Run:
         return chosen
 
     def _best_group(self) -> int | None:
-        """The group of which the best node takes the next task."""
+        """Returns the group whose best node gets the next task."""
         if not self._conditions:
             return 0 if self._heads[0] else None
         live = np.flatnonzero(self._sizes)
@@ -96,7 +95,7 @@ class Run:
         return int(live[first[np.argmin(rows[first])]])
 
     def _take(self, group: int) -> int:
-        """Give the best node of a group one more task."""
+        """Places one more task on the best node of a group."""
         heads = self._heads[group]
         row = heads[0][1]
         taken = self._taken[row] = self._taken.get(row, 0) + 1
@@ -120,7 +119,7 @@ class Run:
             condition.place(row, number)
 
     def _lead(self, group: int) -> None:
-        """Note which node of a group is best now."""
+        """Updates the best node of a group."""
         heads = self._heads[group]
         if heads and self._conditions:
             self._bests[group], self._tops[group] = -heads[0][0], heads[0][1]
@@ -142,7 +141,7 @@ class Run:
         return list(zip(*columns, strict=True))
 
     def _number(self, row: int) -> int:
-        """The group of a node as its traits are now."""
+        """Returns the group of a node according to its current traits."""
         (traits,) = self._traits(np.array([row], dtype=np.intp))
         number = self._numbers.get(traits)
         if number is None:
@@ -154,7 +153,7 @@ class Run:
 
 
 def _groups(rows: Rows, conditions: Sequence[Grouped]) -> Groups:
-    """The group of each row: 0, 1, ... for each combination of traits that occurs."""
+    """Returns the group of each row: 0, 1, ... for each combination of traits that occurs."""
     groups: Groups = np.zeros(len(rows), dtype=np.intp)
     for condition in conditions:
         for column in condition.traits(rows):
@@ -176,8 +175,8 @@ def _renumbered(groups: Groups) -> Groups:
 
 
 def _best(groups: Groups, sizes: NDArray[np.intp], score: Column, count: int) -> Rows:
-    """Positions of the ``count`` best of each group, ties to the first: of a group no other can be chosen, for it would
-    come after each of these was chosen once, and by then all tasks are placed."""
+    """Returns the positions of the ``count`` best nodes of each group, the first among equals. No other node of the
+    group can be chosen: each of these would be chosen before it, and then all tasks are placed."""
     if len(groups) <= count:
         return np.arange(len(groups))
     if len(sizes) == 1:
@@ -188,5 +187,5 @@ def _best(groups: Groups, sizes: NDArray[np.intp], score: Column, count: int) ->
 
 
 def _highest(score: Column, count: int) -> Rows:
-    """Positions of the ``count`` highest scores, ties to the first; in ascending order."""
+    """Returns the positions of the ``count`` highest scores, the first among equals; in ascending order."""
     return np.sort(np.argsort(-score, kind="stable")[:count])

@@ -1,10 +1,9 @@
-"""The nodes as the tasks of one class see them: where they fit, how good each place is, and the best places for a run.
+"""The nodes that one class of tasks can use: where tasks fit, the scores, and the best nodes for a run.
 
-A gang of a hundred equal tasks is placed by one call (see ``runs``). The view looks only at the nodes that pass
-what never changes in a session, keeps a room and a score for each, and refreshes only those that changed since it last
-looked: a class that may run on one node only costs next to nothing, and many classes may take turns. Where tasks come
-one by one, as in a thousand jobs of one Pod, places are found for those to come as well, and are good for as long as
-nothing happens but that they are taken.
+A gang of a hundred equal tasks is placed by one call (``runs``). The view considers only the nodes that pass all
+filters of scope STATIC, holds a room and a score for each, and refreshes only those that changed since the last call.
+So a class with one candidate node costs almost nothing, and many classes can alternate. Where tasks come one by one, as
+in a thousand jobs with one Pod, nodes for later tasks are planned too (``plan``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +34,11 @@ from scheduler.framework.columns import (
 
 Chooser = Callable[[Rows, Column], int | None]
 FEW = 4
-"""Nodes that a Costly filter is asked about at first."""
+"""Nodes to which a Costly filter is applied at first."""
 
 
 class ClassView:
-    """Rooms and scores of the nodes for one class of tasks, kept up to date with the session's nodes."""
+    """Rooms and scores of the nodes for one class of tasks; follows the changes of the session."""
 
     def __init__(
         self,
@@ -52,9 +51,9 @@ class ClassView:
         limit: int = 0,
         chooser: Chooser | None = None,
     ) -> None:
-        """``check_resources`` False leaves out the comparison of amounts (best-effort tasks); ``limit`` > 0 looks only
-        at so many of the nodes that pass (``--percentage-nodes-to-find``), in name order; ``chooser`` has a say in
-        which of the candidates is taken (it gets rows and their scores; None leaves it to the best score)."""
+        """``check_resources``: whether to compare amounts (not for best-effort tasks). ``limit``: at most so many
+        candidate nodes, in the order of names (``--percentage-nodes-to-find``); 0: no limit. ``chooser``: chooses one
+        of the candidates from rows and scores, or returns None for the best score."""
         self._nodes = nodes
         self._limit = limit
         self._chooser = chooser
@@ -75,7 +74,7 @@ class ClassView:
         grouped = len(self._grouped_filters) + len(self._grouped_scores)
         wide = len(wide_filters) + len(self._wide)
         self._one_at_a_time = bool(wide > grouped or (wide and limit) or chooser)
-        """A placement may change any node's answer so that the filters and scores have to be asked again."""
+        """Whether a placement may change any node's answer, so that filters and scores are evaluated for each task."""
         rows: Rows = np.arange(len(nodes))
         for condition in filters:
             if condition.scope is Scope.STATIC:
@@ -102,7 +101,7 @@ class ClassView:
         return room
 
     def _score_at(self, at: Rows) -> Column:
-        """By what depends on each node alone."""
+        """Returns the sums of the scores of scope STATIC and NODE."""
         return self._graded(self._fixed_score[at], self._rows[at], None)
 
     @cached_property
@@ -110,7 +109,8 @@ class ClassView:
         return self._sum(self._fixed, self._rows, None)
 
     def _pass_in_future(self, rows: Rows) -> Mask:
-        """Whether the filters that look at one node let one task on each row once terminating tasks are gone."""
+        """Returns whether the filters of scope STATIC and NODE let one task onto each row when terminating tasks have
+        exited."""
         passes = np.ones(len(rows), dtype=bool)
         for room in self._future_filters:
             passes &= room(rows) > 0
@@ -123,8 +123,8 @@ class ClassView:
         return room
 
     def _room_in(self, rows: Rows, *, future: bool) -> Counts:
-        """How many tasks fit into what is free, or will be, by resources alone. A node short of cpu or memory takes
-        none, even if the task asks for neither (Volcano compares every resource it knows of the node)."""
+        """Returns how many tasks fit into the free amounts, or the future ones. A node that is short of cpu or memory
+        takes none, even if the task requests neither (Volcano compares every resource of the node)."""
         room: Counts = np.full(len(rows), UNBOUNDED, dtype=np.int64)
         for d in self._dims:
             # Whole numbers: rounding cannot lift a quotient to the next one.
@@ -139,7 +139,7 @@ class ClassView:
         return idle + nodes.releasing[d].take(rows) - nodes.pipelined[d].take(rows) if future else idle
 
     def _graded(self, fixed: Column, rows: Rows, ahead: Counts | None) -> Column:
-        """What depends on each node alone, in steps of GRAIN."""
+        """Returns the scores of scope STATIC and NODE, rounded to multiples of GRAIN."""
         graded: Column = np.rint((fixed + self._sum(self._moving, rows, ahead)) / GRAIN) * GRAIN
         return graded
 
@@ -154,9 +154,9 @@ class ClassView:
 
     # --- choosing ---
     def choose(self, count: int, within: Rows | None = None) -> list[int]:
-        """Rows for up to ``count`` tasks of the class placed one after the other on idle resources, best first, ties to
-        the lower row. Fewer (or none) when the nodes run out. Nothing is taken: the caller allocates. ``within``: only
-        these nodes (ascending) are in question; None: all."""
+        """Returns rows for up to ``count`` tasks of the class, placed one after the other on idle resources; among
+        equal scores, the lower row. Returns fewer if the nodes run out. The caller allocates. ``within``: the only
+        nodes to consider (ascending); None: all."""
         plan = self._plan
         if not plan.follow(within):
             plan.places = self._search(max(count, plan.stride), within)
@@ -185,19 +185,19 @@ class ClassView:
         return chosen if len(seen) == len(at) else self._until_full(chosen, room)
 
     def choose_future(self, within: Rows | None = None) -> int | None:
-        """The best row for one task on resources that terminating tasks will give back, or None. ``within``: as for
-        ``choose``."""
+        """Returns the best row for one task on resources that terminating tasks will release, or None. ``within``: as
+        for ``choose``."""
         at = self._candidates.all if within is None else self._candidates.find(within)
         rows = self._rows[at[self._future.read()[at]]]
         return self._pick(rows[self._room_in(rows, future=True) > 0], future=True)
 
     def admits(self, row: int) -> bool:
-        """Whether one task fits on the row now."""
+        """Returns whether one task fits on the row now."""
         at = self._candidates.find(np.array([row], dtype=np.intp))
         return len(self._wide_pass(self._rows[at])) > 0 and bool(self._room_at(at)[0])
 
     def admits_later(self, row: int) -> bool:
-        """Whether one task fits on the row once terminating tasks are gone."""
+        """Returns whether one task fits on the row when terminating tasks have exited."""
         future = self._nodes.future_idle_of(row)
         if any(self._request[d] > future[d] for d in self._dims) or any(future[d] < 0 for d in self._bare):
             return False
@@ -205,14 +205,16 @@ class ClassView:
         return len(rows) > 0 and bool(self._pass_in_future(rows)[0])
 
     def passes_in_future(self) -> Mask:
-        """Shape (nodes,): where the filters let one task once terminating tasks are gone; amounts are not looked at."""
+        """Returns a mask of shape (nodes,): whether the filters let one task onto the node when terminating tasks have
+        exited. Amounts are not compared."""
         passes = np.zeros(len(self._nodes), dtype=bool)
         passes[self._wide_pass(self._rows[self._future.read()], future=True)] = True
         return passes
 
     def best_first(self, chosen: Mask, among: Mask) -> Iterator[int]:
-        """The chosen rows by score, the best first, ties to the lower; those on which no task of the class may ever run
-        are left out. ``among``: all in question. Both are masks of shape (nodes,); good until something is placed."""
+        """Returns the chosen rows by score, the best first, among equal scores the lower row, without the nodes on
+        which no task of the class can ever run. ``chosen`` and ``among`` (all rows in question) are masks of shape
+        (nodes,). Valid until the next placement."""
         if not self._wide:
             return (int(self._rows[at]) for at in self._ranking.among(chosen[self._rows]))
         rows = self._rows[among[self._rows]]
@@ -221,7 +223,7 @@ class ClassView:
         return map(int, order[chosen[order]])
 
     def _pick(self, rows: Rows, *, future: bool) -> int | None:
-        """The best of the rows that pass what has scope CLUSTER, or None."""
+        """Returns the best of the rows that pass the filters of scope CLUSTER, or None."""
         if not self._costly or self._wide or self._limit or self._chooser is not None:
             rows = self._limited(self._wide_pass(rows, future=future))
             return self._best_of(rows) if len(rows) else None
@@ -239,7 +241,7 @@ class ClassView:
         return rows[: self._limit] if self._limit else rows
 
     def _best_of(self, rows: Rows) -> int:
-        """The best of the candidates (at least one)."""
+        """Returns the best of the candidates, of which there is at least one."""
         if len(rows) == 1:
             return int(rows[0])
         scores = self._score.read()[self._candidates.find(rows)]
@@ -249,7 +251,7 @@ class ClassView:
         return int(rows[np.argmax(scores)]) if chosen is None else chosen
 
     def _ahead(self, rows: Rows, first: int, depth: int) -> list[list[float]]:
-        """Scores of each row once ``first``, ``first`` + 1, ... more tasks of the class are there."""
+        """Returns the scores of each row with ``first``, ``first`` + 1, ... more tasks of the class on it."""
         fixed = self._fixed_score[self._candidates.find(rows)]
         ahead: Counts = np.tile(np.arange(first, first + depth, dtype=np.int64), len(rows))
         table = self._graded(np.repeat(fixed, depth), np.repeat(rows, depth), ahead)
@@ -257,7 +259,7 @@ class ClassView:
         return result
 
     def _until_full(self, chosen: list[int], room: Counts) -> list[int]:
-        """The choices up to the one that fills a node: from there on another node is among those looked at."""
+        """Returns the choices up to the one that fills a node. After it, another node becomes a candidate."""
         left = dict(zip(self._rows.tolist(), room.tolist(), strict=True))
         for position, row in enumerate(chosen, start=1):
             left[row] -= 1
@@ -267,10 +269,10 @@ class ClassView:
 
     # --- explaining ---
     def fit_errors(self, names: Sequence[str], within: Rows | None = None) -> FitErrors:
-        """Why no node takes a task of the class now: per reason the number of nodes. ``names`` are resource names;
-        ``within`` as above.
+        """Returns why no node takes a task of the class now: the number of nodes for each reason. ``names`` are
+        resource names; ``within``: as for ``choose``.
 
-        The answer is shared by all jobs that ask while nothing is placed: not to be changed.
+        All jobs that need it share the result while nothing is placed: callers must not change it.
         """
         if within is not None:
             return self._refusals.fit_errors(names, within, self._admitted(within))
@@ -280,17 +282,17 @@ class ClassView:
         return self._errors[1]
 
     def _admitted(self, rows: Rows) -> Rows:
-        """Those of the rows on which the filters that look at one node let a task."""
+        """Returns the rows on which the filters of scope STATIC and NODE let a task."""
         passing = self._rows[np.isin(self._rows, rows, assume_unique=True)]
         return passing[self._room_by_filters(passing) > 0]
 
     def unresolvable(self) -> Mask:
-        """Shape (nodes,): nodes that evicting Pods cannot open to this class."""
+        """Returns a mask of shape (nodes,): nodes on which evictions cannot make room for this class."""
         return self._refusals.unresolvable()
 
 
 def _passing(conditions: Sequence[Filter], rows: Rows, *, future: bool) -> Rows:
-    """The rows, in their order, that pass all conditions, now or once terminating tasks are gone."""
+    """Returns the rows that pass all filters, in their order, now or when terminating tasks have exited."""
     for condition in conditions:
         if not len(rows):
             break
