@@ -88,9 +88,9 @@ def naming_plugins(session: Session, action: str = "") -> Iterator[None]:
 
 
 def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
-    """Have all configured plugins register with a session; names that no plugin has are passed over.
+    """Opens all configured plugins. Unknown names are skipped.
 
-    ``stopwatch``: seconds since any moment, for ``open_seconds`` alone. Raises PluginError if one of them raises.
+    ``stopwatch``: seconds since any moment, for ``open_seconds`` only. Raises PluginError if a plugin raises.
     """
     for number, tier in enumerate(session.configuration.tiers):
         for option in tier:
@@ -114,6 +114,6 @@ def open_plugins(session: Session, stopwatch: Callable[[], float] = lambda: 0.0)
 
 
 def open_session(session: Session) -> Session:
-    """The session with its plugins opened."""
+    """Returns the session with its plugins opened."""
     open_plugins(session)
     return session

@@ -1,5 +1,5 @@
-"""The nodes as the tasks of one class see them: where they fit, how good each place is, and the best places for a run.
+"""The nodes that one class of tasks can use: where tasks fit, the scores, and the best nodes for a run.
 
-``view`` is the entry: it keeps columns over the ``candidates`` and their order, places ``runs`` of equal tasks, and has
-a ``plan`` for the tasks to come. ``refusals`` says why nodes are refused.
+``view`` is the entry point. It holds columns over the ``candidates`` and their order, places ``runs`` of equal tasks,
+and has a ``plan`` for later tasks. ``refusals`` counts why nodes are refused.
 """

@@ -1,7 +1,7 @@
 """The candidate nodes of a class: columns over them, and their order by score.
 
-Both follow the session's log. What is read is up to date, and only what has changed since it was last read is computed
-or sorted again. A column that is not read is never computed.
+Both follow the session's log: a read recomputes, or sorts again, only what changed since the last read. A column that
+is not read is never computed.
 """
 
 import heapq
@@ -15,22 +15,22 @@ from scheduler.api.node import Column, Mask, Nodes, Rows
 
 V = TypeVar("V", bound=np.generic)
 MANY = 64
-"""Changes that are sorted in one by one."""
+"""Up to so many changes are inserted one by one."""
 FEW = 16
-"""Nodes looked at first: mostly the best will do."""
+"""Number of nodes that are checked first: in most cases one of the best is chosen."""
 
 
 class CandidateNodes:
-    """The nodes that are looked at: some rows of the table, ascending."""
+    """The candidate nodes: some rows of the table, ascending."""
 
     def __init__(self, nodes: Nodes, rows: Rows) -> None:
         self.nodes = nodes
         self.rows = rows
         self.all: Rows = np.arange(len(rows))
-        """The positions of all of them."""
+        """The positions of all candidates."""
 
     def find(self, rows: Rows) -> Rows:
-        """The positions of those of the rows (ascending) that are looked at."""
+        """Returns the positions of the candidates among the rows (ascending)."""
         if len(self.rows) == len(self.nodes):
             return rows
         at = np.searchsorted(self.rows, rows)
@@ -39,7 +39,7 @@ class CandidateNodes:
         return found
 
     def changed(self, since: int) -> Rows:
-        """The positions of those that changed since a moment of the log."""
+        """Returns the positions of the candidates that changed since a position of the log."""
         fresh = self.nodes.log[since:]
         if len(fresh) >= len(self.rows):
             return self.all
@@ -47,19 +47,20 @@ class CandidateNodes:
 
 
 class CachedColumn(Generic[V]):
-    """One value per node looked at."""
+    """One value per candidate node."""
 
     def __init__(self, candidates: CandidateNodes, compute: Callable[[Rows], NDArray[V]]) -> None:
-        """``compute``: the values at some positions, as things are now."""
+        """``compute`` returns the current values at some positions."""
         self._candidates = candidates
         self._compute = compute
         self._column: NDArray[Any] | None = None
         self._stale: NDArray[np.bool_] = np.zeros(len(candidates.rows), dtype=bool)
-        """The values that may have changed since they were computed."""
+        """Whether the value may have changed since it was computed."""
         self._seen = 0
 
     def read(self, at: Rows | None = None) -> NDArray[V]:
-        """The column, or its values at some positions; not to be changed, and good until something is placed."""
+        """Returns the column, or its values at some positions. Callers must not change it; it is valid until the next
+        placement."""
         length = len(self._candidates.nodes.log)
         if self._column is None:
             self._column = self._compute(self._candidates.all)
@@ -74,21 +75,21 @@ class CachedColumn(Generic[V]):
 
 
 class Ranking:
-    """The nodes looked at, the highest score first, of equal ones the lower row."""
+    """The candidate nodes, the highest score first; among equal scores, the lower row."""
 
     def __init__(self, candidates: CandidateNodes, score: CachedColumn[np.float64]) -> None:
         self._candidates = candidates
         self._score = score
         self._order: Rows | None = None
-        """Positions as they were sorted last."""
+        """The positions in the order of the last sort."""
         self._keys: Column = np.empty(0)
-        """Their scores then, as keys: the lower, the better."""
+        """Keys of their scores at that time; a lower key is better."""
         self._changed: Mask = np.zeros(len(candidates.rows), dtype=bool)
-        """Whose score may be another since."""
+        """Whether the score may have changed since."""
         self._seen = 0
 
     def among(self, chosen: Mask) -> Iterator[int]:
-        """The positions of a mask, shape (nodes looked at,), in order of the scores of now."""
+        """Yields the positions of a mask, shape (candidate nodes,), in the order of the current scores."""
         self._changed[self._candidates.changed(self._seen)] = True
         self._seen = len(self._candidates.nodes.log)
         if self._order is None or np.count_nonzero(self._changed) > MANY:
@@ -106,7 +107,7 @@ class Ranking:
 
 
 def _lazily(order: Rows, keys: Column, chosen: Mask) -> Iterator[tuple[float, int]]:
-    """The keys and positions of a mask, in order."""
+    """Yields the keys and positions of a mask, in order."""
     start, number = 0, FEW
     while start < len(order):
         part = slice(start, start + number)
