@@ -19,10 +19,10 @@ _LABELS: Final = "app.kubernetes.io/part-of=volcano-py,app.kubernetes.io/compone
 _FILE: Final = "volcano-scheduler.conf"
 _FLAG: Final = "--scheduler-name="
 _FORBIDDEN: Final = 403
-_PAGE: Final = 10_000
+_PAGE: Final = 30_000
 """Objects per page. The API server reads the first page from its cache and the others from etcd, which takes longer."""
-_TIMEOUT: Final = 120.0
-"""Seconds for a page."""
+_TIMEOUT: Final = 300.0
+"""Seconds for a page, which may have some 150 MB."""
 
 
 class _Metadata(TypedDict, total=False):
