@@ -60,7 +60,7 @@ class Answers(PluginFunctions):
         self._owners: dict[Function, str] = {}
         self._sources: list[Source] = []
         self._returned: list[tuple[Function, ExtensionPoint, Sequence[Any]]] = []
-        """Both name the plugin when what it registered, or a Filter or Score that it returned, raises."""
+        """Used with ``_sources`` to name the plugin when a registered function, or a Filter or Score of it, raises."""
 
     def plugin_of(self, function: Function) -> str:
         """Returns the plugin that registered a function."""

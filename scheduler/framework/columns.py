@@ -1,14 +1,14 @@
-"""What plugins say about nodes: Filters (may a task of this class run there, and how many) and Scores (how good is it).
+"""Filters (how many tasks of a class may run on a node) and Scores (how good a node is for them).
 
-Both answer for many nodes at once. Their scope says how long an answer holds, which is what lets ClassView place whole
-runs of equal tasks without asking again:
+Both are computed for many nodes at once. Their scope says when a value changes, so that ClassView can place runs of
+equal tasks without computing all values again:
 
-* STATIC   nothing a session does changes it
-* NODE     it depends on the node's own state only: placing a task changes the answer for that node alone
-* CLUSTER  it depends on other nodes or on the set of candidates: any placement may change any node's answer
+* STATIC   constant in a session
+* NODE     depends on the state of the node: a placement changes the value of its own node only
+* CLUSTER  depends on other nodes or on the set of candidates: a placement may change the values of all nodes
 
-Most conditions of scope CLUSTER know few nodes apart (those of one zone, those with two such Pods): they are Grouped,
-and a run asks them about one node of each group.
+Most filters and scores of scope CLUSTER distinguish few kinds of nodes (the nodes of a zone, the nodes with two such
+Pods). They are Grouped: a run computes their value for one node of each group.
 """
 
 from collections.abc import Iterable, Sequence
@@ -80,7 +80,7 @@ class Grouped(Protocol):
     """Optional methods of a Filter or Score of scope CLUSTER that gives the same answer for groups of nodes."""
 
     moves: bool
-    """Whether a placement changes the traits of its node. It never changes those of others."""
+    """Whether a placement changes the traits of its node. It never changes those of other nodes."""
 
     def traits(self, rows: Rows) -> Sequence[Column]:
         """Returns columns of whole numbers. Nodes with equal numbers get equal answers, whatever has been placed."""

@@ -8,7 +8,7 @@ from scheduler.framework.extension import Combine, ExtensionPoint, Vote
 
 Function = Callable[..., Any]
 Veto = Callable[[Any, Task], bool]
-"""veto(preemptor, task): the task is no victim."""
+"""veto(preemptor, task): True if the task must not be a victim."""
 
 
 class PluginFunctions:

@@ -1,20 +1,20 @@
-"""Extension points: every kind of function a plugin may register, and how the answers of several combine over tiers.
+"""Extension points: the kinds of functions that plugins register, and how the answers of several plugins are combined.
 
 A few combinators cover them all (Volcano's session_plugins.go writes each of these loops some ten times):
 
-* FIRST    the first plugin with an answer decides
-* KEY      the answers are one key, compared part by part
+* FIRST    the first answer that is not None decides
+* KEY      the answers form one key, compared part by part
 * ALL      every plugin must agree
-* TIER     every plugin of the first tier with a function must agree; without any function the answer is no
-* VOTE     a negative vote vetoes; a positive one in a tier decides after that tier; all abstaining permits
-* MOST     the largest number holds
-* LEAST    the smallest number holds; no function is called after a 0
-* SUM      numbers add up
-* VICTIMS  lists intersect within a tier; the first tier that yields any decides
-* UNION    lists unite within a tier; the first tier that yields any decides
-* CHAIN    each plugin narrows what those before it have left
-* EACH     every answer stands for itself
-* CALL     all are called, nothing is answered
+* TIER     every plugin of the first tier with a function must agree; no if there is no function
+* VOTE     one rejection decides; a permission decides at the end of its tier; yes if all abstain
+* MOST     the largest number
+* LEAST    the smallest number; no function is called after a 0
+* SUM      the sum
+* VICTIMS  the intersection of the lists of a tier; the first tier with a result decides
+* UNION    the union of the lists of a tier; the first tier with a result decides
+* CHAIN    each function gets what the functions before it returned
+* EACH     all answers, not combined
+* CALL     all functions are called; no answer
 """
 
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ JOB_READY = ExtensionPoint("JobReady", "enableJobReady", Combine.MOST, ("Job",))
 JOB_PIPELINED = ExtensionPoint("JobPipelined", "enableJobPipelined", Combine.VOTE, ("Job",))
 """vote(job): whether the job would be ready once releasing resources are free."""
 JOB_STARVING = ExtensionPoint("JobStarving", "enableJobStarving", Combine.TIER, ("Job",))
-"""test(job): whether the job may take resources from others."""
+"""test(job): whether the job may evict tasks of other jobs."""
 SUB_JOB_READY = ExtensionPoint("SubJobReady", "enabledSubJobReady", Combine.MOST, ("SubJob",))
 """missing(sub-job): as JobReady, of one sub-group."""
 SUB_JOB_PIPELINED = ExtensionPoint("SubJobPipelined", "enabledSubJobPipelined", Combine.VOTE, ("SubJob",))

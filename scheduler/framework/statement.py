@@ -1,7 +1,7 @@
-"""A statement is a transaction of placements: it acts on the session at once, and is committed or discarded whole.
+"""Statements: transactions of placements, which change the session at once and are committed or discarded as a whole.
 
-Amounts are whole numbers, so undoing an operation restores every number exactly; plugins that keep books (quota, chips)
-are notified of every operation and of every rollback.
+Amounts are whole numbers, so undoing an operation restores every number exactly. Plugins that keep books (quota, chips)
+are notified of every operation and every rollback.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from scheduler.api.node import Nodes
 from scheduler.api.task import Task, TaskStatus
 
 Placement = tuple[Job, Sequence[Task], Sequence[int]]
-"""Tasks of one job and their rows."""
+"""A job, some of its tasks, and the rows of their nodes."""
 
 
 class StatementContext(Protocol):
