@@ -1,7 +1,7 @@
-"""Plugin and action arguments from the configuration file, typed as Volcano types them.
+"""Plugin and action arguments from the configuration file, with Volcano's types.
 
-A value of a wrong type, or out of its bounds, is not an error: it is reported and the default is used (Volcano's
-framework/arguments.go, and what its plugins make of negative numbers).
+A value of a wrong type or out of bounds is no error: it is reported and the default is used (Volcano's
+framework/arguments.go, and its plugins for negative numbers).
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ class Arguments(Mapping[str, Any]):
         return self._wrong(key, value, "a number", default)
 
     def duration(self, key: str, default: float) -> float:
-        """Seconds; written as in Go (``1h30m``)."""
+        """Returns seconds. The value is a Go duration (``1h30m``)."""
         value = self.get(key)
         if value is None:
             return default
@@ -89,7 +89,7 @@ class Arguments(Mapping[str, Any]):
         return self._wrong(key, value, "a string", default)
 
     def names(self, key: str) -> list[str]:
-        """The names in a string ``a, b``."""
+        """Returns the names in a string ``a, b``."""
         return [name.strip() for name in self.text(key, "").split(",") if name.strip()]
 
     def nested(self, key: str) -> "Arguments":

@@ -1,7 +1,7 @@
-"""What the plugins of a configuration require of the cache: what it reads, and how it classifies Pods.
+"""What the plugins of a configuration require of the cache: the objects it reads, and how it classifies Pods.
 
-A plugin with requirements has a class method ``cache_requirements(arguments, config_maps)``. It is called before each
-snapshot, so that a configuration or a ConfigMap that changes takes effect with the next session.
+A plugin with requirements has a class method ``cache_requirements(arguments, config_maps)``. It is called before a
+snapshot if the configuration or a ConfigMap has changed, so that the change takes effect with the next session.
 """
 
 from collections.abc import Mapping

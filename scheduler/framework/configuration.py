@@ -23,7 +23,7 @@ class PluginOption:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A parsed file."""
+    """The content of a configuration file."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]

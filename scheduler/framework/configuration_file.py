@@ -1,7 +1,7 @@
 """The scheduler's configuration file, in the format of ``volcano-scheduler.conf``.
 
-Unknown keys are ignored and unknown plugins are only warned of, as Volcano does; an unknown action or a value of a
-wrong type refuses the whole file, with its place, so that a running scheduler keeps the last good one.
+As in Volcano, unknown keys are ignored and unknown plugins cause a warning. An unknown action or a value of a wrong
+type is an error with its line, and a running scheduler keeps the last valid configuration.
 """
 
 from typing import Any, Final
@@ -30,15 +30,15 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""What runs when no file is given: Volcano's chart default with ``ascend`` in it."""
+"""The configuration without a file: the default of Volcano's chart, and ``ascend``."""
 
 
 class ConfigurationError(ValueError):
-    """The file cannot be used; the message says where and why."""
+    """The file is invalid. The message says where and why."""
 
 
 def parse_configuration(text: str, source: str = "scheduler configuration") -> Configuration:
-    """Raises ConfigurationError, naming ``source`` and the line or field, when the text cannot be used."""
+    """Parses a configuration. Raises ConfigurationError, with ``source`` and the line or field, if it is invalid."""
     try:
         document = read_yaml(text)
     except DocumentError as error:

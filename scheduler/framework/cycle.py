@@ -1,7 +1,7 @@
-"""One scheduling cycle as a function: a snapshot and a configuration in, decisions out.
+"""One scheduling cycle as a function of a snapshot and a configuration, which returns decisions.
 
-The driver of the scheduler (the daemon on a real cluster, the simulator, a test, a replay) calls this and carries the
-decisions out; what it measures along the way goes back with them for metrics.
+The driver of the scheduler (the daemon on a real cluster, the simulator, a test, a replay) calls it and carries out the
+decisions. The outcome also has the times measured for metrics.
 """
 
 import time

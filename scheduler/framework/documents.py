@@ -31,7 +31,7 @@ _SCALARS: Final = {
 
 
 class DocumentError(ValueError):
-    """A text cannot be read."""
+    """A text is invalid or exceeds a bound."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         """``line``: from 1; None if the problem has no line."""
@@ -40,7 +40,7 @@ class DocumentError(ValueError):
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: dates stay text."""
+    """YAML as in Kubernetes: dates are strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -120,7 +120,7 @@ class _Builder:
         next_event, plain = self._event, self._plain
         stack: list[_Collection] = []
         anchors: dict[str, tuple[Any, int, int] | None] = {}
-        """Anchor -> value, its size, levels within it; None while its collection is open."""
+        """Anchor -> (value, size, levels); None while its collection is open."""
         size = aliased = 0
         root: Any = None
         while True:

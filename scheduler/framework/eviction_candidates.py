@@ -47,7 +47,7 @@ class EvictionCandidates:
         tasks, number = self.tasks, len(self.tasks)
         sizes = np.array([span.stop - span.start for span in self._spans], dtype=np.intp)
         self.owner: Rows = np.repeat(np.arange(len(self.jobs)), sizes)
-        """Position of each task's job in ``jobs``."""
+        """The position in ``jobs`` of each task's job."""
         self.rows: Rows = np.array([index[task.node] for task in tasks], dtype=np.intp)
         self.running: Mask = np.repeat(np.tile([True, False], len(runs) // 2), np.array(runs, dtype=np.intp))
         self.preemptable: Mask = np.array([task.preemptable for task in tasks], dtype=bool)
@@ -57,13 +57,13 @@ class EvictionCandidates:
         finite = {priority: _finite(priority) for priority in {task.priority for task in tasks}}
         self.priority: Column = np.array([finite[task.priority] for task in tasks], dtype=np.float64)
         self.present: Mask = np.ones(number, dtype=bool)
-        """False once the task is evicted in this session."""
+        """False for tasks evicted in this session."""
         self.requests: Column = (
             np.stack([cls.request for cls in classes], axis=1)[:, of_class] if tasks else np.zeros((len(nodes.idle), 0))
         )
         """Shape (resources, tasks)."""
         self.log: list[int] = []
-        """Positions of jobs in the order in which they changed."""
+        """The positions of changed jobs, in the order of the changes."""
         self._queues = list(dict.fromkeys(job.queue for job in self.jobs))
         code = {name: i for i, name in enumerate(self._queues)}
         self._queue_of: Rows = np.array([code[job.queue] for job in self.jobs], dtype=np.intp)[self.owner]

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """JSON to be posted."""
+    """A POST request with a JSON body."""
 
     url: str
     body: bytes
@@ -25,7 +25,7 @@ class Reply:
 
     body: bytes = b""
     problem: str = ""
-    """Why there is no body; "": there is one."""
+    """Why there is no body; "": there is a body."""
     silent: bool = False
     """Whether there was no answer at all, not even a refusal."""
 

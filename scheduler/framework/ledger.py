@@ -30,23 +30,23 @@ class Ledger(ABC, Generic[Held]):
 
     @abstractmethod
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
-        """Allocate devices to a task. Raises AllocationError, without an allocation, if there are not enough."""
+        """Allocates devices to a task. Raises AllocationError, without an allocation, if there are not enough."""
 
     @abstractmethod
     def _release(self, task: Task, row: int) -> None:
-        """Undo a ``_take``."""
+        """Undoes a ``_take``."""
 
     @abstractmethod
     def _evict(self, task: Task, row: int) -> Held:
-        """Evict a task that has a node, whether it got it before this session or in it."""
+        """Evicts a task that has a node, from this session or an earlier one."""
 
     @abstractmethod
     def _restore(self, row: int, held: Held) -> None:
-        """Undo an ``_evict``."""
+        """Undoes an ``_evict``."""
 
     # --- handlers of the session ---
     def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
-        """Allocate the devices of tasks that are placed, or undo evictions. Raises AllocationError, without an
+        """Allocates the devices of tasks that are placed, or undoes evictions. Raises AllocationError, without an
         allocation, if there are not enough devices for one of the tasks."""
         if tasks[0].uid in self._evicted:
             for task, row in zip(tasks, rows, strict=True):
@@ -61,7 +61,7 @@ class Ledger(ABC, Generic[Held]):
                     raise
 
     def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Evict tasks, or undo their placement."""
+        """Evicts tasks, or undoes their placement."""
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
                 self._evicted[task.uid] = self._evict(task, row)

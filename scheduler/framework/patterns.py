@@ -1,4 +1,4 @@
-"""Regular expressions as Volcano reads them: RE2's, which cannot take long."""
+"""Regular expressions with Volcano's syntax (RE2), which match in linear time."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _IN_GO: Final = {
 
 
 def options() -> "re2.Options":
-    """Nothing is written to standard error."""
+    """Options with which RE2 writes nothing to standard error."""
     result = re2.Options()
     result.log_errors = False
     return result

@@ -1,8 +1,8 @@
-"""The end of a session: the status of PodGroups, Pods and Queues, and their Events.
+"""Closes a session: computes the status of PodGroups, Pods and Queues, and their Events.
 
-Statuses are written only where they differ from what the API server has, apart from times and transition ids, so an
-unchanged cluster causes no writes. A gang that was placed is never called unschedulable, and an Event and a condition
-of the same session carry the same numbers (docs/differences.md).
+A status is written only if it differs from that on the API server by more than times and transition ids, so an
+unchanged cluster causes no writes. A placed gang is never reported as unschedulable, and the Event and the condition of
+one session have the same numbers (docs/differences.md).
 """
 
 import numpy as np
@@ -37,8 +37,9 @@ from scheduler.framework.waiting import gang_message, task_reason
 RUNNING, UNKNOWN, COMPLETED = "Running", "Unknown", "Completed"
 GROUP_READY = "pod group is ready"
 _UNSCHEDULABLE_STANDS = 10.0
-"""Seconds for which the condition Unschedulable stays True at least, although the gang is placed: a gang that waits a
-moment for evicted Pods has both conditions, as in Volcano, and one that is placed and evicted in turn does not flap."""
+"""Seconds for which the condition Unschedulable stays True at least, even if the gang is placed. A gang that waits a
+moment for evicted Pods has both conditions, as in Volcano, and a gang that is placed and evicted in turn does not
+flap."""
 
 
 def close_session(session: Session) -> None:
@@ -51,7 +52,8 @@ def close_session(session: Session) -> None:
 
 # --- PodGroups ---
 def group_phase(job: Job) -> str:
-    """The PodGroup's phase from its tasks (Volcano's getPodGroupPhase); tasks on their way do not count yet."""
+    """Returns the phase of the PodGroup, computed from its tasks as in Volcano's getPodGroupPhase. Tasks that are being
+    bound do not count yet."""
     by_status = job.by_status
     succeeded = len(by_status.get(TaskStatus.SUCCEEDED, ()))
     failed = len(by_status.get(TaskStatus.FAILED, ()))
@@ -207,7 +209,7 @@ def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCo
 
 
 def _new_conditions(job: Job) -> list[Condition]:
-    """The last new condition of each type. That a gang lacks resources counts only if nothing else is known."""
+    """Returns the last new condition of each type. NotEnoughResources counts only if there is no other reason."""
     general = [new for new in job.new_conditions if new.reason == REASON_NOT_ENOUGH_RESOURCES]
     others = [new for new in job.new_conditions if new.reason != REASON_NOT_ENOUGH_RESOURCES]
     return list({new.type: new for new in (*general, *others)}.values())

@@ -1,8 +1,8 @@
-"""How far jobs may spread over the network, in tiers of the cluster at hand.
+"""How far jobs may spread over the network, as a tier of the HyperNodes.
 
-What a PodGroup asks for becomes one number when a session opens: the highest tier its tasks may spread over. ``hard``
-with a tier, or with the name of one, says it. ``soft`` is as good as the highest tier there is, since low tiers are
-tried first anyway; in a job with a limit, a soft sub-group stays within that.
+When a session opens, ``networkTopology`` of a PodGroup becomes one number: the highest tier its tasks may spread over.
+``hard`` names this tier by number or name. ``soft`` allows the highest tier that exists, since lower tiers are tried
+first in any case; a soft sub-group of a job with a limit stays within that limit.
 """
 
 from collections.abc import Iterable, Iterator

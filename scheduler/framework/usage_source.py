@@ -43,7 +43,7 @@ class UsageSource:
     username: str = ""
     password: str = field(default="", repr=False)
     host_field: str = DEFAULT_HOST_FIELD
-    """The field of Elasticsearch's documents that holds the node's name."""
+    """The field of Elasticsearch's documents with the name of the node."""
 
 
 def parse_usage_source(section: Mapping[str, Any], where: str) -> tuple[UsageSource | None, list[str]]:

@@ -1,4 +1,4 @@
-"""Why gangs and their tasks wait, in the words of conditions and Events."""
+"""The messages of conditions and Events about waiting gangs and tasks."""
 
 from collections.abc import Mapping
 

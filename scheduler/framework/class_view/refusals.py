@@ -16,7 +16,7 @@ class Refusals:
     """The refusals of nodes by amounts and filters."""
 
     def __init__(self, nodes: Nodes, request: Vector, dims: Sequence[int], filters: Sequence[Filter]) -> None:
-        """``dims``: the resources in which the request is compared with nodes."""
+        """``dims``: the resources that are compared."""
         self._nodes = nodes
         self._request = request
         self._dims = dims
@@ -47,7 +47,7 @@ class Refusals:
                     errors.reasons[reason] += number
                 if isinstance(condition, MeasuringFilter):
                     errors.shortages += condition.shortages(refused)
-                if condition.unresolvable:  # nothing else is asked of a node that cannot be had at all
+                if condition.unresolvable:  # one reason is enough for such a node
                     rows = np.setdiff1d(rows, refused, assume_unique=True)
         return errors
 

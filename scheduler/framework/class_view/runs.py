@@ -19,7 +19,7 @@ Ahead = Callable[[Rows, int, int], list[list[float]]]
 """ahead(rows, first, depth): the scores of each row with ``first``, ``first`` + 1, ... more tasks on it."""
 Groups = NDArray[np.intp]
 LONGEST = 256
-"""Most tasks of one run; bounds the cost of a run that places none."""
+"""The maximum number of tasks of one run; bounds the cost of a run that places none."""
 SHALLOW, DEEP, MANY = 3, 32, 32
 """How many scores are computed ahead: SHALLOW on every candidate; DEEP on a node that was chosen that often, and on the
 next MANY nodes."""
@@ -125,7 +125,7 @@ class Run:
             self._bests[group], self._tops[group] = -heads[0][0], heads[0][1]
 
     def _score_after(self, row: int, taken: int, likes: Sequence[tuple[float, int]]) -> float:
-        """``likes``: heads of which the first will soon be asked the same."""
+        """``likes``: heads of the group, of which the first ones will be needed soon."""
         table = self._table
         first = len(table[row])
         if taken >= first:

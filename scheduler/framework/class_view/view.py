@@ -96,7 +96,7 @@ class ClassView:
     def _room_at(self, at: Rows) -> Counts:
         rows = self._rows[at]
         room = np.minimum(self._room_by_filters(rows), self._room_in(rows, future=False))
-        if self._nodes.pipelined[PODS_INDEX].any():  # what is free may be promised
+        if self._nodes.pipelined[PODS_INDEX].any():  # idle resources may be reserved for pipelined tasks
             np.minimum(room, self._room_in(rows, future=True), out=room)
         return room
 
