@@ -190,7 +190,7 @@ def in_zones(*zones: str) -> Manifest:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
-def company(kind: str, color: str, key: str, *, required: bool, team: bool = False) -> Manifest:
+def pod_affinity(kind: str, color: str, key: str, *, required: bool, team: bool = False) -> Manifest:
     """(Anti-)affinity (``podAffinity``, ``podAntiAffinity``) to Pods of one colour in both namespaces, or in those of
     the team."""
     term: Manifest = {"labelSelector": {"matchLabels": {"color": color}}, "topologyKey": key}
@@ -211,10 +211,12 @@ def spread(key: str, skew: int, when: str, labels: Mapping[str, str], **policies
 
 
 DEFAULT = Pods()
-AWAY = Pods(labels={"color": "green"}, spec=company("podAntiAffinity", "green", HOSTNAME, required=True))
-NEAR = Pods(labels={"color": "blue"}, spec=company("podAffinity", "blue", ZONE, required=True))
-RATHER_NEAR = Pods(labels={"color": "red"}, spec=company("podAffinity", "red", HOSTNAME, required=False), per_node=40)
-RATHER_AWAY = Pods(labels={"color": "yellow"}, spec=company("podAntiAffinity", "yellow", HOSTNAME, required=False))
+AWAY = Pods(labels={"color": "green"}, spec=pod_affinity("podAntiAffinity", "green", HOSTNAME, required=True))
+NEAR = Pods(labels={"color": "blue"}, spec=pod_affinity("podAffinity", "blue", ZONE, required=True))
+RATHER_NEAR = Pods(
+    labels={"color": "red"}, spec=pod_affinity("podAffinity", "red", HOSTNAME, required=False), per_node=40
+)
+RATHER_AWAY = Pods(labels={"color": "yellow"}, spec=pod_affinity("podAntiAffinity", "yellow", HOSTNAME, required=False))
 MOONS = ("moon-1", "moon-2", "moon-3")
 BLUE = {"color": "blue"}
 TEAMS = tuple(f"init-ns-{i}" for i in range(100))
@@ -236,7 +238,7 @@ def _teams(
     name: str, kind: str, color: str, key: str, required: bool, per_team: int, measured: int, threshold: float
 ) -> Workload:
     """The same with a hundred namespaces that a selector matches."""
-    spec = company(kind, color, key, required=required, team=True)
+    spec = pod_affinity(kind, color, key, required=required, team=True)
     pods = Pods(labels={"color": color}, spec=spec)
     return Workload(
         name,

@@ -41,10 +41,10 @@ def test_cpu_and_memory_are_compared_even_if_they_are_not_requested() -> None:
 
 
 def test_freed_amounts_that_are_updated_equal_those_that_are_computed(session: Session) -> None:
-    candidates, dice = session.eviction_candidates, np.random.default_rng(0)
+    candidates, random = session.eviction_candidates, np.random.default_rng(0)
     kept, dims = FreedAmounts(session), np.arange(len(candidates.requests))
     for share in (0.5, 0.5, 1.0, 0.0, 0.2):
-        evicted = dice.random(len(candidates.tasks)) < share
+        evicted = random.random(len(candidates.tasks)) < share
         assert kept.of(evicted).tolist() == freed_amounts(session, evicted, dims).tolist()
         for row in range(len(session.nodes)):
             held = [task.cls.request for task in candidates.at(row, evicted)]

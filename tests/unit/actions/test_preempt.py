@@ -249,7 +249,7 @@ def test_a_task_takes_the_place_of_a_less_important_one_of_its_own_job() -> None
 
 
 # --- the node whose victims matter least ---
-def surveying(**arguments: Any) -> Configuration:
+def comparing_nodes(**arguments: Any) -> Configuration:
     base = configuration(["priority", "gang"], ["predicates", "binpack"], actions="preempt")
     return replace(base, action_arguments={"preempt": {"enableTopologyAwarePreemption": True, **arguments}})
 
@@ -271,22 +271,22 @@ def test_highest_priority_then_sum_then_number_and_then_youth_of_victims_decide(
         objects.append(node(name, "2c+4Gi"))
         asks = "1c" if len(priorities) == 2 else "2c"
         objects += [running(f"{name}-{i}", asks, on=name, priority=p) for i, p in enumerate(priorities)]
-    everywhere = surveying(minCandidateNodesPercentage=100)
+    everywhere = comparing_nodes(minCandidateNodesPercentage=100)
     assert evicted(queue("q1"), *objects, conf=everywhere) == expected
 
 
 def test_as_many_nodes_are_compared_as_the_arguments_say() -> None:
     nodes = [o for i in range(4) for o in (node(f"n{i}", "1c+1Gi"), running(f"v{i}", "1c", on=f"n{i}", priority=9 - i))]
     objects: list[Manifests] = [queue("q1"), low(0), high(), nodes, pod("p", "1c", "high")]
-    assert evicted(*objects, conf=surveying()) == {"v0"}
-    assert evicted(*objects, conf=surveying(minCandidateNodesAbsolute=3)) == {"v2"}
-    assert evicted(*objects, conf=surveying(minCandidateNodesAbsolute=9, maxCandidateNodesAbsolute=2)) == {"v1"}
+    assert evicted(*objects, conf=comparing_nodes()) == {"v0"}
+    assert evicted(*objects, conf=comparing_nodes(minCandidateNodesAbsolute=3)) == {"v2"}
+    assert evicted(*objects, conf=comparing_nodes(minCandidateNodesAbsolute=9, maxCandidateNodesAbsolute=2)) == {"v1"}
 
 
 def test_a_victim_made_unnecessary_by_a_later_one_stays_where_nodes_are_compared() -> None:
     objects = [node("n1", "4c+4Gi"), queue("q1"), low(0), high(), pod("p", "3c", "high")]
     victims = [running("small", "1c", priority=1), running("large", "3c", priority=2)]
-    assert evicted(*objects, victims, conf=surveying()) == {"large"}
+    assert evicted(*objects, victims, conf=comparing_nodes()) == {"large"}
 
 
 # --- Events and nominations ---

@@ -128,8 +128,8 @@ def test_a_malformed_member_is_left_out_and_reported_once(member: Raw, place: st
     leaf = hyper_node("s", 1, "n1")
     leaf["spec"]["members"].append(member)
     cache = cache_of(FOUR, leaf)
-    (complaint,) = problems(cache)
-    assert complaint.startswith(f"HyperNode s: spec.members[1].{place}: ") and problem in complaint
+    (reported,) = problems(cache)
+    assert reported.startswith(f"HyperNode s: spec.members[1].{place}: ") and problem in reported
     feed(cache, leaf)
     assert members(cache, "s") == ["n1"] and problems(cache) == []
 

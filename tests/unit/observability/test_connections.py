@@ -94,11 +94,11 @@ async def serving(limits: Limits, tls: ssl.SSLContext | None = None) -> AsyncIte
 
 @pytest.fixture(params=[None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[Any, Any, None]]], None]:
-    """Runs a story on either event loop."""
+    """Runs a scenario on either event loop."""
 
-    def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(story())
+            runner.run(scenario())
 
     return run
 
@@ -108,28 +108,28 @@ Run = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 @pytest.mark.parametrize("sent", [b"", b"POST / HT", b"POST / HTTP/1.1\r\nHost: h\r\nX: y"])
 def test_a_connection_on_which_no_whole_headers_come_is_closed(sent: bytes, run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(headers=SHORT)) as world:
             client = await world.open(sent)
             assert await client.rest() == b""
             await world.until(lambda: len(world.connections) == 0)
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("sent", [b"", b"abc"])
 def test_a_request_whose_body_does_not_end_is_answered_and_the_connection_closed(sent: bytes, run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(body=SHORT)) as world:
             client = await world.open(request(body=sent, length=10))
             answer = await client.rest()
             assert answer.startswith(b"HTTP/1.1 408 ") and b"no whole request within 0.2 s" in answer
 
-    run(story)
+    run(scenario)
 
 
 def test_a_connection_that_rests_is_closed_and_so_is_one_that_begins_another_request(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(idle=SHORT)) as world:
             client = await world.open()
             assert await client.answer(request(body=b"four")) == b"4"
@@ -140,22 +140,22 @@ def test_a_connection_that_rests_is_closed_and_so_is_one_that_begins_another_req
             client.writer.write(b"POST / HT")
             assert await client.rest() == b""
 
-    run(story)
+    run(scenario)
 
 
 def test_an_answer_that_is_not_fetched_is_given_up(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(fetching=SHORT)) as world:
             client = await world.open(request("/large"))
             await world.until(lambda: len(world.connections) == 1)
             await world.until(lambda: len(world.connections) == 0)
             assert len(await client.rest()) < 50_000_000
 
-    run(story)
+    run(scenario)
 
 
 def test_work_that_takes_long_has_no_deadline(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(headers=SHORT, body=SHORT, idle=SHORT)) as world:
             client = await world.open(request("/slow"))
             await world.until(lambda: world.slow == 1)
@@ -163,12 +163,12 @@ def test_work_that_takes_long_has_no_deadline(run: Run) -> None:
             world.go_on.set()
             assert await client.answer(b"") == b"0"
 
-    run(story)
+    run(scenario)
 
 
 # --- how many, and how much -------------------------------------------------------------------------------------------
 def test_too_many_connections_close_the_oldest_that_wait_and_none_that_work(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(connections=4)) as world:
             working = await world.open(request("/slow"))
             await world.until(lambda: world.slow == 1)
@@ -179,11 +179,11 @@ def test_too_many_connections_close_the_oldest_that_wait_and_none_that_work(run:
             world.go_on.set()
             assert await working.answer(b"") == b"0"
 
-    run(story)
+    run(scenario)
 
 
 def test_a_flood_from_one_address_closes_no_connection_of_another(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(connections=4)) as world:
             other = await world.open()
             assert await other.answer(request()) == b"0"
@@ -191,11 +191,11 @@ def test_a_flood_from_one_address_closes_no_connection_of_another(run: Run) -> N
             await asyncio.gather(*(client.rest() for client in flood[:47]))
             assert await other.answer(request(body=b"four")) == b"4"
 
-    run(story)
+    run(scenario)
 
 
 def test_where_all_work_a_new_connection_is_closed(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(connections=2)) as world:
             working = [await world.open(request("/slow")) for _ in range(2)]
             await world.until(lambda: world.slow == 2)
@@ -203,11 +203,11 @@ def test_where_all_work_a_new_connection_is_closed(run: Run) -> None:
             world.go_on.set()
             assert [await client.answer(b"") for client in working] == [b"0", b"0"]
 
-    run(story)
+    run(scenario)
 
 
 def test_a_body_that_is_too_large_is_refused_before_and_while_it_is_read(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(largest=10)) as world:
             announced = await (await world.open(request(length=11))).rest()
             assert announced.startswith(b"HTTP/1.1 413 ") and b"at most 10 bytes" in announced
@@ -215,11 +215,11 @@ def test_a_body_that_is_too_large_is_refused_before_and_while_it_is_read(run: Ru
             assert (await (await world.open(chunked)).rest()).startswith(b"HTTP/1.1 413 ")
             assert await (await world.open()).answer(request(body=b"x" * 10)) == b"10"
 
-    run(story)
+    run(scenario)
 
 
 def test_large_bodies_are_refused_while_too_much_is_held_and_small_ones_are_not(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(largest=10 * CHUNK, held=4 * CHUNK)) as world:
             holding = await world.open(request("/slow", b"x" * 3 * CHUNK))
             await world.until(lambda: world.slow == 1)
@@ -230,7 +230,7 @@ def test_large_bodies_are_refused_while_too_much_is_held_and_small_ones_are_not(
             assert await holding.answer(b"") == str(3 * CHUNK).encode()
             assert await (await world.open()).answer(request(body=b"x" * 2 * CHUNK)) == str(2 * CHUNK).encode()
 
-    run(story)
+    run(scenario)
 
 
 def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_event_loop(run: Run) -> None:
@@ -249,7 +249,7 @@ def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_
             await asyncio.sleep(0)
             iteration += 1
 
-    async def story() -> None:
+    async def scenario() -> None:
         connections = Connections(limits(largest=10 * CHUNK))
         request, connection = SimpleNamespace(content=Content(), content_length=None), MagicMock()
 
@@ -263,11 +263,11 @@ def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_
         ((_, most),) = Counter(read[20:]).most_common(1)  # without the first of each
         assert most == 1
 
-    run(story)
+    run(scenario)
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind_and_no_error(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(PATIENT) as world:
             for sent in (b"", b"POST", request(length=10), request("/slow"), request("/large")):
                 client = await world.open(sent)
@@ -278,7 +278,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind_and_no_error(run: Run, ca
                 await world.until(lambda: len(world.connections) == 0)
             assert world.connections._held == 0 and not world.connections._by_handler
 
-    run(story)
+    run(scenario)
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
@@ -291,18 +291,18 @@ def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"])
 def test_a_handshake_that_does_not_end_times_out(sent: bytes, run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(handshake=SHORT), certificates()[0]) as world:
             client = await world.open(sent)
             await client.rest()
             await world.until(lambda: len(world.connections) == 0)
 
-    run(story)
+    run(scenario)
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
 def test_clients_that_speak_at_once_are_understood(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         server, client = certificates()
         async with serving(limits(), server) as world:
 
@@ -312,14 +312,14 @@ def test_clients_that_speak_at_once_are_understood(run: Run) -> None:
             for _ in range(5):
                 assert await asyncio.gather(*(ask() for _ in range(20))) == [b"4"] * 20
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
 def test_handshakes_that_do_not_end_count_as_connections(
     sent: bytes, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         server, client = certificates()
         async with serving(limits(connections=4), server) as world:
             other = await world.open(ssl=client)
@@ -331,27 +331,27 @@ def test_handshakes_that_do_not_end_count_as_connections(
             another = await world.open(ssl=client)
             assert await another.answer(request(body=b"four")) == b"4"
 
-    run(story)
+    run(scenario)
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
 def test_a_handshake_that_timed_out_no_longer_counts(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(handshake=SHORT), certificates()[0]) as world:
             gone = await world.open()
             await world.until(lambda: len(world.connections) == 1)
             gone.writer.transport.abort()
             await world.until(lambda: len(world.connections) == 0)
 
-    run(story)
+    run(scenario)
 
 
 def test_a_server_that_stops_in_the_middle_of_a_handshake_closes_it(run: Run) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving(limits(), certificates()[0]) as world:
             client = await world.open()
             await world.until(lambda: len(world.connections) == 1)
         assert await client.rest() == b""
         assert len(world.connections) == 0
 
-    run(story)
+    run(scenario)

@@ -74,8 +74,8 @@ def test_its_answers_are_given_again_to_the_same_questions(tmp_path: Path) -> No
         scheduler.run(2)
     sessions = scheduler.replayed()
     assert [session.differences for session in sessions] == [[]] * 4
-    verdicts = [session.recorded for session in sessions if session.recorded is not None]
-    bound = {pod: where for verdict in verdicts for pod, (where, _) in verdict.binds.items()}
+    kept = [session.recorded for session in sessions if session.recorded is not None]
+    bound = {pod: where for decisions in kept for pod, (where, _) in decisions.binds.items()}
     assert {pod.partition("/")[2][0]: where for pod, where in bound.items()} == {"a": "n3", "b": "n2", "c": "n4"}
     for session in sessions:
         assert session.outcome is not None and not session.outcome.session.problems

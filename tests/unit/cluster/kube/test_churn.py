@@ -100,7 +100,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
 ) -> None:
     monkeypatch.setattr(pod_intake, "MIN_CLASS_LIMIT", 0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as world:
             world.api.answer("POST", f"{PODS}/[^/]+/binding", status=201)
             daemon = world.daemon
@@ -120,7 +120,7 @@ def test_a_scheduler_keeps_nothing_of_objects_that_are_gone(
             assert grown(before, after) == {}
             assert len(daemon._recorder._series) <= daemon._recorder._remembered
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 BATCH, FLOW = "batch.volcano.sh/v1alpha1", "flow.volcano.sh/v1alpha1"
@@ -171,7 +171,7 @@ def look_at_all(operator: Operator, now: float) -> None:
 
 @pytest.mark.parametrize("leading", [True, False])
 def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving() as (api, _):
             operator = Operator(
                 OperatorSettings(),
@@ -208,7 +208,7 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
             assert grown(sizes[1], sizes[2]) == {}
             assert list(operator._receiver._store) == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
         kinds = (Session, ClassView, Job, Nodes)
         return sum(isinstance(it, kinds) and holds(it) for it in gc.get_objects())
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as world:
             daemon = world.daemon
             daemon._fence.open_forever()
@@ -239,7 +239,7 @@ def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
             await daemon._lanes.close()
             await daemon._client.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def another_turn(world: World) -> None:

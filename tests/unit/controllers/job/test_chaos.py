@@ -25,30 +25,30 @@ EVENTS = ["*", "PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFa
 
 
 @dataclass
-class Happening:
-    """Something that befalls the job, and after how many writes the process is killed."""
+class Incident:
+    """An event in the cluster, and after how many writes the process is killed."""
 
     what: str
     which: int
-    lives: int
+    writes_left: int
 
 
-def carry_on(world: World, step: Any) -> None:
-    """Do something; when the process is killed by it, a new one takes over."""
+def run_step(world: World, step: Any) -> None:
+    """Runs a step. If the process is killed in it, starts a new one."""
     try:
         step()
     except KilledError:
         world.start()
 
 
-def befall(world: World, happening: Happening, number: int) -> None:
+def apply(world: World, incident: Incident, number: int) -> None:
     pods = sorted(world.names(POD))
-    name = pods[happening.which % len(pods)] if pods else ""
+    name = pods[incident.which % len(pods)] if pods else ""
     groups = sorted(world.names(POD_GROUP))
-    match happening.what:
+    match incident.what:
         case "fails" | "succeeds" if name:
             if world.find(POD, name)["status"]["phase"] in ("Pending", "Running"):
-                world.end_pod(name, "Failed" if happening.what == "fails" else "Succeeded", happening.which % 3)
+                world.end_pod(name, "Failed" if incident.what == "fails" else "Succeeded", incident.which % 3)
         case "restarts" if name:
             status = {"containerStatuses": [{"name": "main", "restartCount": 3}]}
             world.patch(POD, name, {"status": status})
@@ -60,9 +60,9 @@ def befall(world: World, happening: Happening, number: int) -> None:
             world.delete(POD_GROUP, groups[0])
         case "scaled":
             tasks = world.find(VCJOB, "j")["spec"]["tasks"]
-            world.patch(VCJOB, "j", {"spec": {"tasks": [tasks[0] | {"replicas": 1 + happening.which % 4}, *tasks[1:]]}})
-        case "hear":
-            world.hear()
+            world.patch(VCJOB, "j", {"spec": {"tasks": [tasks[0] | {"replicas": 1 + incident.which % 4}, *tasks[1:]]}})
+        case "deliver":
+            world.deliver()
         case action if action in ACTIONS:
             world.command(action, called=f"cmd-{number}")
 
@@ -76,16 +76,16 @@ def check(world: World) -> None:
     assert not world.names(COMMAND)
     assert len(world.names(POD_GROUP)) == (0 if status["state"] in IDLE else 1)
     assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
-    alive = {name for name, pod in pods.items() if pod["status"]["phase"] in ("Pending", "Running")}
+    active = {name for name, pod in pods.items() if pod["status"]["phase"] in ("Pending", "Running")}
     if status["state"] in IDLE:
-        assert not alive
+        assert not active
         return
     assert set(pods) == places
     for name, pod in pods.items():
         marks = pod["metadata"]["annotations"]
         assert "volcano.sh/controller-out-of-sync" not in marks
-        assert name not in alive or int(marks["volcano.sh/job-version"]) == version
-    assert status.get("running", 0) == len(alive)
+        assert name not in active or int(marks["volcano.sh/job-version"]) == version
+    assert status.get("running", 0) == len(active)
     assert status.get("terminating", 0) == 0
 
 
@@ -96,11 +96,22 @@ policies = st.lists(
     ),
     max_size=2,
 )
-happenings = st.lists(
+INCIDENTS = st.lists(
     st.builds(
-        Happening,
+        Incident,
         st.sampled_from(
-            ["fails", "fails", "succeeds", "restarts", "evicted", "unknown", "group gone", "scaled", "hear", *ACTIONS]
+            [
+                "fails",
+                "fails",
+                "succeeds",
+                "restarts",
+                "evicted",
+                "unknown",
+                "group gone",
+                "scaled",
+                "deliver",
+                *ACTIONS,
+            ]
         ),
         st.integers(0, 7),
         st.integers(0, 14),
@@ -110,45 +121,45 @@ happenings = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(policies, policies, st.integers(1, 3), st.integers(1, 3), st.booleans(), happenings, st.integers(1, 9))
+@given(policies, policies, st.integers(1, 3), st.integers(1, 3), st.booleans(), INCIDENTS, st.integers(1, 9))
 def test_every_job_ends_in_a_consistent_state(
-    of_task: list[Any], of_job: list[Any], first: int, retries: int, lag: bool, story: list[Happening], begin: int
+    of_task: list[Any], of_job: list[Any], first: int, retries: int, lag: bool, incidents: list[Incident], begin: int
 ) -> None:
     world = World()
     world.lag = lag
     tasks = [task("a", first, policies=of_task), task("b", 2)]
     world.create(job(tasks=tasks, minimum=1 + first % 3, policies=of_job, maxRetry=retries))
-    world.lives = begin
-    carry_on(world, world.settle)
-    for number, happening in enumerate(story):
+    world.writes_left = begin
+    run_step(world, world.settle)
+    for number, incident in enumerate(incidents):
         for step in (world.admit, world.settle, world.bind, world.settle):
-            carry_on(world, step)
-            world.hear() if happening.which % 2 else None
-        befall(world, happening, number)
-        world.lives = happening.lives
-        carry_on(world, world.settle)
-        carry_on(world, lambda: world.wait(0.5))
+            run_step(world, step)
+            world.deliver() if incident.which % 2 else None
+        apply(world, incident, number)
+        world.writes_left = incident.writes_left
+        run_step(world, world.settle)
+        run_step(world, lambda: world.wait(0.5))
         world.stop_deleted()
-        carry_on(world, world.settle)
-    world.lag, world.lives = False, float("inf")
-    world.hear()
+        run_step(world, world.settle)
+    world.lag, world.writes_left = False, float("inf")
+    world.deliver()
     for _ in range(12):
         world.turn()
 
     check(world)
 
 
-@pytest.mark.parametrize("lives", range(25))
+@pytest.mark.parametrize("writes_left", range(25))
 @pytest.mark.parametrize("action", ["RestartJob", "RestartTask", "RestartPod"])
-def test_a_restart_that_is_cut_short_anywhere_is_completed_and_counts_once(action: str, lives: int) -> None:
+def test_a_restart_that_is_cut_short_anywhere_is_completed_and_counts_once(action: str, writes_left: int) -> None:
     world = World()
     world.create(job(tasks=[task("a", 3), task("b", 1)], policies=[{"event": "PodFailed", "action": action}]))
     world.run(3)
     world.end_pod("j-a-1", "Failed", 1)
 
-    world.lives = lives
+    world.writes_left = writes_left
     for _ in range(5):
-        carry_on(world, world.turn)
+        run_step(world, world.turn)
     world.run(3)
 
     assert world.phase() == "Running"
@@ -160,19 +171,19 @@ def test_a_restart_that_is_cut_short_anywhere_is_completed_and_counts_once(actio
     check(world)
 
 
-@pytest.mark.parametrize("lives", range(12))
+@pytest.mark.parametrize("writes_left", range(12))
 @pytest.mark.parametrize(
     ("action", "phases"), [("AbortJob", ["Aborting", "Aborted"]), ("RestartJob", ["Restarting", "Pending", "Running"])]
 )
-def test_a_command_survives_a_crash_and_is_carried_out_once(action: str, phases: list[str], lives: int) -> None:
+def test_a_command_survives_a_crash_and_is_carried_out_once(action: str, phases: list[str], writes_left: int) -> None:
     world = World()
     world.create(job())
     world.run(3)
     world.command(action)
 
-    world.lives = lives
+    world.writes_left = writes_left
     for _ in range(5):
-        carry_on(world, world.turn)
+        run_step(world, world.turn)
     world.run(2)
 
     assert world.phases() == [None, "Pending", "Running", *phases]

@@ -110,7 +110,7 @@ def test_a_crash_before_the_status_is_written_makes_no_second_claim() -> None:
     world = World()
     raw = job(tasks=[task()], volumes=[volume("/data", volumeClaim={"accessModes": ["ReadWriteOnce"]})])
     world.create(raw)
-    world.lives = 1
+    world.writes_left = 1
     with pytest.raises(KilledError):
         world.settle()
     assert len(world.names(CLAIM)) == 1

@@ -62,27 +62,27 @@ class World:
         self.events: list[tuple[str, str, str, str, str]] = []
         """Kind, name, type, reason, message."""
         self.history: dict[tuple[str, str], list[str | None]] = {}
-        """Kind and name -> the phases it went through."""
+        """Kind and name -> its phases, in order."""
         self.writes: list[Effect] = []
-        """What the controller had written."""
+        """The writes of the controller."""
         self.refuse: Any = lambda effect: ""
-        """Why the API server refuses a write, or ""."""
-        self.lives: float = float("inf")
+        """Returns why the API server refuses a write, or ""."""
+        self.writes_left: float = float("inf")
         """Writes until the process is killed."""
         self.lag = False
-        """What others do reaches the controller only with ``hear``."""
+        """Whether writes of others reach the controller only with ``deliver``."""
         self._make_plugins = make_plugins
         self._objects: dict[tuple[Kind, str], Raw] = {}
-        self._unheard: list[tuple[Kind, Raw, bool]] = []
+        self._undelivered: list[tuple[Kind, Raw, bool]] = []
         self._version = 0
         self.start()
         self.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}})
 
     # --- the process --------------------------------------------------------------------------------------------------
     def start(self) -> None:
-        """A new process, which has forgotten everything and lists all there is."""
-        self._unheard.clear()
-        self.lives = float("inf")
+        """Starts a new process, which lists all objects."""
+        self._undelivered.clear()
+        self.writes_left = float("inf")
         self.store = Store()
         self.controller = JobController(self.store, self._make_plugins)
         self.worklist = Worklist([self.controller])
@@ -93,7 +93,7 @@ class World:
             self.worklist.observe(kind, None, obj, self.now)
 
     def settle(self, most: int = 500) -> None:
-        """Let the controller look until nothing is left to look at for now. Raises KilledError."""
+        """Runs the controller until its worklist is empty for now. Raises KilledError."""
         for _ in range(most):
             item = self.worklist.take(self.now)
             if item is None:
@@ -107,7 +107,7 @@ class World:
         raise AssertionError("the controller does not become idle")
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, stopping whenever the controller wanted to look again."""
+        """Advances the time, and runs the controller whenever an item is due."""
         until = self.now + seconds
         self.settle()
         while (due := self.worklist.next_due()) is not None and due <= until:
@@ -116,18 +116,18 @@ class World:
         self.now = until
         self.settle()
 
-    def hear(self) -> None:
-        """All events of the watches arrive."""
-        unheard, self._unheard = self._unheard, []
-        for kind, raw, gone in unheard:
-            self._take_in(kind, raw, gone)
+    def deliver(self) -> None:
+        """Delivers all pending watch events."""
+        undelivered, self._undelivered = self._undelivered, []
+        for kind, raw, gone in undelivered:
+            self._deliver(kind, raw, gone)
 
     def _write(self, effect: Effect) -> str:
-        """Why it failed, or ""."""
-        if self.lives <= 0:
+        """Returns why the write failed, or ""."""
+        if self.writes_left <= 0:
             raise KilledError
         if not isinstance(effect, Post):
-            self.lives -= 1
+            self.writes_left -= 1
             why: str = self.refuse(effect)
             if why:
                 return why
@@ -205,16 +205,16 @@ class World:
             self._record(kind, raw, (raw.get("status") or {}).get("phase") or _phase(raw))
         event = (kind, copy.deepcopy(raw), gone)
         if self.lag:
-            self._unheard.append(event)
+            self._undelivered.append(event)
         if own or not self.lag:
-            self._take_in(*event)
+            self._deliver(*event)
 
     def _record(self, kind: Kind, raw: Raw, phase: str | None) -> None:
         phases = self.history.setdefault((kind.name, raw["metadata"]["name"]), [])
         if not phases or phases[-1] != phase:
             phases.append(phase)
 
-    def _take_in(self, kind: Kind, raw: Raw, gone: bool) -> None:
+    def _deliver(self, kind: Kind, raw: Raw, gone: bool) -> None:
         if kind.struct is None:
             return
         obj = self._decode(kind, raw)

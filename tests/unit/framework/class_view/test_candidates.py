@@ -97,9 +97,9 @@ class RankingBench:
         score: Column = self.nodes.used[PODS_INDEX, self.candidates.rows[at]] % 5
         return score
 
-    def place(self, dice: Random, number: int) -> None:
+    def place(self, random: Random, number: int) -> None:
         for _ in range(number):
-            self.nodes.hold(dice.randrange(2 * NUMBER), CLASS)
+            self.nodes.hold(random.randrange(2 * NUMBER), CLASS)
 
     def check(self, chosen: list[int]) -> None:
         mask = np.zeros(NUMBER, dtype=bool)
@@ -110,16 +110,16 @@ class RankingBench:
 
 @pytest.mark.parametrize("changes", [0, 1, 5, MANY, 4 * MANY])
 def test_the_order_is_that_of_the_scores_of_now(changes: int) -> None:
-    bench, dice = RankingBench(), Random(changes)
+    bench, random = RankingBench(), Random(changes)
     for chosen in (0, 1, FEW, 2 * FEW + 1, NUMBER):
-        bench.check(sorted(dice.sample(range(NUMBER), chosen)))
-        bench.place(dice, changes)
+        bench.check(sorted(random.sample(range(NUMBER), chosen)))
+        bench.place(random, changes)
         bench.check(list(range(NUMBER)))
 
 
 def test_an_iteration_reaches_its_end_whatever_is_placed_and_undone_meanwhile() -> None:
-    bench, dice = RankingBench(), Random(0)
-    bench.place(dice, 500)
+    bench, random = RankingBench(), Random(0)
+    bench.place(random, 500)
     everywhere = np.ones(NUMBER, dtype=bool)
     expected = list(bench.ranking.among(everywhere))
     tried = []

@@ -118,7 +118,7 @@ def group(name: str, version: str = "5") -> dict[str, Any]:
 
 # --- the executor -----------------------------------------------------------------------------------------------------
 def test_a_created_object_is_known_before_the_watch_reports_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
 
@@ -126,11 +126,11 @@ def test_a_created_object_is_known_before_the_watch_reports_it() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is not None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_creating_what_is_there_already_counts_as_done() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(409, "AlreadyExists"))
 
@@ -138,23 +138,23 @@ def test_creating_what_is_there_already_counts_as_done() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("status", "reason"), [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid")])
 def test_creating_what_the_server_refuses_fails(status: int, reason: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(status, reason))
 
             with pytest.raises(ApiError):
                 await w.executor.carry_out(Create(POD_GROUP, group("g")))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.on("PATCH", f"{GROUPS}/g", _answering(409, "Conflict", "UID in precondition: u, UID in object: v"))
 
@@ -163,11 +163,11 @@ def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
             (call,) = w.api.to("PATCH", f"{GROUPS}/g")
             assert call.body == {"spec": {"minMember": 2}, "metadata": {"uid": "u"}}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_status_goes_to_the_subresource() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
 
@@ -176,22 +176,22 @@ def test_a_status_goes_to_the_subresource() -> None:
             queue = w.store.get(QUEUE, Queue, "", "q")
             assert queue is not None and queue.metadata.resource_version == "9"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_patching_and_deleting_a_deleted_object_counts_as_done() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             await w.executor.carry_out(Patch(POD_GROUP, "ns", "g", {}))
             await w.executor.carry_out(Delete(POD_GROUP, "ns", "g", uid="u"))
 
             assert len(w.api.calls) == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
 
@@ -201,7 +201,7 @@ def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
             assert call.body["preconditions"] == {"uid": "u"}
             assert call.body["propagationPolicy"] == "Foreground"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
     ],
 )
 def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: list[Any]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps/c"
             w.api.answer("GET", path, {"metadata": {"name": "c", "uid": "u", "ownerReferences": owners}})
@@ -224,7 +224,7 @@ def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: 
 
             assert [call.body["preconditions"] for call in w.api.to("DELETE", path)] == deletions
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_only_what_a_certain_object_controls_is_deleted(owners: Any, deletions: 
     ],
 )
 def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there: Any, problem: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps"
             w.api.on("POST", path, _answering(409, "AlreadyExists"))
@@ -247,12 +247,12 @@ def test_what_is_there_already_and_will_go_with_another_owner_does_not_do(there:
             with pytest.raises(ApiError, match=problem) if problem else nullcontext():
                 await w.executor.carry_out(create)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("owner", "patches"), [("job", [{"data": {}, "metadata": {"uid": "u"}}]), ("another", [])])
 def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: list[Any]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             path = "/api/v1/namespaces/ns/configmaps/c"
             owners = [{"uid": owner, "controller": True}]
@@ -263,19 +263,19 @@ def test_only_what_a_certain_object_controls_is_changed(owner: str, patches: lis
 
             assert [call.body for call in w.api.to("PATCH", path)] == patches
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_object_deleted_before_its_owner_is_fetched_counts_as_deleted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             await w.executor.carry_out(Delete(CONFIG_MAP, "ns", "c", owner="job"))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.receiver.written(POD_GROUP, PodGroup(metadata=ObjectMeta(name="g", namespace="ns")))
             w.api.answer("DELETE", f"{GROUPS}/g", {"kind": "Status", "status": "Success"})
@@ -284,11 +284,11 @@ def test_an_object_that_is_deleted_at_once_is_removed_from_the_store() -> None:
 
             assert w.store.get(POD_GROUP, PodGroup, "ns", "g") is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_pod_that_terminates_is_known_as_terminating() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             terminating = {
                 "metadata": {
@@ -306,11 +306,11 @@ def test_a_pod_that_terminates_is_known_as_terminating() -> None:
             pod = w.store.get(POD, KubeObject, "ns", "p")
             assert pod is not None and pod.metadata.deletion_timestamp
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.receiver.written(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", resource_version="3")))
 
@@ -323,11 +323,11 @@ def test_the_answer_to_a_deletion_does_not_bring_back_what_the_watch_has_seen_go
 
             assert w.store.get(POD, KubeObject, "ns", "p") is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             sink = KindSink(w.receiver, POD)
             sink.upsert("Pod", Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="old", resource_version="3")))
@@ -339,11 +339,11 @@ def test_a_late_word_of_the_watch_does_not_take_out_the_namesake_we_made_since()
             pod = w.store.get(POD, KubeObject, "ns", "p")
             assert pod is not None and pod.metadata.uid == "new"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_objects_that_are_only_carried_through_are_written_all_the_same() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", "/api/v1/namespaces/ns/configmaps", status=201)
             manifest = {"metadata": {"name": "c", "namespace": "ns"}, "data": {"a": "b"}}
@@ -352,12 +352,12 @@ def test_objects_that_are_only_carried_through_are_written_all_the_same() -> Non
 
             assert w.api.calls[0].body == manifest
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # --- reconciliations ------------------------------------------------------------------------------------------------
 def test_stages_follow_each_other_and_events_are_posted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
             w.api.answer("DELETE", f"{GROUPS}/old", {"kind": "Status"})
@@ -369,11 +369,11 @@ def test_stages_follow_each_other_and_events_are_posted() -> None:
             assert [call.method for call in w.api.calls] == ["POST", "DELETE"]
             assert w.posted == [EVENT]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.on("POST", GROUPS, _answering(403, "Forbidden", "exceeded quota"))
             plan = Plan().then(Create(POD_GROUP, group("g"))).then(Delete(POD_GROUP, "ns", "old"))
@@ -385,11 +385,11 @@ def test_a_stage_after_a_failure_is_left_out_and_the_object_comes_back() -> None
             assert w.api.to("DELETE", ".*") == []
             assert w.toy.reconciled == ["q", "q"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_controller_that_raises_stops_no_other() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.queue("bad", ValueError("odd"), ValueError("odd"))
             w.queue("good", Plan())
@@ -399,11 +399,11 @@ def test_a_controller_that_raises_stops_no_other() -> None:
 
             assert w.metrics.plan_errors.labels("toy")._value.get() >= 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_writes_in_flight_are_bounded() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(writes=3) as w:
             now = most = 0
 
@@ -422,11 +422,11 @@ def test_writes_in_flight_are_bounded() -> None:
             assert most == 3
             assert len(w.api.calls) == 20
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_only_informs_waits_for_what_is_urgent() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(writes=1) as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
             w.api.answer("PATCH", f"{QUEUES}/q/status", {"metadata": {"name": "q", "resourceVersion": "9"}})
@@ -438,11 +438,11 @@ def test_what_only_informs_waits_for_what_is_urgent() -> None:
 
             assert [call.method for call in w.api.calls] == ["POST"] * 6 + ["PATCH"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.on("PATCH", f"{QUEUES}/q/status", _answering(422, "Invalid"))
             informs = Patch(QUEUE, "", "q", {"status": {}}, subresource="status", deferrable=True)
@@ -453,11 +453,11 @@ def test_what_only_informs_and_is_refused_is_not_written_again_and_again() -> No
 
             assert len(w.api.calls) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(writes=1) as w:
 
             async def never(call: Call, request: web.Request) -> Answer:
@@ -474,11 +474,11 @@ def test_a_backlog_of_what_only_informs_does_not_hold_up_the_end() -> None:
 
         assert not [task for task in left if "DeferredWrites" in repr(task)]
 
-    asyncio.run(asyncio.wait_for(story(), 30))  # an answer never comes within 60 s
+    asyncio.run(asyncio.wait_for(scenario(), 30))  # an answer never comes within 60 s
 
 
 def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world(leading=False) as w:
             w.queue("q")
             await asyncio.sleep(0.05)
@@ -487,11 +487,11 @@ def test_a_standby_reconciles_nothing_and_a_new_leader_everything() -> None:
             w.receiver.lead()
             await until(lambda: w.toy.reconciled == ["q"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             reconciling = asyncio.create_task(w.loop.run())
             await asyncio.sleep(0.05)
@@ -502,11 +502,11 @@ def test_a_cancellation_that_coincides_with_a_change_ends_the_loop() -> None:
 
             assert reconciling.cancelled()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_status_that_is_refused_is_tried_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             answers = [(403, "Forbidden"), (403, "Forbidden")]
 
@@ -521,11 +521,11 @@ def test_a_status_that_is_refused_is_tried_again() -> None:
             assert len(w.api.to("PATCH", f"{QUEUES}/.*")) == 3
             assert len(w.toy.failures) == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_nothing_is_written_once_the_lease_is_lost() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.fence.close()
             w.queue("q", Plan().then(Create(POD_GROUP, group("g"))))
@@ -533,7 +533,7 @@ def test_nothing_is_written_once_the_lease_is_lost() -> None:
 
             assert w.api.calls == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def _answering(status: int, reason: str, message: str = "no") -> Any:
@@ -545,7 +545,7 @@ def _answering(status: int, reason: str, message: str = "no") -> Any:
 
 # --- what must not stop the others ------------------------------------------------------------------------------------
 def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_and_retried() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             w.api.answer("POST", GROUPS, group("g"), status=201)
 
@@ -561,11 +561,11 @@ def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_
             assert w.toy.failures == [("q", "ZeroDivisionError: no total")]
             assert w.toy.finished == ["q"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
 
             async def handler(call: Call, request: web.Request) -> Answer:
@@ -578,11 +578,11 @@ def test_an_answer_that_is_no_json_fails_the_write_and_not_the_controllers() -> 
 
             assert len(w.toy.failures) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
             turned = w.progress
             for i in range(1000):
@@ -590,11 +590,11 @@ def test_a_loop_with_no_end_of_work_is_not_taken_for_stuck() -> None:
             await until(lambda: len(w.toy.reconciled) == 1000)
             assert w.progress - turned > 10
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with world() as w:
 
             def observe(kind: Kind, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
@@ -620,4 +620,4 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
             assert [(problem.name, problem.field) for problem in reported] == [("poison", "metadata")]
             assert w.store.get(QUEUE, Queue, "", "sound") is not None
 
-    asyncio.run(story())
+    asyncio.run(scenario())

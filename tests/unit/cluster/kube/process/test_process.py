@@ -38,7 +38,7 @@ class Replica:
 
 
 def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
             replica = Replica(client)
 
@@ -49,7 +49,7 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
             assert await replica.lead(work) == 0
             assert server.holder == "" and not replica.process.fence.is_open and replica.leading == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 class Pair:
@@ -83,7 +83,7 @@ class Pair:
 
 
 def test_a_process_that_is_stopped_before_it_leads_does_no_work() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
@@ -92,11 +92,11 @@ def test_a_process_that_is_stopped_before_it_leads_does_no_work() -> None:
             pair.first.process.stop()
             assert await pair.holding == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_next_leader_knows_that_another_led() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
@@ -105,11 +105,11 @@ def test_the_next_leader_knows_that_another_led() -> None:
             assert await asyncio.wait_for(pair.standing_by, 30) == 0
             assert pair.led == [False, True]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_leadership_that_is_lost_ends_in_failure() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
@@ -120,13 +120,13 @@ def test_leadership_that_is_lost_ends_in_failure() -> None:
             assert await replica.lead(work) == 1
             assert not replica.process.fence.is_open
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "WIND_UP", 0.05)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
@@ -136,13 +136,13 @@ def test_work_that_continues_after_leadership_is_lost_is_cancelled(monkeypatch: 
             async with asyncio.timeout(30):
                 assert await Replica(client).lead(work) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "WIND_UP", 0.05)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
             free = asyncio.Event()
 
@@ -167,11 +167,11 @@ def test_health_fails_when_leadership_was_lost_and_the_process_does_not_exit(mon
             assert await leading == 1
             await health.stop()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (_, client):
             pair = Pair(client)
             await pair.start()
@@ -181,11 +181,11 @@ def test_a_standby_is_healthy_as_long_as_it_tries_to_lead() -> None:
             pair.first.process.stop()
             await asyncio.gather(pair.holding, pair.standing_by)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_lease_is_released_when_the_work_fails() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
 
             async def work(waited: bool, lost: "asyncio.Task[str]") -> None:
@@ -195,11 +195,11 @@ def test_the_lease_is_released_when_the_work_fails() -> None:
                 await Replica(client).lead(work)
             assert server.holder == ""
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_without_a_lease_one_leads_at_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with leases() as (server, client):
             replica = Replica(client, lease=None)
             seen: list[bool] = []
@@ -211,11 +211,11 @@ def test_without_a_lease_one_leads_at_once() -> None:
             assert await replica.lead(work) == 0
             assert seen == [False] and server.lease is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it_to_stop() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with serving() as (api, _):
             local = "127.0.0.1:0"
             settings = ProcessSettings(metrics_address=local, health_address=local)
@@ -231,4 +231,4 @@ def test_health_and_metrics_are_served_while_a_process_runs_and_a_signal_asks_it
             with pytest.raises(aiohttp.ClientConnectorError):
                 await healthz(process.server)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

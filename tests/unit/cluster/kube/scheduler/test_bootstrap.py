@@ -19,7 +19,7 @@ def open_fence() -> Fence:
 
 
 def test_both_are_made_where_they_lack() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         made: list[Queue] = []
         async with serving() as (api, client):
 
@@ -32,11 +32,11 @@ def test_both_are_made_where_they_lack() -> None:
             await ensure_queues(client, "default", open_fence(), made.append)
         assert [(queue.metadata.name, queue.spec.reclaimable) for queue in made] == [("default", True)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_one_that_is_refused_does_not_hold_up_the_other() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         made: list[Queue] = []
         async with serving() as (api, client):
 
@@ -51,4 +51,4 @@ def test_one_that_is_refused_does_not_hold_up_the_other() -> None:
             assert not trying.done()
             trying.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

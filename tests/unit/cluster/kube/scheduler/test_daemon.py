@@ -89,7 +89,7 @@ async def started(path: Path, **process: Any) -> AsyncIterator[World]:
 
 
 def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
             spec = {"holderIdentity": "another", "leaseDurationSeconds": 1}
             w.leases.lease = {"metadata": {"name": "volcano-py", "resourceVersion": "1"}, "spec": spec}
@@ -100,11 +100,11 @@ def test_a_standby_takes_over_by_versions_and_not_by_reading_everything_again(tm
             assert await running == 0
             assert w.leases.holder == ""
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf", lease=LEASE) as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
@@ -112,7 +112,7 @@ def test_the_first_to_lead_asks_for_nothing_twice(tmp_path: Path) -> None:
             w.daemon.process.stop()
             assert await running == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: p
         free.wait(10)
         raise TimeoutError
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf", health_address="127.0.0.1:0") as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
@@ -138,13 +138,13 @@ def test_health_fails_when_sessions_no_longer_end(tmp_path: Path, monkeypatch: p
             w.daemon.process.stop()
             assert await running == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as w:
             running = asyncio.create_task(w.daemon.run())
             await until(lambda: w.cycles)
@@ -160,7 +160,7 @@ def test_a_plugin_that_fails_over_a_new_configuration_does_not_end_the_scheduler
             w.daemon.process.stop()
             assert await running == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_go_on(
@@ -169,7 +169,7 @@ def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_g
     """As with any failed cycle: nothing is decided, the error is counted, and the next cycle tries again."""
     group = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "default", "g", "uid-g")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with started(tmp_path / "scheduler.conf") as w:
             w.api.answer("POST", "/api/v1/namespaces/default/events", {}, status=201)
             running = asyncio.create_task(w.daemon.run())
@@ -193,4 +193,4 @@ def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_g
             w.daemon.process.stop()
             assert await running == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())

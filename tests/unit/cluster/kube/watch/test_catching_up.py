@@ -108,13 +108,13 @@ async def watched() -> AsyncIterator[World]:
 
 
 def test_where_nothing_has_changed_nothing_is_listed_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.version = "20"
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_where_nothing_has_changed_nothing_is_listed_again() -> None:
     ],
 )
 def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str, str, str]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = there, "20"
             catching_up = asyncio.create_task(w.catch_up())
@@ -139,11 +139,11 @@ def test_a_watch_that_lags_is_waited_for(there: dict[str, str], event: tuple[str
             assert await asyncio.wait_for(catching_up, 30)
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_ones() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "3", "c": "12"}, "20"
             await w.groups.tell("ADDED", "d", "21")
@@ -151,26 +151,26 @@ def test_a_watch_that_has_delivered_a_later_version_has_delivered_the_earlier_on
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_watch_that_does_not_catch_up_is_restarted_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informers, "LAG", 0.05)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "3", "c": "15"}, "20"
             assert await w.catch_up()
             assert w.groups.lists == ["metadata", "objects"]
             assert w.sink.names == {"a", "c"}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informers, "LAG", 0.05)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.version = "z9"
             assert await w.catch_up()
@@ -179,21 +179,21 @@ def test_versions_that_are_no_numbers_are_only_compared_for_being_the_same(monke
             assert await w.catch_up()
             assert w.groups.lists[1:] == ["metadata", "objects"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_server_that_does_not_tell_versions_is_listed_from_again() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.refuses_metadata = True
             assert await w.catch_up()
             assert w.groups.lists == ["metadata", "objects"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             event = {"type": "ADDED", "object": {"metadata": metadata("bad", "12"), "spec": {"minMember": "many"}}}
             await w.groups.send(event)
@@ -203,11 +203,11 @@ def test_an_object_that_cannot_be_read_does_not_make_a_watch_lag() -> None:
             assert await w.catch_up()
             assert w.groups.lists == ["metadata"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with watched() as w:
             w.groups.there, w.groups.version = {"a": "99"}, "99"
             catching_up = asyncio.create_task(w.catch_up())
@@ -215,4 +215,4 @@ def test_a_process_that_is_stopped_meanwhile_does_not_wait() -> None:
             w.stop.set()
             assert await asyncio.wait_for(catching_up, 30) is False
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -42,10 +42,10 @@ class Secret:
         return base64.b64decode(self.data[name])
 
 
-def run(story: Callable[[FakeApi, ApiClient, Secret], Awaitable[None]]) -> None:
+def run(scenario: Callable[[FakeApi, ApiClient, Secret], Awaitable[None]]) -> None:
     async def main() -> None:
         async with serving() as (api, client):
-            await story(api, client, Secret(api))
+            await scenario(api, client, Secret(api))
 
     asyncio.run(main())
 
@@ -62,7 +62,7 @@ def agree(*keys: SharedKey) -> bool:
 
 
 def test_of_two_that_find_the_secret_empty_one_fills_it_and_both_have_that_key() -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         first, second = SharedKey(client, "system", "key"), SharedKey(client, "system", "key")
         await asyncio.gather(first.load(), second.load())
         assert agree(first, second)
@@ -71,11 +71,11 @@ def test_of_two_that_find_the_secret_empty_one_fills_it_and_both_have_that_key()
         await restarted.load()
         assert agree(first, restarted)
 
-    run(story)
+    run(scenario)
 
 
 def test_bindings_have_to_be_signed_since_the_first_replica_led_and_not_since_a_standby_made_the_key() -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         standby = SharedKey(client, "system", "key")
         await standby.load()
         assert standby.key.created == math.inf
@@ -88,12 +88,12 @@ def test_bindings_have_to_be_signed_since_the_first_replica_led_and_not_since_a_
         assert standby.key.created == leader.key.created
         assert agree(standby, leader)
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_key_removed_from_the_secret_is_replaced_and_has_another_date(loaded: bool) -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         secret.data = {IN_USE_SINCE: base64.b64encode(b"1000").decode()}
         shared = SharedKey(client, "system", "key")
         if loaded:
@@ -102,12 +102,12 @@ def test_a_key_removed_from_the_secret_is_replaced_and_has_another_date(loaded: 
         await shared.begin(leading())
         assert shared.key.created > time.time()
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_without_access_a_key_of_its_own_signs_nothing_is_demanded_and_one_warning_says_so(status: int) -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         api.answer("GET", PATH, {"reason": "Forbidden", "message": "secrets is forbidden"}, status=status)
         shared = SharedKey(client, "system", "key")
         with capture_logs() as logs:
@@ -119,7 +119,7 @@ def test_without_access_a_key_of_its_own_signs_nothing_is_demanded_and_one_warni
         assert shared.key.created == math.inf
         assert agree(shared)
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_without_access_a_key_of_its_own_signs_nothing_is_demanded_and_one_warni
     ],
 )
 def test_a_secret_that_cannot_be_read_is_left_alone_and_none_of_it_is_logged(data: dict[str, str]) -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         secret.data = dict(data)
         shared = SharedKey(client, "system", "key")
         with capture_logs() as logs:
@@ -141,11 +141,11 @@ def test_a_secret_that_cannot_be_read_is_left_alone_and_none_of_it_is_logged(dat
         assert secret.data == data
         assert shared.key.created == math.inf
 
-    run(story)
+    run(scenario)
 
 
 def test_an_api_server_that_fails_for_a_while_is_asked_again() -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         answers: list[Any] = [refusal(500, "InternalError"), refusal(503, "ServiceUnavailable")]
 
         async def get(call: Call, request: web.Request) -> Answer:
@@ -156,24 +156,24 @@ def test_an_api_server_that_fails_for_a_while_is_asked_again() -> None:
         await shared.load()
         assert KEY in secret.data
 
-    run(story)
+    run(scenario)
 
 
 def test_without_a_secret_nothing_is_asked_for() -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         shared = SharedKey(client, "system", "")
         await shared.load()
         await shared.begin(leading())
         assert not api.calls
 
-    run(story)
+    run(scenario)
 
 
 def test_a_former_leader_writes_nothing() -> None:
-    async def story(api: FakeApi, client: ApiClient, secret: Secret) -> None:
+    async def scenario(api: FakeApi, client: ApiClient, secret: Secret) -> None:
         shared = SharedKey(client, "system", "key")
         await shared.load()
         await shared.begin(Fence())
         assert IN_USE_SINCE not in secret.data or not secret.data[IN_USE_SINCE]
 
-    run(story)
+    run(scenario)

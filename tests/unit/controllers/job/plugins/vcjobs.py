@@ -24,7 +24,7 @@ def vcjob(name: str, *tasks: batch.TaskSpec, **plugins: list[str]) -> batch.Job:
 
 
 def pod(job: batch.Job, role: str, index: int = 0) -> Raw:
-    """The manifest of a Pod of the job, dressed by its plugins."""
+    """The manifest of a Pod of the job, mutated by its plugins."""
     spec = next(each for each in job.spec.tasks if each.name == role)
     made = {"metadata": {"name": f"{job.metadata.name}-{role}-{index}"}, **copy.deepcopy(spec.template)}
     mutate_pod_by_plugins(make_plugins(job), made, spec, index, job)

@@ -132,15 +132,15 @@ def test_a_pod_that_ended_before_the_job_was_resumed_is_restarted_with_its_task(
     assert world.group()["metadata"]["uid"] == group
 
 
-@pytest.mark.parametrize("lives", range(8))
-def test_a_job_that_is_resumed_keeps_them_although_the_process_is_killed(lives: int) -> None:
+@pytest.mark.parametrize("writes_left", range(8))
+def test_a_job_that_is_resumed_keeps_them_although_the_process_is_killed(writes_left: int) -> None:
     world = running(job(tasks=[task(replicas=3)], minimum=1))
     world.end_pod("j-w-0", "Succeeded")
     world.command("AbortJob")
     world.run(2)
 
     world.command("ResumeJob", called="again")
-    world.lives = lives
+    world.writes_left = writes_left
     for _ in range(6):
         try:
             world.turn()
