@@ -32,17 +32,13 @@ from tests.scenarios.test_scenarios import HERE, given, outcome
 FOLDER = HERE / "ascend"
 NAMES = sorted(d.name for d in FOLDER.iterdir() if (d / "expected.json").exists())
 WANTED = yaml.safe_load((FOLDER / "wanted.yaml").read_text(encoding="utf-8"))
-SUPER_PODS = "super pods (sp-block) are not supported"
 DYNAMIC = "virtual devices that are created on demand are not supported"
 NOT_YET = {
-    **dict.fromkeys([f"a3-superpod-{n:02}" for n in (2, 4, 6, 14, 18, 20)], SUPER_PODS),
     **dict.fromkeys([f"vnpu-dynamic-{n:02}" for n in (2, 4, 8, 10)], DYNAMIC),
 }
 """Scenario -> why it does not come out as recorded. One that does fails the test."""
 SHARING = tuple(f"huawei.com/scheduler.softShareDev.{x}" for x in ("aicoreQuota", "hbmQuota", "policy"))
 FLAGS = (DISTRIBUTED_JOB, PREDICATE_TIME, "super-pod-id", "super-pod-rank", *SHARING)
-REASON_NOT_YET = dict.fromkeys(["a3-superpod-12", "a3-superpod-16"], SUPER_PODS)
-"""Scenario -> why its job does not wait for the recorded reason."""
 REASONS = {"JobValidateFailed", "NodePredicateFailed", "JobEnqueueFailed", "BatchOrderFailed"}
 Raw = dict[str, Any]
 
@@ -68,7 +64,7 @@ def test_gives_pods_the_recorded_ranks(name: str) -> None:
     assert any(not found - cluster.ranks(run, bound=False) for run in recorded(name))
 
 
-@pytest.mark.parametrize("name", cases(REASON_NOT_YET))
+@pytest.mark.parametrize("name", cases({}))
 def test_says_why_a_job_waits_as_recorded(name: str) -> None:
     found = reasons(decided(name))
     accepted = [reasons(run) for run in recorded(name)]

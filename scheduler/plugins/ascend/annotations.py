@@ -23,10 +23,8 @@ from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
 from scheduler.plugins.support.predicate_times import PredicateTimes
 
-SUPER_POD_ID: Final = "superPodID"
 RACK_ID: Final = "rackID"
 SERVER_INDEX: Final = "serverIndex"
-NO_SUPER_POD: Final = -2
 _INTERNAL_IP: Final = "InternalIP"
 
 
@@ -45,9 +43,10 @@ class PodAnnotations:
         *,
         distributed: bool,
         allocatable: int,
+        super_pod: int,
     ) -> tuple[dict[str, str], list[Malformed]]:
         """Returns the annotations of a task that gets ``chips`` (ids in their order) of a node with ``allocatable``
-        chips, and the malformed fields of the node's annotations."""
+        chips in a super pod (negative: none), and the malformed fields of the node's annotations."""
         names = format_chips(chips, resource.prefix)
         result = {
             resource.name: names,
@@ -61,7 +60,7 @@ class PodAnnotations:
         devices, problem = self._devices(node)
         if not managed and number != len(devices):
             return result, problem
-        configuration = self._configuration(task, node, resource, chips, devices)
+        configuration = self._configuration(task, node, resource, chips, devices, super_pod)
         if configuration is not None:
             result[ASCEND_REAL] = names
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
@@ -79,7 +78,7 @@ class PodAnnotations:
 
     @staticmethod
     def _configuration(
-        task: Task, node: Node, resource: ChipResource, chips: Sequence[int], devices: Mapping[str, Any]
+        task: Task, node: Node, resource: ChipResource, chips: Sequence[int], devices: Mapping[str, Any], super_pod: int
     ) -> str | None:
         """Returns the device configuration that the Ascend operator copies into the rank table; None if the address of
         a chip is unknown. The device plugin writes the same key later, and a wrong address is worse than a wait."""
@@ -104,7 +103,7 @@ class PodAnnotations:
             "server_id": task.uid,
             "server_ip": host,
             "host_ip": host,
-            "super_pod_id": _integer(annotations.get(SUPER_POD_ID), NO_SUPER_POD),
+            "super_pod_id": super_pod,
             "rack_id": _integer(annotations.get(RACK_ID), 0),
             "devices": entries,
             "server_index": annotations.get(SERVER_INDEX, ""),

@@ -41,6 +41,11 @@ class Use(NamedTuple):
     resource: ChipResource
     several: bool
     """More than one active Pod of the job requests chips."""
+    block: int = 0
+    """Nodes that have to be in one super pod; 0: nodes are chosen one by one."""
+    blocks: int = 0
+    job: str = ""
+    """Key of the job, if its nodes are chosen together."""
 
     def request(self, chips: int) -> Request:
         return Request(chips, self.several)
@@ -48,14 +53,17 @@ class Use(NamedTuple):
     @property
     def without_faults(self) -> bool:
         """The job does not use chips with a network fault."""
-        return self.several and self.family.avoids_network_faults
+        several = self.blocks > 1 if self.family.super_pods else self.several
+        return several and self.family.avoids_network_faults
 
 
 class Demand:
     """The chips that the jobs of one session request."""
 
-    def __init__(self, dimensions: Dimensions, owned_elsewhere: Iterable[str] = ()) -> None:
-        """``owned_elsewhere``: resources about which another plugin decides."""
+    def __init__(self, dimensions: Dimensions, super_pod_size: int, owned_elsewhere: Iterable[str] = ()) -> None:
+        """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
+        another plugin decides."""
+        self._super_pod_size = super_pod_size
         self._names = dimensions.names
         others = set(owned_elsewhere)
         npus = {d: name for d, name in enumerate(dimensions.names) if _NPU.fullmatch(name) and name not in others}
@@ -148,10 +156,27 @@ class Demand:
         (position,) = positions
         resource = self._chips[position]
         traits = _traits(job, asking)
-        family = self._family(resource, _policies(job, asking), traits)
+        policies = _policies(job, asking)
+        family = self._family(resource, policies, traits)
         if isinstance(family, Refusal):
             return family
-        return self._check_pods(family, position, asking) or self._check_job(family, resource, traits, tasks, asking)
+        refusal = self._check_pods(family, position, asking)
+        if refusal is not None:
+            return refusal
+        pods = {task.key: self.chips(task.cls, resource) for task in asking}
+        block = _block_chips(policies.get(SP_BLOCK), sum(pods.values())) if family.super_pods else 0
+        if block is None:
+            problem = f"{SP_BLOCK}={policies[SP_BLOCK][:64]} is not a positive number"
+            return Refusal(REASON_REQUEST, problem)
+        others = sum(1 for task in tasks if not self.asks(task.cls) and not _may_ask_for_none(task))
+        request = JobRequest(pods, others, resource.name, traits, block, self._super_pod_size)
+        problem = family.check(request)
+        if problem:
+            return Refusal(REASON_REQUEST, problem)
+        if not family.super_pods:
+            return Use(family, resource, len(asking) > 1)
+        nodes = max(block // family.chips, 1)
+        return Use(family, resource, len(asking) > 1, nodes, -(-len(asking) // nodes), job.key)
 
     @staticmethod
     def _family(resource: ChipResource, policies: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
@@ -178,22 +203,12 @@ class Demand:
                 )
         return None
 
-    def _check_job(
-        self,
-        family: Family,
-        resource: ChipResource,
-        traits: Mapping[str, str],
-        tasks: Sequence[Task],
-        asking: Sequence[Task],
-    ) -> Use | Refusal:
-        request = JobRequest(
-            {task.key: self.chips(task.cls, resource) for task in asking},
-            sum(1 for task in tasks if not self.asks(task.cls) and not _may_ask_for_none(task)),
-            resource.name,
-            traits,
-        )
-        problem = family.check(request)
-        return Refusal(REASON_REQUEST, problem) if problem else Use(family, resource, len(asking) > 1)
+
+def _block_chips(text: str | None, total: int) -> int | None:
+    """The chips of a block; None if the text is not a positive number."""
+    if text is None:
+        return total
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
 def _policies(job: Job, asking: Sequence[Task]) -> dict[str, str]:

@@ -47,6 +47,10 @@ class JobRequest(NamedTuple):
     resource: str
     traits: Mapping[str, str]
     """Trait -> its value, for the traits that the job has."""
+    block_chips: int
+    """Chips of a block: nodes that are in one super pod. All chips of the job by default."""
+    super_pod_size: int
+    """Largest number of nodes of a super pod."""
 
     @property
     def total(self) -> int:
@@ -88,6 +92,8 @@ class Family:
     """How much worse each broken chip of a node makes the node, in units of the penalty."""
     missing_is_broken: bool = False
     """A chip that the node has less than ``chips`` counts as broken."""
+    super_pods: bool = False
+    """The nodes of a job are chosen together, by super pod."""
     group: int = 0
     """Number of chips of a group, if a Pod that requests no more has to stay in one."""
     group_name: str = "card"

@@ -41,6 +41,9 @@ from scheduler.plugins.ascend.resources import MILLI, ChipRequests, ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices, device_info
 
 _EMPTY: Final = "counts as an empty list"
+SUPER_POD_ID: Final = "superPodID"
+NO_SUPER_POD: Final = -2
+"""Of servers that are in no super pod."""
 SETTLE_TIME: Final = 10.0
 """Seconds after the start of a Pod from which on a list of free chips accounts for it. Device plugins update their
 lists every second while chips are assigned."""
@@ -68,6 +71,8 @@ class NodeChips:
     countable: int
     """Number of chips that count as free when jobs are admitted to their queues. Where the list of free chips is
     malformed, this is the number that is idle."""
+    super_pod: int
+    """Id of the super pod; negative: none."""
     problems: tuple[Malformed, ...]
 
 
@@ -157,6 +162,7 @@ def read_node(
         size - capacity,
         contradictory,
         idle if malformed and not free else free.bit_count(),
+        lists.super_pod if lists is not None and lists.super_pod is not None else _super_pod(node),
         tuple(problems),
     )
 
@@ -189,6 +195,13 @@ def _contested(
     return contested
 
 
+def _super_pod(node: Node) -> int:
+    """The id of the super pod that the Node names."""
+    text = (node.metadata.annotations or {}).get(SUPER_POD_ID, "")
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else NO_SUPER_POD
+
+
 def _named(resource: ChipResource, node: Node, problems: list[Malformed]) -> int:
     """Returns the mask of the chips that the Node names; 0 if it names none."""
     text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)
@@ -215,6 +228,8 @@ class _Lists(NamedTuple):
     """Unix time; 0 if unknown."""
     malformed: bool
     """The list of free chips is malformed."""
+    super_pod: int | None
+    """Id of the super pod; None if the source does not give it."""
 
     def includes(self, task: Task) -> bool:
         """Whether the lists were published after the Pod got its chips."""
@@ -233,7 +248,7 @@ def _reported(
         except DeviceInfoError as error:
             source.report("", str(error))
         else:
-            found = _masks(resource, info.lists, source, info.published)
+            found = _masks(resource, info.lists, source, info.published, info.super_pod)
             if found is not None:
                 return found
     annotations = node.metadata.annotations or {}
@@ -243,7 +258,11 @@ def _reported(
 
 
 def _masks(
-    resource: ChipResource, lists: Mapping[str, Any], source: "_Source", published: float = 0.0
+    resource: ChipResource,
+    lists: Mapping[str, Any],
+    source: "_Source",
+    published: float = 0.0,
+    super_pod: int | None = None,
 ) -> _Lists | None:
     name = resource.name
     if name not in lists:
@@ -254,7 +273,7 @@ def _masks(
         for suffix in ("", NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
     unusable = (unhealthy or NONE) | (recovering or NONE)
-    return _Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None)
+    return _Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None, super_pod)
 
 
 class _Source:

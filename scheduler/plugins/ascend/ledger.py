@@ -60,6 +60,9 @@ class ChipLedger(Ledger[int]):
         self.contradictory[rows] = [node.contradictory for node in chips]
         self.countable = sum(node.countable for node in chips)
         """Number of chips in the cluster that count as free when jobs are admitted to their queues."""
+        self.super_pods: Counts = np.full(number, -1, dtype=np.int64)
+        """The id of the super pod of each node; negative: none."""
+        self.super_pods[rows] = [node.super_pod for node in chips]
         self._releasing = column([node.releasing for node in chips])
         self._network_faults = column([node.network_faults for node in chips])
         self._unusable = column([node.unusable for node in chips], ALL)

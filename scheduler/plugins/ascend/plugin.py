@@ -19,7 +19,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import cache_requirements_of
-from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score
+from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, Nowhere, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.framework.session import Session
@@ -34,10 +34,12 @@ from scheduler.plugins.ascend.ranks import ranks_of
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
+from scheduler.plugins.ascend.super_pod_plans import ID, RANK, SuperPodPlans
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"
 REASON_PREDICATE: Final = "NodePredicateFailed"
+REASON_ORDER: Final = "BatchOrderFailed"
 """Reasons of the condition Unschedulable of PodGroups."""
 
 
@@ -60,7 +62,8 @@ class Ascend:
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
-        self._demand = Demand(session.dimensions, owned)
+        self._demand = Demand(session.dimensions, self._settings.super_pod_size, owned)
+        self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
@@ -102,6 +105,7 @@ class Ascend:
         if filters is None:
             allocatable = self.ledgers[resource].allocatable
             bare = allocatable < 1
+            lonely = self.ledgers[resource].super_pods < 0 if family.super_pods else np.zeros_like(bare)
             others = allocatable > family.chips
             for label, values in family.node_labels.items():
                 codes, found = self._session.nodes.facts.label_column(label)
@@ -111,6 +115,7 @@ class Ascend:
             filters = self._family_filters[family, resource] = [
                 MaskFilter(~bare, f"node(s) had no {resource.prefix.removesuffix('-')} chips"),
                 MaskFilter(bare | ~others, f"node(s) were not of the family {family.title}"),
+                MaskFilter(bare | others | ~lonely, "node(s) were in no super pod"),
                 CodedFilter(self._health(resource), node_health.REASONS),
                 MaskFilter(~self.ledgers[resource].contradictory, "node(s) listed more free chips than were idle"),
             ]
@@ -123,12 +128,26 @@ class Ascend:
         chips = 0 if use is None else self._demand.chips(cls, use.resource)
         if use is None or chips not in use.family.sizes:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
-        return [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
+        filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
+        return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
+
+    def _planned(self, cls: TaskClass, use: Use) -> list[Filter]:
+        """The filter of the nodes that were chosen for a job as a whole."""
+        job = self._session.jobs[use.job]
+        plan = self._plans.of(job, use, self.ledgers[use.resource])
+        if plan.failure and plan.fitting:
+            return [Nowhere(plan.failure)]
+        mask = self._plans.mask(self._plans.rows(plan, job, cls))
+        return [MaskFilter(mask, "node(s) were not chosen for the job in its super pods")] if plan.rows else []
 
     def _scores(self, cls: TaskClass, use: Use | None) -> list[Score]:
         chips = 0 if use is None else self._demand.chips(cls, use.resource)
         if use is None or chips not in use.family.sizes:
             return []
+        if use.job:
+            job = self._session.jobs[use.job]
+            plan = self._plans.of(job, use, self.ledgers[use.resource])
+            return [StaticScore(self._plans.score(self._plans.rows(plan, job, cls)))]
         return [ChipScore(self.ledgers[use.resource], use, chips)]
 
     def _enqueueable(self, job: Job) -> Vote:
@@ -158,6 +177,9 @@ class Ascend:
         for refusal in job.refusals:
             if refusal.reason == REASON_ENQUEUE:
                 return REASON_ENQUEUE, refusal.message
+        plan = self._plans.known(job)
+        if plan is not None and plan.failure and plan.fitting:
+            return REASON_ORDER, plan.failure
         errors = next(iter(job.fit_errors.values()), None)
         return None if errors is None else (REASON_PREDICATE, errors.message())
 
@@ -166,7 +188,7 @@ class Ascend:
         job = session.jobs[task.job]
         if not self._demand.is_npu_job(job):
             return {}
-        annotations = {} if task.rank else {HCCL_RANK_INDEX: self._rank(job, task)}
+        annotations = {} if task.rank else {HCCL_RANK_INDEX: self._ranks_of(job)[task.uid]}
         if self._demand.asks_virtual(task.cls):
             annotations[DISTRIBUTED_JOB] = "true" if self._demand.is_distributed(job) else "false"
         use = self._demand.use(job) if self._demand.asks(task.cls) else None
@@ -180,15 +202,19 @@ class Ascend:
             ledger.taken(task),
             distributed=use.several,
             allocatable=int(ledger.allocatable[row]),
+            super_pod=int(ledger.super_pods[row]),
         )
         for problem in problems:
             session.malformed_field(problem)
+        plan = self._plans.known(job)
+        if plan is not None and task.uid in plan.blocks:
+            more |= {RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
         return annotations | more
 
-    def _rank(self, job: Job, task: Task) -> str:
+    def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:
             self._ranks[job.key] = ranks_of(job)
-        return self._ranks[job.key][task.uid]
+        return self._ranks[job.key]
 
     @cached_property
     def _annotations(self) -> PodAnnotations:

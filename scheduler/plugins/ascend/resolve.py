@@ -16,15 +16,13 @@ JOB_LABELS: Final = (STRATEGY, DUO, DISTRIBUTED)
 """Labels that are traits of a job."""
 _UNSUPPORTED_POLICIES: Final = frozenset(
     {
-        "chip2-node8-sp",
-        "chip2-node16-sp",
         "chip8-node8-sp",
         "chip8-node8-ra64-sp",
         "chip1-softShareDev",
         "multilevel",
     }
 )
-"""Policies of super pods, of shared chips and of several levels of networks."""
+"""Policies of A5 super pods, of shared chips and of several levels of networks."""
 
 
 def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
@@ -45,14 +43,19 @@ def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, 
         given = f"{SCHEDULE_POLICY}={policy[:64]}" if policy else f"no {SCHEDULE_POLICY}"
         return Refusal(REASON_POLICY, f"{resource} with {given} is not supported; supported: {', '.join(known)}")
     if SP_BLOCK in annotations and resource == ASCEND_910:
-        return Refusal(REASON_POLICY, f"{SP_BLOCK}={annotations[SP_BLOCK][:64]}: super pods are not supported")
+        families = [family for family in families if family.super_pods]
+        return next((family for family in families if _has_traits(family, traits)), families[0])
     for family in families:
-        if family.traits is not None and all(
-            any(fnmatchcase(traits.get(trait, ""), pattern) for pattern in patterns)
-            for trait, patterns in family.traits.items()
-        ):
+        if _has_traits(family, traits):
             return family
     return Refusal(REASON_POLICY, _unknown(resource, families, traits))
+
+
+def _has_traits(family: Family, traits: Mapping[str, str]) -> bool:
+    return family.traits is not None and all(
+        any(fnmatchcase(traits.get(trait, ""), pattern) for pattern in patterns)
+        for trait, patterns in family.traits.items()
+    )
 
 
 def _unknown(resource: str, families: list[Family], traits: Mapping[str, str]) -> str:

@@ -20,12 +20,34 @@ class Settings:
     """The free chips of a node are those that it has and no Pod holds, not those that the device plugin lists as free
     (``self-maintain-available-card``)."""
 
+    super_pod_size: int
+    """Largest number of nodes of a super pod (``super-pod-size``)."""
+    reserve_nodes: int
+    """Nodes of each super pod that are used last (``reserve-nodes``)."""
+
     @classmethod
     def read(cls, arguments: Arguments) -> "Settings":
+        size = _number(arguments, "super-pod-size", 48, least=1)
+        reserve = _number(arguments, "reserve-nodes", 2, least=1)
+        if reserve >= size:
+            reserve = arguments.aside("reserve-nodes", reserve, "not less than super-pod-size", 2 if size > 2 else 0)
         return cls(
             force_enqueue=arguments.boolean("forceEnqueue", False),
             self_maintain=arguments.boolean("self-maintain-available-card", True),
+            super_pod_size=size,
+            reserve_nodes=reserve,
         )
+
+
+def _number(arguments: Arguments, key: str, default: int, *, least: int) -> int:
+    """A number that is written as a string."""
+    value = arguments.get(key)
+    if value is None:
+        return default
+    text = str(value)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+        return arguments.aside(key, value, f"not a number of at least {least}", default)
+    return int(text)
 
 
 def settings_of(session: Session) -> Settings:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+_LARGEST_ID: Final = 2**31
 _MILLISECONDS: Final = 10**11
 """Update times from this value on are not in seconds and are ignored."""
 
@@ -21,6 +22,8 @@ class DeviceInfo(NamedTuple):
     """The ``DeviceList``. Its values are not validated yet."""
     published: float
     """The ``UpdateTime``, in seconds since the epoch; 0 if it is missing or invalid."""
+    super_pod: int | None
+    """The ``SuperPodID``; None if it is missing or invalid."""
 
 
 def device_info(text: str) -> DeviceInfo:
@@ -32,7 +35,12 @@ def device_info(text: str) -> DeviceInfo:
     if not isinstance(lists, dict):
         raise DeviceInfoError("has no object DeviceList")
     published = inner.get("UpdateTime")
-    return DeviceInfo(lists, float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0)
+    super_pod = root.get("SuperPodID")
+    return DeviceInfo(
+        lists,
+        float(published) if type(published) is int and 0 < published < _MILLISECONDS else 0.0,
+        super_pod if type(super_pod) is int and abs(super_pod) < _LARGEST_ID else None,
+    )
 
 
 @lru_cache(maxsize=8192)

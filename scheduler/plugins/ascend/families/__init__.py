@@ -3,6 +3,7 @@
 from typing import Final
 
 from scheduler.plugins.ascend.families import (
+    a3_superpod,
     a3_x16,
     base_310p,
     card_310_x4,
@@ -26,6 +27,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     *module_910b_x8.FAMILIES,
     *module_910b_x16.FAMILIES,
     *a3_x16.FAMILIES,
+    *a3_superpod.FAMILIES,
     *npu_mesh.FAMILIES,
     *npu_single.FAMILIES,
     *card_310_x4.FAMILIES,

@@ -15,12 +15,17 @@ def _check(job: JobRequest) -> str:
     odd = next((f"Pod {pod} asks for {chips}" for pod, chips in job.pods.items() if chips % DIES), None)
     if odd is not None:
         return f"the job asks for {job.total} {job.resource}, of which {odd}; only a job of one Pod may ask for one die"
-    if job.without_chips:
-        return (
-            f"{job.without_chips} Pods of the job ask for no {job.resource}; only a Pod of the task scheduler may ask "
-            f"for none"
-        )
-    return ""
+    return without_chips(job)
+
+
+def without_chips(job: JobRequest) -> str:
+    """Why Pods of the job that ask for no chips are not allowed, or ""."""
+    if not job.without_chips:
+        return ""
+    return (
+        f"{job.without_chips} Pods of the job ask for no {job.resource}; only a Pod of the task scheduler may ask "
+        f"for none"
+    )
 
 
 FAMILIES: Final = (

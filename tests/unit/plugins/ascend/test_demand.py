@@ -8,7 +8,6 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
-    SP_BLOCK,
 )
 from scheduler.api.reasons import Refusal
 from tests.builders import Raw, World, group, pod
@@ -97,7 +96,7 @@ def test_the_scheduler_assigns_no_chips_to_a_virtual_device() -> None:
 
 
 # --- other families ---
-@pytest.mark.parametrize("kind", ["", "nonsense", "module-a3-16-super-pod"])
+@pytest.mark.parametrize("kind", ["", "nonsense", "850-Atlas-8p-8"])
 def test_a_job_for_an_unknown_accelerator_type_is_refused(kind: str) -> None:
     found = message(job("j", 4, selector={"accelerator-type": kind}))
     assert found.startswith("NotSupportPolicy: no family of huawei.com/Ascend910 is chosen by accelerator-type=")
@@ -114,18 +113,13 @@ def test_pods_that_select_different_types_are_refused() -> None:
     assert "accelerator-type=module|half" in message(group("j", minimum=2), one, two)
 
 
-@pytest.mark.parametrize("value", ["chip2-node16-sp", "multilevel", "chip1-softShareDev"])
+@pytest.mark.parametrize("value", ["chip8-node8-sp", "multilevel", "chip1-softShareDev"])
 def test_a_policy_that_is_not_supported_is_refused(value: str) -> None:
     expected = f"NotSupportPolicy: {SCHEDULE_POLICY}={value} is not supported"
     assert message(job("j", 8, annotations={SCHEDULE_POLICY: value})) == expected
     whole, *pods = job("j", 8)
     whole["metadata"]["annotations"] = {SCHEDULE_POLICY: value}
     assert message(whole, pods) == expected
-
-
-def test_a_job_for_super_pods_is_refused() -> None:
-    expected = "NotSupportPolicy: sp-block=16: super pods are not supported"
-    assert message(job("j", 8, annotations={SP_BLOCK: "16"})) == expected
 
 
 def test_a_policy_that_is_not_known_does_not_count() -> None:

@@ -127,6 +127,8 @@ FITS: Final[Mapping[str, Callable[[Family, int, int, bool], bool]]] = {
     "module_910_x8": _ring_or_node,
     "module_910b_x16": _half_or_pairs,
     "a3_x16": _dies,
+    "a3_superpod_x16": _dies,
+    "a3_superpod_x8": _dies,
     "card_310_x4": _one_group,
     "card_310p_duo": _one_group,
     "chip_310p_duo_distributed": _distributed,
@@ -200,6 +202,8 @@ def test_inference_cards_are_drained_from_the_fullest_on(free: int, chips: int) 
         (ASCEND_910, "", {ACCELERATOR_TYPE: "module-910b-8"}, "module_910b_x8"),
         (ASCEND_910, "", {ACCELERATOR_TYPE: "module-910b-16"}, "module_910b_x16"),
         (ASCEND_910, "", {ACCELERATOR_TYPE: "module-a3-16"}, "a3_x16"),
+        (ASCEND_910, "", {ACCELERATOR_TYPE: "module-a3-16-super-pod"}, "a3_superpod_x16"),
+        (ASCEND_910, "chip2-node8-sp", {}, "a3_superpod_x8"),
         (ASCEND_910, "chip4-node4", {}, "half_910_x4"),
         (ASCEND_910, "chip1-node2", {ACCELERATOR_TYPE: "module"}, "card_910_x2"),
         (ASCEND_910, "chip8-node16", {}, "module_910b_x16"),
@@ -244,6 +248,13 @@ def test_a_job_without_a_family_is_refused(resource: str, policy: str, traits: d
     found = resolve(resource, {SCHEDULE_POLICY: policy} if policy else {}, traits)
     assert isinstance(found, Refusal)
     assert found.reason == "NotSupportPolicy"
+
+
+def test_blocks_choose_super_pods() -> None:
+    for kind, family in (("", "x16"), ("module-a3-16", "x16"), ("module-a3-8-super-pod", "x8")):
+        found = resolve(ASCEND_910, {"sp-block": "16"}, {ACCELERATOR_TYPE: kind} if kind else {})
+        assert isinstance(found, Family)
+        assert found.name == f"a3_superpod_{family}"
 
 
 def test_no_policy_chooses_two_families() -> None:

@@ -1,0 +1,49 @@
+"""Atlas 900 A3 SuperPoD: servers of sixteen (or eight) chips, many of which are connected by one fabric.
+
+A job names the chips of a block with the annotation ``sp-block``. The nodes of a block are in one super pod
+(``super_pods``); the chips of a node are chosen as on other A3 servers.
+"""
+
+from typing import Final
+
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
+from scheduler.plugins.ascend.families.a3_x16 import without_chips
+from scheduler.plugins.ascend.family import Family, JobRequest
+from scheduler.plugins.ascend.selection.dies import NO_HALF_CARD, whole_cards
+
+
+def _check(job: JobRequest, chips: int) -> str:
+    block = job.block_chips
+    asked = f"{job.total} {job.resource}"
+    if block < chips and block != job.total:
+        return f"sp-block={block} is less than the {chips} chips of a node, and the job asks for {asked}"
+    if block > chips and block % chips:
+        return f"sp-block={block} is not a multiple of the {chips} chips of a node"
+    if block > chips * job.super_pod_size:
+        return f"sp-block={block} is more than a super pod of {job.super_pod_size} nodes with {chips} chips has"
+    if len(job.pods) == 1:
+        return "" if block == job.total else f"one Pod asks for {asked}, and sp-block={block} is not that number"
+    if job.total % block:
+        return f"the job asks for {asked}, which is not a multiple of sp-block={block}"
+    other = next((f"Pod {pod} asks for {number}" for pod, number in job.pods.items() if number != chips), "")
+    if other:
+        return f"{len(job.pods)} Pods ask for {asked}, and {other}; every Pod of several must ask for {chips}"
+    return without_chips(job)
+
+
+FAMILIES: Final = tuple(
+    Family(
+        name=f"a3_superpod_x{chips}",
+        title=f"Ascend A3 super pod x{chips}",
+        resources=(ASCEND_910, NPU),
+        chips=chips,
+        sizes=frozenset({1, *range(2, chips + 1, 2)}),
+        select=whole_cards(chips),
+        penalties=chips + NO_HALF_CARD,
+        policies=frozenset({f"chip2-node{chips}-sp"}),
+        traits={ACCELERATOR_TYPE: (f"module-a3-{chips}-super-pod",)},
+        check=lambda job, chips=chips: _check(job, chips),  # type: ignore[misc]
+        super_pods=True,
+    )
+    for chips in (16, 8)
+)

@@ -1,0 +1,102 @@
+"""Which nodes a job takes in super pods: a pure function of the free nodes per super pod.
+
+A job is divided into blocks of equal size (logical super pods). The nodes of a block are in one super pod. Some nodes
+of each super pod are a reserve, which is used last. A super pod is preferred that keeps the fewest nodes beside its
+reserve and holds no more blocks than the job still needs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+
+class BlockRequest(NamedTuple):
+    """The nodes that a job needs."""
+
+    blocks: int
+    size: int
+    """Nodes of a block."""
+    reserve: int
+    """Nodes of each super pod that are used last."""
+    soft: bool = False
+    """The nodes of a block may be in several super pods if it does not fit into one."""
+
+    @property
+    def nodes(self) -> int:
+        return self.blocks * self.size
+
+
+class _SuperPod:
+    """The free nodes of a super pod, and its place in the order of preference."""
+
+    def __init__(self, nodes: Sequence[int], request: BlockRequest) -> None:
+        self.nodes = list(nodes)
+        beside_reserve = len(nodes) - request.reserve
+        if beside_reserve < 0:
+            self.blocks, self.remainder = 0, len(nodes) % request.size
+        else:
+            self.blocks, self.remainder = divmod(beside_reserve, request.size)
+
+    def take(self, number: int) -> list[int]:
+        taken, self.nodes = self.nodes[:number], self.nodes[number:]
+        return taken
+
+
+def choose_blocks(free: Mapping[int, Sequence[int]], request: BlockRequest) -> list[list[int]]:
+    """Returns the nodes of each block of the job, the first block first; fewer nodes than requested if they do not fit.
+
+    ``free``: super pod -> its free nodes. If the request is soft, parts of blocks in different super pods are returned
+    as blocks of their own.
+    """
+    big_enough = {each: nodes for each, nodes in sorted(free.items()) if request.soft or len(nodes) >= request.size}
+    super_pods = [_SuperPod(nodes, request) for nodes in big_enough.values()]
+    result: list[list[int]] = []
+    for super_pod in _beside_reserve(super_pods, request, result):
+        while len(result) < request.blocks and len(super_pod.nodes) - request.reserve >= request.size:
+            result.append(super_pod.take(request.size))
+    for super_pod in _with_reserve(super_pods, request):
+        if len(result) == request.blocks:
+            return result
+        if len(super_pod.nodes) >= request.size:
+            result.append(super_pod.take(request.size))
+    if request.soft:
+        for super_pod in _leftovers(super_pods, request):
+            missing = request.nodes - sum(map(len, result))
+            if missing > 0 and super_pod.nodes:
+                result.append(super_pod.take(min(request.size, missing)))
+    return result
+
+
+def _beside_reserve(
+    super_pods: Sequence[_SuperPod], request: BlockRequest, result: Sequence[object]
+) -> Iterator[_SuperPod]:
+    """Super pods that hold no more blocks than the job needs, those first that keep the fewest nodes; then those that
+    hold more, the smallest first. ``result`` grows meanwhile."""
+    most = max((each.blocks for each in super_pods), default=0)
+    cells: dict[tuple[int, int], list[_SuperPod]] = {}
+    for each in super_pods:
+        cells.setdefault((each.remainder, each.blocks), []).append(each)
+    for remainder in range(request.size):
+        blocks = 1
+        while blocks <= min(request.blocks - len(result), most):
+            yield from cells.get((remainder, blocks), ())
+            blocks += 1
+    for blocks in range(request.blocks - len(result) + 1, most + 1):
+        for remainder in range(request.size):
+            yield from cells.get((remainder, blocks), ())
+
+
+def _with_reserve(super_pods: Sequence[_SuperPod], request: BlockRequest) -> Iterator[_SuperPod]:
+    """Super pods that keep the most nodes first. Each gives one block in turn, as long as one has room."""
+    order = sorted(super_pods, key=lambda each: (-each.remainder, each.blocks, -len(each.nodes)))
+    while any(len(each.nodes) >= request.size for each in order):
+        yield from order
+
+
+def _leftovers(super_pods: Sequence[_SuperPod], request: BlockRequest) -> list[_SuperPod]:
+    """Those with a larger remainder than the reserve first, the largest first; then the others, the smallest first."""
+    larger = [each for each in super_pods if each.remainder >= request.reserve]
+    smaller = [each for each in super_pods if each.remainder < request.reserve]
+    return [
+        *sorted(larger, key=lambda each: (-each.remainder, each.blocks, -len(each.nodes))),
+        *sorted(smaller, key=lambda each: (each.remainder, each.blocks, -len(each.nodes))),
+    ]
