@@ -64,7 +64,7 @@ class ClusterCache:
         self._selections = SelectionTable()
         self._classes = ClassTable(self._dimensions, self._selections)
         self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
-        """The configuration and the ConfigMaps by which ``configure`` classified objects last."""
+        """The configuration and the ConfigMaps whose requirements are applied."""
         claims, self._in_flight = DeviceClaims(self._stores.resource_claims), InFlightWrites()
         self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
         self._pods = PodIntake(
@@ -204,11 +204,13 @@ class ClusterCache:
 
     # --- requirements of plugins ---
     def configure(self, configuration: Configuration) -> None:
-        """Applies what the plugins of a configuration require of the cache. Must not run while a session reads."""
+        """Applies what the plugins of a configuration require of the cache, unless neither the configuration nor a
+        ConfigMap has changed since. Must not run while a session reads.
+
+        If a plugin raises, so does every further call, so that no session runs without the requirements."""
         config_maps = self._stores.config_maps.read()
         if configuration is self._configured_with[0] and config_maps is self._configured_with[1]:
             return
-        self._configured_with = configuration, config_maps
         requirements = cache_requirements_of(configuration, config_maps)
         if requirements.uncounted != self._dimensions.uncounted:
             self._dimensions.uncounted = requirements.uncounted
@@ -218,6 +220,7 @@ class ClusterCache:
             self._jobs.recount()
         self._pods.add_label_keys(requirements.pod_labels)
         self._originals.enable(requirements.originals)
+        self._configured_with = configuration, config_maps
 
     # --- binding records ---
     def set_signing_key(self, key: SigningKey) -> None:

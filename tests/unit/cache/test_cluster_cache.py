@@ -1,7 +1,7 @@
 """After any sequence of events the cache equals one built from the final objects. Snapshots do not change."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from scheduler.api.names import ASCEND_REAL
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache import ClusterCache
+from scheduler.framework import registry
+from scheduler.framework.cache_requirements import CacheRequirements
 from tests.builders import NAME, Raw, configuration, feed, group, node, pod, queue
 
 PLAIN = configuration(["priority", "gang"])
@@ -523,6 +525,57 @@ def test_queue_amounts_are_computed_again_when_plugins_change_the_counted_resour
     assert amounts() == (np.inf, 0)
     cache.configure(PLAIN)
     assert amounts() == (3000, 2000)
+
+
+@pytest.fixture
+def required(monkeypatch: pytest.MonkeyPatch) -> list[CacheRequirements | Exception]:
+    """The answers of the plugin ``requiring`` about its requirements, the next first; the last one is repeated."""
+    answers: list[CacheRequirements | Exception] = []
+
+    class Requiring:
+        name = "requiring"
+
+        @classmethod
+        def cache_requirements(cls, arguments: Any, config_maps: Any) -> CacheRequirements:
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    monkeypatch.setitem(registry._plugins, "requiring", cast(registry.PluginFactory, Requiring))
+    return answers
+
+
+def test_requirements_are_applied_once_the_plugin_that_raised_returns_them(
+    required: list[CacheRequirements | Exception],
+) -> None:
+    cache, requiring = small(), configuration(["requiring"])
+    error = LookupError("the device is not listed")
+    required += [error, error, CacheRequirements(uncounted=frozenset({MEMORY}))]
+    for _ in range(2):  # each cycle fails: a session without the requirements would count the resource
+        with pytest.raises(LookupError):
+            cache.configure(requiring)
+    cache.configure(requiring)
+    assert cache.snapshot(0).dimensions.uncounted == {MEMORY}
+
+
+def test_requirements_are_read_again_only_after_a_change_of_the_configuration_or_of_a_config_map(
+    required: list[CacheRequirements | Exception],
+) -> None:
+    cache, requiring = small(), configuration(["requiring"])
+    required += [CacheRequirements(uncounted=frozenset({name})) for name in ("a", "b", "c")]
+
+    def uncounted() -> frozenset[str]:
+        cache.configure(requiring)
+        return cache.snapshot(0).dimensions.uncounted
+
+    assert uncounted() == {"a"}
+    feed(cache, node("n1"), queue("q"))
+    assert uncounted() == {"a"}
+    feed(cache, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "devices", "namespace": "kube-system"}})
+    assert uncounted() == {"b"}
+    requiring = configuration(["requiring"])
+    assert uncounted() == {"c"}
 
 
 # --- order of events ---
