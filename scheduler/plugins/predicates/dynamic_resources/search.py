@@ -7,13 +7,13 @@ chosen in ascending order only, because permutations are equivalent. The result 
 which tries the same choices in the same order.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from scheduler.api import dra
 from scheduler.api.pod_rules import tolerates
 from scheduler.plugins.predicates.dynamic_resources.books import Books, Pick
 from scheduler.plugins.predicates.dynamic_resources.cel_values import ExpressionError
-from scheduler.plugins.predicates.dynamic_resources.constraints import Constraint
 from scheduler.plugins.predicates.dynamic_resources.demand import Alternative, Demand
 from scheduler.plugins.predicates.dynamic_resources.devices import Device
 from scheduler.plugins.predicates.dynamic_resources.pools import NodePools
@@ -43,6 +43,36 @@ class Budget:
             self._left -= 1
             if self._left < 0:
                 raise NodeRejectedError(TIMED_OUT)
+
+
+class Constraint:
+    """The state of one constraint among the devices of a claim during a search: the value of an attribute is equal on
+    all, or distinct on each."""
+
+    def __init__(self, spec: dra.DeviceConstraint) -> None:
+        self._requests: Sequence[str] = spec.requests or ()
+        self._must_match = spec.match_attribute is not None
+        self._attribute = spec.match_attribute or spec.distinct_attribute or ""
+        self._values: Counter[tuple[str, object]] = Counter()
+
+    def add(self, alternative: Alternative, device: Device) -> bool:
+        """Adds a device to the chosen devices and returns True, unless this violates the constraint. A device without
+        the attribute violates it."""
+        if not alternative.listed_in(self._requests):
+            return True
+        value = device.attribute(self._attribute)
+        if value is None or (self._values and (value in self._values) is not self._must_match):
+            return False
+        self._values[value] += 1
+        return True
+
+    def remove(self, alternative: Alternative, device: Device) -> None:
+        """Undoes an ``add`` that returned True."""
+        value = device.attribute(self._attribute) if alternative.listed_in(self._requests) else None
+        if value is not None:
+            self._values[value] -= 1
+            if not self._values[value]:
+                del self._values[value]
 
 
 class _Found:
