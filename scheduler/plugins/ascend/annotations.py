@@ -19,6 +19,7 @@ from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task
 from scheduler.plugins.ascend.chiplist import format_chips
+from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, base_devices
 from scheduler.plugins.support.predicate_times import PredicateTimes
@@ -35,18 +36,11 @@ class PodAnnotations:
         self._times = PredicateTimes(now)
 
     def for_task(
-        self,
-        task: Task,
-        node: Node,
-        resource: ChipResource,
-        chips: Sequence[int],
-        *,
-        distributed: bool,
-        allocatable: int,
-        super_pod: int,
+        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool
     ) -> tuple[dict[str, str], list[Malformed]]:
-        """Returns the annotations of a task that gets ``chips`` (ids in their order) of a node with ``allocatable``
-        chips in a super pod (negative: none), and the malformed fields of the node's annotations."""
+        """Returns the annotations of a task to which the ledger allocated chips of the node at a row, and the malformed
+        fields of the node's annotations."""
+        resource, chips = ledger.resource, ledger.taken(task)
         names = format_chips(chips, resource.prefix)
         result = {
             resource.name: names,
@@ -55,12 +49,12 @@ class PodAnnotations:
         }
         number = len(chips)
         managed = ACJOB_OPERATOR_NAME in task.labels
-        if not managed and number != allocatable:
+        if not managed and number != ledger.allocatable[row]:
             return result, []
         devices, problem = self._devices(node)
         if not managed and number != len(devices):
             return result, problem
-        configuration = self._configuration(task, node, resource, chips, devices, super_pod)
+        configuration = self._configuration(task, node, resource, chips, devices, int(ledger.super_pods[row]))
         if configuration is not None:
             result[ASCEND_REAL] = names
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration

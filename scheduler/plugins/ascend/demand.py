@@ -107,7 +107,8 @@ class Demand:
 
     def is_npu_job(self, job: Job) -> bool:
         """Whether a Pod of the job requests chips or virtual devices."""
-        return self._npu_pods(job) > 0
+        number = self._numbers.get(job.key)
+        return (self._npu_pods(job) if number is None else number) > 0
 
     def is_distributed(self, job: Job) -> bool:
         """Whether several Pods of the job request chips or virtual devices."""

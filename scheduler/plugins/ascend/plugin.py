@@ -41,6 +41,7 @@ REASON_ENQUEUE: Final = "JobEnqueueFailed"
 REASON_PREDICATE: Final = "NodePredicateFailed"
 REASON_ORDER: Final = "BatchOrderFailed"
 """Reasons of the condition Unschedulable of PodGroups."""
+NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 @register_plugin
@@ -183,33 +184,33 @@ class Ascend:
         errors = next(iter(job.fit_errors.values()), None)
         return None if errors is None else (REASON_PREDICATE, errors.message())
 
-    def _bind(self, task: Task, row: int) -> dict[str, str]:
-        session = self._session
+    def _bind(self, task: Task, row: int) -> Mapping[str, str]:
+        session, demand = self._session, self._demand
         job = session.jobs[task.job]
-        if not self._demand.is_npu_job(job):
-            return {}
-        annotations = {} if task.rank else {HCCL_RANK_INDEX: self._ranks_of(job)[task.uid]}
-        if self._demand.asks_virtual(task.cls):
-            annotations[DISTRIBUTED_JOB] = "true" if self._demand.is_distributed(job) else "false"
-        use = self._demand.use(job) if self._demand.asks(task.cls) else None
+        if not demand.is_npu_job(job):
+            return NO_ANNOTATIONS
+        annotations: dict[str, str] = {}
+        if demand.asks(task.cls):
+            annotations = self._of_chips(job, task, row)
+        elif demand.asks_virtual(task.cls):
+            annotations[DISTRIBUTED_JOB] = "true" if demand.is_distributed(job) else "false"
+        if not task.rank:
+            annotations[HCCL_RANK_INDEX] = self._ranks_of(job)[task.uid]
+        return annotations
+
+    def _of_chips(self, job: Job, task: Task, row: int) -> dict[str, str]:
+        """The annotations about the chips of a task."""
+        use = self._demand.use(job)
         if use is None:
-            return annotations
-        ledger = self.ledgers[use.resource]
-        more, problems = self._annotations.for_task(
-            task,
-            session.nodes.facts.objects[row],
-            use.resource,
-            ledger.taken(task),
-            distributed=use.several,
-            allocatable=int(ledger.allocatable[row]),
-            super_pod=int(ledger.super_pods[row]),
-        )
+            return {}
+        ledger, node = self.ledgers[use.resource], self._session.nodes.facts.objects[row]
+        annotations, problems = self._annotations.for_task(task, node, row, ledger, distributed=use.several)
         for problem in problems:
-            session.malformed_field(problem)
-        plan = self._plans.known(job)
+            self._session.malformed_field(problem)
+        plan = self._plans.known(job) if use.job else None
         if plan is not None and task.uid in plan.blocks:
-            more |= {RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
-        return annotations | more
+            annotations |= {RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
+        return annotations
 
     def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:

@@ -14,8 +14,6 @@ from scheduler.api.names import TASK_INDEX
 from scheduler.api.task import Task, TaskStatus
 
 STATEFUL_SET_POD: Final = "statefulset.kubernetes.io/pod-name"
-_ORDINAL: Final = re.compile(r".*-(0|[1-9][0-9]{0,8})", re.DOTALL)
-_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _ENDING: Final = frozenset({TaskStatus.FAILED, TaskStatus.RELEASING})
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
@@ -35,11 +33,16 @@ def _own_rank(task: Task) -> str:
     """The rank that the Pod itself determines, or ""."""
     if task.rank:
         return task.rank
-    ordinal = _ORDINAL.fullmatch(task.labels.get(STATEFUL_SET_POD, ""))
-    if ordinal is not None:
-        return ordinal.group(1)
-    index = task.labels.get(TASK_INDEX, "")
-    return index if _INDEX.fullmatch(index) else ""
+    labels = task.labels
+    ordinal = labels[STATEFUL_SET_POD].rpartition("-")[2] if STATEFUL_SET_POD in labels else ""
+    if _is_number(ordinal):
+        return ordinal
+    index = labels.get(TASK_INDEX, "")
+    return index if _is_number(index) else ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 10 and (text[0] != "0" or text == "0")
 
 
 def _by_name(tasks: Iterable[Task]) -> list[Task]:
