@@ -133,13 +133,14 @@ class Ascend:
         return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
 
     def _planned(self, cls: TaskClass, use: Use) -> list[Filter]:
-        """The filter of the nodes that were chosen for a job as a whole."""
+        """The filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so that no
+        Pods are evicted for a part of the job."""
         job = self._session.jobs[use.job]
         plan = self._plans.of(job, use, self.ledgers[use.resource])
         if plan.failure and plan.fitting:
             return [Nowhere(plan.failure)]
         mask = self._plans.mask(self._plans.rows(plan, job, cls))
-        return [MaskFilter(mask, "node(s) were not chosen for the job in its super pods")] if plan.rows else []
+        return [MaskFilter(mask, "node(s) were not chosen for the job in its super pods")]
 
     def _scores(self, cls: TaskClass, use: Use | None) -> list[Score]:
         chips = 0 if use is None else self._demand.chips(cls, use.resource)
@@ -155,8 +156,9 @@ class Ascend:
         """Rejects a job that asks for more chips than are free in the cluster."""
         asked = {} if job.min_resources is None else self._demand.whole_chips(job.min_resources)
         for resource, number in asked.items():
-            free = self.ledgers[resource].countable if resource in self.ledgers else 0
-            if number > free:
+            # A job of an unknown resource is admitted: that no family has it is said when its Pods are there.
+            if resource in self.ledgers and number > self.ledgers[resource].countable:
+                free = self.ledgers[resource].countable
                 text = f"the job asks for {number} {resource.name}, the cluster has {free} free chips"
                 self._session.refuse(job, Refusal(REASON_ENQUEUE, text))
                 return Vote.REJECT

@@ -106,8 +106,7 @@ class SuperPodPlans:
                 whole.append(block)
                 continue
             near = int(ledger.super_pods[session.row_of(job, held[0])])
-            others = [task for task in block if task in waiting]
-            for task in others:
+            for task in (task for task in block if task.uid in job.of(TaskStatus.PENDING)):
                 rows_left = free.get(near) or (next((each for each in free.values() if each), []) if soft else [])
                 if not rows_left:
                     plan.failure = f"super pod {near}, which has the other Pods of the block of Pod {task.key}, is full"

@@ -62,6 +62,18 @@ def test_a_job_is_not_admitted_while_the_cluster_has_fewer_free_chips() -> None:
     assert World(npu_node("n"), npu_node("m"), waiting(16)).run(CONFIGURATION).bound == {"j-0": "m", "j-1": "n"}
 
 
+def test_a_job_of_an_unknown_resource_is_admitted_and_then_refused_with_the_resource() -> None:
+    unknown = "huawei.com/Ascend999"
+    whole, single = group("j", minimum=1), pod("j-0", f"1c+1Gi+{unknown}=1", "j")
+    whole["spec"]["minResources"] = {unknown: "1"}
+    whole["status"] = {"phase": "Pending"}
+    node = npu_node("n")
+    node["status"]["allocatable"][unknown] = "8"
+    reason, message = condition(World(node, whole, single).run(CONFIGURATION))
+    assert reason == "JobValidateFailed"
+    assert unknown in message
+
+
 def test_by_configuration_enough_chips_admit_a_job_against_later_tiers() -> None:
     tiers = configuration(["priority", "gang", "ascend"], ["proportion"])
     forced = replace(tiers, action_arguments={"init-params": {"forceEnqueue": "true"}})

@@ -159,6 +159,18 @@ def test_a_node_in_no_super_pod_is_not_used() -> None:
     assert "node(s) were in no super pod" in world.message_of("j-0")
 
 
+def test_no_pods_are_evicted_for_a_part_of_a_job() -> None:
+    low = [group("low", minimum=1), pod("low-0", f"1c+1Gi+{ASCEND_910}=16", "low", on="sp0-n0", priority=1)]
+    preempting = configuration(
+        ["priority", "gang"], ["ascend", "predicates"], actions="enqueue, allocate, preempt, backfill"
+    )
+    high = job(2, 32)
+    for each in high[1:]:
+        each["spec"]["priority"] = 100
+    world = World(cluster(1, 1), low, high).run(preempting)
+    assert world.decisions.evictions == []
+
+
 def test_two_jobs_do_not_share_a_node() -> None:
     second = job(2, 32)
     second[0]["metadata"]["name"] = "k"
