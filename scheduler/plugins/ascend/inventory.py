@@ -152,6 +152,8 @@ def read_node(
         free = NONE
     barred = ALL if closed or contradictory else unusable | doubtful
     freed = {task.uid: chips.held & ~barred & ~contested for task, chips in pods if chips.held}
+    reported_super_pod = None if lists is None else lists.super_pod
+    super_pod = _super_pod(node, problems) if reported_super_pod is None else reported_super_pod
     return NodeChips(
         free,
         held & ~staying & ~barred,
@@ -162,7 +164,7 @@ def read_node(
         size - capacity,
         contradictory,
         idle if malformed and not free else free.bit_count(),
-        lists.super_pod if lists is not None and lists.super_pod is not None else _super_pod(node),
+        super_pod,
         tuple(problems),
     )
 
@@ -195,11 +197,16 @@ def _contested(
     return contested
 
 
-def _super_pod(node: Node) -> int:
+def _super_pod(node: Node, problems: list[Malformed]) -> int:
     """The id of the super pod that the Node names."""
-    text = (node.metadata.annotations or {}).get(SUPER_POD_ID, "")
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else NO_SUPER_POD
+    text = (node.metadata.annotations or {}).get(SUPER_POD_ID)
+    digits = "" if text is None else text.removeprefix("-")
+    if text is not None and digits.isascii() and digits.isdecimal() and len(digits) < 10:
+        return int(text)
+    if text is not None:
+        field = f"metadata.annotations[{SUPER_POD_ID}]"
+        problems.append(Malformed("Node", "", node.metadata.name, field, f"{text[:64]!r} is not a whole number"))
+    return NO_SUPER_POD
 
 
 def _named(resource: ChipResource, node: Node, problems: list[Malformed]) -> int:

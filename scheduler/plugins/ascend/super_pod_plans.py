@@ -84,7 +84,6 @@ class SuperPodPlans:
 
     # --- planning ---
     def _made(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
-        session = self._session
         members = self._members(job, ledger)
         waiting = [task for task in members if task.uid in job.of(TaskStatus.PENDING)]
         if not waiting:
@@ -101,11 +100,10 @@ class SuperPodPlans:
         soft = _is_soft(job)
         for start in range(0, len(members), use.block):
             block = members[start : start + use.block]
-            held = [task for task in block if any(task.uid in job.of(status) for status in _HOLDING)]
-            if not held:
-                whole.append(block)
+            near = self._super_pod(job, block, ledger)
+            if near is None:
+                whole.append([task for task in block if task.uid in job.of(TaskStatus.PENDING)])
                 continue
-            near = int(ledger.super_pods[session.row_of(job, held[0])])
             for task in (task for task in block if task.uid in job.of(TaskStatus.PENDING)):
                 rows_left = free.get(near) or (next((each for each in free.values() if each), []) if soft else [])
                 if not rows_left:
@@ -115,7 +113,7 @@ class SuperPodPlans:
         request = BlockRequest(len(whole), use.block, self._settings.reserve_nodes, soft)
         chosen = choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
         nodes = [(row, number) for number, block_rows in enumerate(chosen) for row in block_rows]
-        tasks = [task for block in whole for task in block]
+        tasks = [task for tasks_of_block in whole for task in tasks_of_block]
         if len(nodes) < len(tasks):
             sizes = ", ".join(f"{each}: {len(nodes)}" for each, nodes in sorted(free.items())) or "none"
             plan.failure = (
@@ -129,6 +127,15 @@ class SuperPodPlans:
             plan.rows[task.uid] = row
             plan.blocks[task.uid] = number if split else position[task.uid] // use.block
         return plan
+
+    def _super_pod(self, job: Job, block: Sequence[Task], ledger: ChipLedger) -> int | None:
+        """The super pod of the tasks of a block that hold nodes; None if no task does, or if its node is not known."""
+        for task in block:
+            if any(task.uid in job.of(status) for status in _HOLDING):
+                row = job.placed.get(task.uid, self._session.nodes.index.get(task.node))
+                if row is not None:
+                    return int(ledger.super_pods[row])
+        return None
 
     def _members(self, job: Job, ledger: ChipLedger) -> list[Task]:
         """The tasks of the job that request chips, ordered by rank."""

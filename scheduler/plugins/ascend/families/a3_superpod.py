@@ -4,6 +4,7 @@ A job names the chips of a block with the annotation ``sp-block``. The nodes of 
 (``super_pods``); the chips of a node are chosen as on other A3 servers.
 """
 
+from functools import partial
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
@@ -12,7 +13,7 @@ from scheduler.plugins.ascend.family import Family, JobRequest
 from scheduler.plugins.ascend.selection.dies import NO_HALF_CARD, whole_cards
 
 
-def _check(job: JobRequest, chips: int) -> str:
+def _check(chips: int, job: JobRequest) -> str:
     block = job.block_chips
     asked = f"{job.total} {job.resource}"
     if block < chips and block != job.total:
@@ -42,7 +43,7 @@ FAMILIES: Final = tuple(
         penalties=chips + NO_HALF_CARD,
         policies=frozenset({f"chip2-node{chips}-sp"}),
         traits={ACCELERATOR_TYPE: (f"module-a3-{chips}-super-pod",)},
-        check=lambda job, chips=chips: _check(job, chips),  # type: ignore[misc]
+        check=partial(_check, chips),
         super_pods=True,
     )
     for chips in (16, 8)

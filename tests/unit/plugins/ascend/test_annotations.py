@@ -116,6 +116,7 @@ def test_no_device_entry_breaks_the_binding(device: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "-", "x", "9" * 50, "١", "--1", "1.5"])
 def test_a_malformed_super_pod_id_is_ignored(text: str) -> None:
-    _, (annotations,) = bind(node_with(superPodID=text, rackID=text), job("j", 1, labels=OPERATOR))
+    world, (annotations,) = bind(node_with(superPodID=text, rackID=text), job("j", 1, labels=OPERATOR))
+    assert "Node n metadata.annotations[superPodID]: " in world.malformed[0]
     configuration = json.loads(annotations[ASCEND_910_CONFIGURATION])
     assert (configuration["super_pod_id"], configuration["rack_id"]) == (-2, 0)

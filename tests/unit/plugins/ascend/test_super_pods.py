@@ -154,6 +154,14 @@ def test_a_replacement_goes_to_the_super_pod_of_its_block() -> None:
     assert "super pod 1, which has the other Pods of the block of Pod default/j-3, is full" in full.message_of("j-3")
 
 
+def test_a_pod_on_a_node_that_is_gone_does_not_bind_its_block_to_a_super_pod() -> None:
+    whole, *pods = job(2, 32)
+    pods[0]["metadata"]["annotations"][HCCL_RANK_INDEX] = "0"
+    pods[0]["spec"]["nodeName"] = "gone"
+    pods[0]["status"] = {"phase": "Running"}
+    assert bound(World(cluster(0, 3), whole, *pods).run(CONFIGURATION)) == {"j-1": ("sp1", "1", "0")}
+
+
 def test_a_node_in_no_super_pod_is_not_used() -> None:
     world = World(server(-2, 0), job(1, 16)).run(CONFIGURATION)
     assert "node(s) were in no super pod" in world.message_of("j-0")
