@@ -3,14 +3,12 @@ same manifests.
 
 Each directory of ``ascend`` holds the manifests, the configuration and the outcome of two runs of Volcano with the
 plugin. ``wanted.yaml`` lists the scenarios in which this scheduler decides otherwise, and why. Equal nodes may change
-places, and so may equal Pods, cards that are equally free, and the chips of dynamic virtual devices. ``NOT_YET`` lists
-the scenarios that do not come out as recorded yet.
+places, and so may equal Pods, cards that are equally free, and the chips of dynamic virtual devices.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -33,24 +31,13 @@ from tests.scenarios.test_scenarios import HERE, given, outcome
 FOLDER = HERE / "ascend"
 NAMES = sorted(d.name for d in FOLDER.iterdir() if (d / "expected.json").exists())
 WANTED = yaml.safe_load((FOLDER / "wanted.yaml").read_text(encoding="utf-8"))
-DYNAMIC = "virtual devices that are created on demand are not supported"
-NOT_YET = {
-    **dict.fromkeys([f"vnpu-dynamic-{n:02}" for n in (2, 4, 8, 10)], DYNAMIC),
-}
-"""Scenario -> why it does not come out as recorded. One that does fails the test."""
 SHARING = tuple(f"huawei.com/scheduler.softShareDev.{x}" for x in ("aicoreQuota", "hbmQuota", "policy"))
 FLAGS = (DISTRIBUTED_JOB, PREDICATE_TIME, "super-pod-id", "super-pod-rank", *SHARING)
 REASONS = {"JobValidateFailed", "NodePredicateFailed", "JobEnqueueFailed", "BatchOrderFailed"}
 Raw = dict[str, Any]
 
 
-def cases(not_yet: Mapping[str, str]) -> list[Any]:
-    """All scenarios. Those of ``not_yet`` have to fail."""
-    marked = {name: pytest.mark.xfail(reason=why, strict=True) for name, why in not_yet.items()}
-    return [pytest.param(name, marks=marked[name]) if name in marked else name for name in NAMES]
-
-
-@pytest.mark.parametrize("name", cases(NOT_YET))
+@pytest.mark.parametrize("name", NAMES)
 def test_places_pods_as_the_npu_plugin(name: str) -> None:
     cluster = Cluster(name)
     found = cluster.placement(decided(name))
@@ -58,14 +45,14 @@ def test_places_pods_as_the_npu_plugin(name: str) -> None:
     assert found in accepted
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_YET])
+@pytest.mark.parametrize("name", NAMES)
 def test_gives_pods_the_recorded_ranks(name: str) -> None:
     cluster = Cluster(name)
     found = cluster.ranks(decided(name), bound=True)
     assert any(not found - cluster.ranks(run, bound=False) for run in recorded(name))
 
 
-@pytest.mark.parametrize("name", cases({}))
+@pytest.mark.parametrize("name", NAMES)
 def test_says_why_a_job_waits_as_recorded(name: str) -> None:
     found = reasons(decided(name))
     accepted = [reasons(run) for run in recorded(name)]
@@ -73,7 +60,7 @@ def test_says_why_a_job_waits_as_recorded(name: str) -> None:
         assert not wanted or found[group] & wanted
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in NOT_YET])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_nodes_and_their_reports_does_not_matter(name: str) -> None:
     manifests = read_manifests([str(FOLDER / name / "input.yaml")])
     others = [each for each in manifests if each.raw["kind"] not in ("Node", "ConfigMap")]

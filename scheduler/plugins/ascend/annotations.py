@@ -13,6 +13,7 @@ from scheduler.api.names import (
     DISTRIBUTED_JOB,
     NPU,
     NPU_CONFIGURATION,
+    NPU_CORE,
     PREDICATE_TIME,
 )
 from scheduler.api.objects import Node
@@ -59,6 +60,15 @@ class PodAnnotations:
             result[ASCEND_REAL] = names
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
         return result, problem
+
+    def for_parts(self, cores: str, *, distributed: bool) -> dict[str, str]:
+        """Returns the annotations of a task with parts of chips, or with whole chips by their AI cores. ``cores``: the
+        value of ``huawei.com/npu-core``."""
+        return {
+            NPU_CORE: cores,
+            PREDICATE_TIME: self._times.next(),
+            DISTRIBUTED_JOB: "true" if distributed else "false",
+        }
 
     def _devices(self, node: Node) -> tuple[Mapping[str, Any], list[Malformed]]:
         text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)

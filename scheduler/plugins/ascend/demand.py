@@ -6,7 +6,7 @@ schedulers of a framework) are not of the plugin's concern.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
@@ -21,10 +21,11 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.resource import Dimensions, Vector, format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.family import Family, JobRequest, Request
-from scheduler.plugins.ascend.resolve import JOB_LABELS, REASON_POLICY, resolve
+from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
 from scheduler.plugins.ascend.resources import MILLI, ChipResource, units
+from scheduler.plugins.ascend.vnpu.requests import REASON_REQUEST, request_of, resource_of
+from scheduler.plugins.ascend.vnpu.requests import check as check_request
 
-REASON_REQUEST: Final = "InvalidResourceRequest"
 _NPU: Final = re.compile(r"huawei\.com/(?:Ascend|npu).*")
 """Resources of NPUs; other resources of the vendor (network cards) are no concern of the plugin."""
 _VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|310P-(?:1|2|4)c)(?:\..*)?")
@@ -57,24 +58,43 @@ class Use(NamedTuple):
         return several and self.family.avoids_network_faults
 
 
+class CoreUse(NamedTuple):
+    """How the Pods of a job use parts of chips, or whole chips by their AI cores."""
+
+    resource: str
+    """The resource of the chips that are divided."""
+    several: bool
+    """More than one active Pod of the job requests AI cores."""
+
+
 class Demand:
     """The chips that the jobs of one session request."""
 
-    def __init__(self, dimensions: Dimensions, super_pod_size: int, owned_elsewhere: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        dimensions: Dimensions,
+        super_pod_size: int,
+        owned_elsewhere: Iterable[str] = (),
+        *,
+        preset_virtual: bool = False,
+    ) -> None:
         """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
-        another plugin decides."""
+        another plugin decides. ``preset_virtual``: see ``settings``."""
         self._super_pod_size = super_pod_size
+        self._preset_virtual = preset_virtual
         self._names = dimensions.names
         others = set(owned_elsewhere)
         npus = {d: name for d, name in enumerate(dimensions.names) if _NPU.fullmatch(name) and name not in others}
         self._virtual = [d for d, name in npus.items() if _VIRTUAL.fullmatch(name)]
-        self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in self._virtual}
+        self._cores = next((d for d, name in npus.items() if name == NPU_CORE), None)
+        others_of = (*self._virtual, self._cores)
+        self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in others_of}
         self._watched = list(npus)
         self._numbers: dict[str, int] = {}
         """Key of a job -> number of its Pods that request NPUs."""
         self._classes: dict[int, dict[ChipResource, int]] = {}
         """Class id -> the whole chips that its tasks request."""
-        self._known: dict[str, Use | Refusal | None] = {}
+        self._known: dict[str, Use | CoreUse | Refusal | None] = {}
 
     @property
     def resources(self) -> dict[int, ChipResource]:
@@ -103,7 +123,11 @@ class Demand:
     def whole_chips(self, amounts: Vector) -> dict[ChipResource, int]:
         """The numbers of chips among resource amounts, rounded up."""
         numbers = {resource: int(-(-amounts[d] // MILLI)) for d, resource in self._chips.items() if d < len(amounts)}
-        return {resource: number for resource, number in numbers.items() if number and resource.name != NPU_CORE}
+        return {resource: number for resource, number in numbers.items() if number}
+
+    def cores(self, cls: TaskClass) -> int:
+        """The number of AI cores (``huawei.com/npu-core``) that a task of the class requests."""
+        return units(cls, self._cores)
 
     def is_npu_job(self, job: Job) -> bool:
         """Whether a Pod of the job requests chips or virtual devices."""
@@ -126,6 +150,11 @@ class Demand:
         found = self._of(job)
         return found if isinstance(found, Use) else None
 
+    def core_use(self, job: Job) -> CoreUse | None:
+        """How the job uses parts of chips; None if it uses none, or if it is refused."""
+        found = self._of(job)
+        return found if isinstance(found, CoreUse) else None
+
     def check(self, job: Job) -> Refusal | None:
         """Returns a refusal if no free chips could make the job schedulable. Jobs with no pending request for chips are
         not checked."""
@@ -134,31 +163,34 @@ class Demand:
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
-    def _of(self, job: Job) -> Use | Refusal | None:
+    def _of(self, job: Job) -> Use | CoreUse | Refusal | None:
         if job.key not in self._known:
             self._known[job.key] = self._judge(job)
         return self._known[job.key]
 
     # --- judging ---
-    def _judge(self, job: Job) -> Use | Refusal | None:
+    def _judge(self, job: Job) -> Use | CoreUse | Refusal | None:
         tasks = _active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
             refusal = self._check_virtual(cls)
             if refusal is not None:
                 return refusal
-        asking = [task for task in tasks if self.asks(task.cls)]
+        asking = [task for task in tasks if self.asks(task.cls) or self.cores(task.cls)]
         if not asking:
             return None
-        positions = {d for cls in classes.values() for d in self._chips if units(cls, d)}
+        whole_or_cores = (*self._chips, *(() if self._cores is None else (self._cores,)))
+        positions = {d for cls in classes.values() for d in whole_or_cores if units(cls, d)}
         if len(positions) > 1:
             names = " and ".join(sorted(self._names[d] for d in positions))
             return Refusal(REASON_REQUEST, f"the Pods of the job ask for {names}; they may ask for one of them only")
         (position,) = positions
+        if position == self._cores:
+            return self._judge_cores(job, position, asking)
         resource = self._chips[position]
         traits = _traits(job, asking)
         policies = _policies(job, asking)
-        family = self._family(resource, policies, traits)
+        family = resolve(resource.name, policies, traits)
         if isinstance(family, Refusal):
             return family
         refusal = self._check_pods(family, position, asking)
@@ -179,11 +211,19 @@ class Demand:
         nodes = max(block // family.chips, 1)
         return Use(family, resource, len(asking) > 1, nodes, -(-len(asking) // nodes), job.key)
 
-    @staticmethod
-    def _family(resource: ChipResource, policies: Mapping[str, str], traits: Mapping[str, str]) -> Family | Refusal:
-        if resource.name == NPU_CORE:
-            return Refusal(REASON_POLICY, f"{NPU_CORE}: virtual devices that are created on demand are not supported")
-        return resolve(resource.name, policies, traits)
+    def _judge_cores(self, job: Job, position: int, asking: list[Task]) -> CoreUse | Refusal:
+        resource = resource_of(job, asking, preset=self._preset_virtual)
+        if isinstance(resource, Refusal):
+            return resource
+        for task in {task.cls.id: task for task in asking}.values():
+            cores, amount = self.cores(task.cls), task.cls.request[position]
+            refusal = check_request(resource, task, request_of(task.cls, cores))
+            if amount != cores * MILLI:
+                text = f"Pod {task.key} asks for {format_amount(NPU_CORE, amount)} {NPU_CORE}, not for whole AI cores"
+                refusal = Refusal(REASON_REQUEST, text)
+            if refusal is not None:
+                return refusal
+        return CoreUse(resource, len(asking) > 1)
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
         requests = [d for d in self._virtual if units(cls, d)]

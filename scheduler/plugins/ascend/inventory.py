@@ -114,8 +114,8 @@ def read_node(
     """Returns the chips of one node with ``allocatable`` chips, from all sources. ``since``: Unix time from which on
     bindings are recorded. ``self_maintain``: see ``settings``."""
     problems: list[Malformed] = []
-    lists = _reported(resource, node, config_map, problems)
-    named = _named(resource, node, problems)
+    lists = reported_lists(resource, node, config_map, problems)
+    named = named_chips(resource, node, problems)
     pods = [(task, holding(resource, task, requests, since, problems)) for task in tasks]
     contested = _contested(resource, pods, requests, problems)
     held = staying = doubtful = NONE
@@ -209,7 +209,7 @@ def _super_pod(node: Node, problems: list[Malformed]) -> int:
     return NO_SUPER_POD
 
 
-def _named(resource: ChipResource, node: Node, problems: list[Malformed]) -> int:
+def named_chips(resource: ChipResource, node: Node, problems: list[Malformed]) -> int:
     """Returns the mask of the chips that the Node names; 0 if it names none."""
     text = (node.metadata.annotations or {}).get(BASE_DEVICE_INFOS)
     try:
@@ -225,7 +225,7 @@ def _named(resource: ChipResource, node: Node, problems: list[Malformed]) -> int
     return mask
 
 
-class _Lists(NamedTuple):
+class Lists(NamedTuple):
     """The lists of the device plugin, as masks."""
 
     free: int
@@ -243,9 +243,9 @@ class _Lists(NamedTuple):
         return 0 < task.started_at < self.published - SETTLE_TIME
 
 
-def _reported(
+def reported_lists(
     resource: ChipResource, node: Node, config_map: ConfigMap | None, problems: list[Malformed]
-) -> _Lists | None:
+) -> Lists | None:
     """Returns the lists of the first source whose list of free chips can be read."""
     if config_map is not None:
         meta = config_map.metadata
@@ -270,7 +270,7 @@ def _masks(
     source: "_Source",
     published: float = 0.0,
     super_pod: int | None = None,
-) -> _Lists | None:
+) -> Lists | None:
     name = resource.name
     if name not in lists:
         source.report("", f"lists no {name}")
@@ -280,7 +280,7 @@ def _masks(
         for suffix in ("", NETWORK_UNHEALTHY_SUFFIX, UNHEALTHY_SUFFIX, RECOVERING_SUFFIX)
     )
     unusable = (unhealthy or NONE) | (recovering or NONE)
-    return _Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None, super_pod)
+    return Lists(listed or NONE, network_faults or NONE, unusable, published, listed is None, super_pod)
 
 
 class _Source:

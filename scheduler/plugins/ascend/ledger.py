@@ -67,6 +67,9 @@ class ChipLedger(Ledger[int]):
         self._network_faults = column([node.network_faults for node in chips])
         self._unusable = column([node.unusable for node in chips], ALL)
         self._pipelined_masks = column([NONE] * len(chips))
+        self.in_parts = column([NONE] * len(chips))
+        """Masks of the chips of which virtual NPUs have parts. ``vnpu.ledger`` keeps them."""
+        self._free_at_first = self.free.copy()
         self._freed = {row: chips_of.freed for row, chips_of in zip(rows.tolist(), chips, strict=True)}
         self._taken: dict[str, tuple[int, ...]] = {}
         """uid -> chips of a task that this session allocated, in their order."""
@@ -77,13 +80,18 @@ class ChipLedger(Ledger[int]):
     def usable(self, rows: Rows, without_faults: bool) -> Masks:
         """Masks of the chips that are free and not pipelined. ``without_faults``: without those that have a network
         fault."""
-        free: Masks = self.free[rows] & ~self._pipelined_masks[rows]
+        free: Masks = self.free[rows] & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return free & ~self._network_faults[rows] if without_faults else free
 
     def future_usable(self, rows: Rows, without_faults: bool) -> Masks:
         """Masks of the chips that are free after terminating Pods are deleted, and not pipelined."""
-        later: Masks = (self.free[rows] | self._releasing[rows]) & ~self._pipelined_masks[rows]
+        later: Masks = (self.free[rows] | self._releasing[rows]) & ~self._pipelined_masks[rows] & ~self.in_parts[rows]
         return later & ~self._network_faults[rows] if without_faults else later
+
+    def assigned(self, rows: Rows) -> Masks:
+        """Masks of the chips that this session allocated or pipelined."""
+        masks: Masks = (self._free_at_first[rows] & ~self.free[rows]) | self._pipelined_masks[rows]
+        return masks
 
     def taken(self, task: Task) -> tuple[int, ...]:
         """The chips that this session allocated to a task, in their order; empty if there are none."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.api.job import Condition, Job
-from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX
+from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX, NPU_CORE
 from scheduler.api.node import Codes
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
@@ -26,7 +26,7 @@ from scheduler.framework.session import Session
 from scheduler.plugins.ascend import node_health
 from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
-from scheduler.plugins.ascend.demand import Demand, Use
+from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
@@ -35,6 +35,10 @@ from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
 from scheduler.plugins.ascend.super_pod_plans import ID, RANK, SuperPodPlans
+from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
+from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
+from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.requests import request_of
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"
@@ -57,25 +61,34 @@ class Ascend:
         self._session = session
         self.ledgers: dict[ChipResource, ChipLedger] = {}
         """The chips of the session. Empty if there are no NPUs."""
+        self.parts: PartLedger | None = None
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
         self._settings = settings_of(session)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
-        self._demand = Demand(session.dimensions, self._settings.super_pod_size, owned)
+        self._demand = Demand(
+            session.dimensions,
+            self._settings.super_pod_size,
+            owned,
+            preset_virtual=self._settings.preset_virtual,
+        )
         self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
+        self.parts = self._read_parts(session.dimensions.find(NPU_CORE))
         session.add_job_valid(self._demand.check)
-        session.add_filter(self._filters, per_job=self.use)
-        session.add_score(self._scores, per_job=self.use)
+        session.add_filter(self._filters, per_job=self._any_use)
+        session.add_score(self._scores, per_job=self._any_use)
         session.add_bind_annotations(self._bind)
         session.add_job_enqueueable(self._enqueueable)
         session.add_close(self._close)
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
+        if self.parts is not None:
+            session.add_handlers(self.parts.allocate, self.parts.deallocate)
 
     def _read(self, resource: ChipResource, position: int) -> ChipLedger:
         session = self._session
@@ -88,9 +101,24 @@ class Ascend:
             session.malformed_field(problem)
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
 
+    def _read_parts(self, position: int | None) -> PartLedger | None:
+        """The parts of chips; None if no node and no Pod has AI cores."""
+        if position is None:
+            return None
+        session = self._session
+        cores = whole_chips(session.nodes.allocatable[position])
+        rows = np.flatnonzero(cores > 0)
+        parts = read_part_nodes(session.snapshot, rows, cores[rows].tolist())
+        for problem in (problem for node in parts for problem in node.problems):
+            session.malformed_field(problem)
+        return PartLedger(session, self._demand, position, rows, parts, self.ledgers)
+
     def use(self, job: Job) -> Use | None:
         """How a job of the session uses chips; None if it uses none, or if it is refused."""
         return self._demand.use(job) if self.ledgers else None
+
+    def _any_use(self, job: Job) -> Use | CoreUse | None:
+        return self.use(job) or self._demand.core_use(job)
 
     # --- which nodes are of a family ---
     def _health(self, resource: ChipResource) -> Codes:
@@ -122,12 +150,23 @@ class Ascend:
             ]
         return filters
 
+    def _part_health(self, parts: PartLedger, resource: str) -> list[Filter]:
+        rows = np.array([row for row, ledger in parts.parts.items() if ledger.model is not None], dtype=np.intp)
+        codes, problems = node_health.read(self._session.snapshot, NPU_CORE, rows)
+        if not self.ledgers:
+            for problem in problems:
+                self._session.malformed_field(problem)
+        return [CodedFilter(codes, node_health.REASONS)]
+
     # --- answers ---
-    def _filters(self, cls: TaskClass, use: Use | None) -> list[Filter]:
-        if not self._demand.asks(cls):
+    def _filters(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Filter]:
+        if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
+            request = request_of(cls, self._demand.cores(cls))
+            return [*self._part_health(self.parts, use.resource), *part_filters(self.parts, use.resource, request)]
+        if not self._demand.asks(cls) and not self._demand.cores(cls):
             return []
-        chips = 0 if use is None else self._demand.chips(cls, use.resource)
-        if use is None or chips not in use.family.sizes:
+        chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
+        if not isinstance(use, Use) or chips not in use.family.sizes:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
         filters = [*self._nodes_of(use.family, use.resource), ChipFilter(self.ledgers[use.resource], use, chips)]
         return filters if not use.job or self._plans.planning else [*filters, *self._planned(cls, use)]
@@ -142,9 +181,11 @@ class Ascend:
         mask = self._plans.mask(self._plans.rows(plan, job, cls))
         return [MaskFilter(mask, "node(s) were not chosen for the job in its super pods")]
 
-    def _scores(self, cls: TaskClass, use: Use | None) -> list[Score]:
-        chips = 0 if use is None else self._demand.chips(cls, use.resource)
-        if use is None or chips not in use.family.sizes:
+    def _scores(self, cls: TaskClass, use: Use | CoreUse | None) -> list[Score]:
+        if self.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
+            return [PartScore(self.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
+        chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
+        if not isinstance(use, Use) or chips not in use.family.sizes:
             return []
         if use.job:
             job = self._session.jobs[use.job]
@@ -192,7 +233,10 @@ class Ascend:
         if not demand.is_npu_job(job):
             return NO_ANNOTATIONS
         annotations: dict[str, str] = {}
-        if demand.asks(task.cls):
+        choice = None if self.parts is None else self.parts.taken(task)
+        if choice is not None:
+            annotations = self._annotations.for_parts(choice.annotation, distributed=demand.is_distributed(job))
+        elif demand.asks(task.cls):
             annotations = self._of_chips(job, task, row)
         elif demand.asks_virtual(task.cls):
             annotations[DISTRIBUTED_JOB] = "true" if demand.is_distributed(job) else "false"

@@ -9,6 +9,7 @@ from scheduler.framework.arguments import Arguments
 from scheduler.framework.session import Session
 
 ENTRY: Final = "init-params"
+PRESET_VIRTUAL_DEVICE: Final = "presetVirtualDevice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Settings:
     self_maintain: bool
     """The free chips of a node are those that it has and no Pod holds, not those that the device plugin lists as free
     (``self-maintain-available-card``)."""
-
+    preset_virtual: bool
+    """Virtual NPUs are only created beforehand, not on demand (``presetVirtualDevice``)."""
     super_pod_size: int
     """Largest number of nodes of a super pod (``super-pod-size``)."""
     reserve_nodes: int
@@ -36,6 +38,7 @@ class Settings:
             self_maintain=arguments.boolean("self-maintain-available-card", True),
             super_pod_size=size,
             reserve_nodes=reserve,
+            preset_virtual=arguments.boolean(PRESET_VIRTUAL_DEVICE, False),
         )
 
 

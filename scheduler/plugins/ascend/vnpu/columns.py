@@ -1,0 +1,105 @@
+"""The filter and the score for parts of chips. They look up answers by the states of nodes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.api.names import NPU_CORE
+from scheduler.api.node import Column, Nodes, Rows
+from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
+from scheduler.plugins.ascend.resources import MILLI
+from scheduler.plugins.ascend.vnpu.answers import NO_STATE
+from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.ascend.vnpu.models import MODELS
+from scheduler.plugins.ascend.vnpu.requests import is_valid
+from scheduler.plugins.ascend.vnpu.selection import CoreRequest, Node
+
+_STEP: Final = 1e6
+_MOST: Final = 9e8
+"""As for whole chips: one step exceeds the scores of other plugins at usual weights."""
+
+
+def part_filters(ledger: PartLedger, resource: str, request: CoreRequest) -> list[Filter]:
+    """The filters for Pods with a request for AI cores of the chips of a resource."""
+    number = ledger.number
+    divided, valid = np.zeros(number, dtype=np.bool_), np.zeros(number, dtype=np.bool_)
+    for row, parts in ledger.parts.items():
+        if parts.model is not None and parts.model.resource == resource:
+            divided[row] = True
+            whole = request.cores % parts.size == 0
+            valid[row] = is_valid(parts.model, request) and (whole or request.cores in parts.model.requests)
+    name = resource.partition("/")[2]
+    return [
+        MaskFilter(divided, f"node(s) had no {name} chips with {NPU_CORE}"),
+        MaskFilter(
+            valid | ~divided, f"node(s) had {name} chips of which {request.cores} AI cores cannot be requested so"
+        ),
+        PartFilter(ledger, request),
+    ]
+
+
+class PartFilter:
+    """Passes nodes on which the request fits."""
+
+    scope = Scope.NODE
+    unresolvable = False
+
+    def __init__(self, ledger: PartLedger, request: CoreRequest) -> None:
+        self._ledger = ledger
+        self._request = request
+        self._answers = ledger.answers(request)
+
+    def room(self, rows: Rows) -> Counts:
+        return self._answers.room(self._ledger.states(rows, later=False))
+
+    def future_room(self, rows: Rows) -> Counts:
+        return self._answers.room(self._ledger.states(rows, later=True))
+
+    def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
+        states = self._ledger.states(rows, later=False)
+        texts: Counter[str] = Counter()
+        for state, number in zip(*np.unique(states[states != NO_STATE], return_counts=True), strict=True):
+            texts[_reason(self._ledger.known[int(state)], self._request)] += int(number)
+        return sorted(texts.items())
+
+
+def _reason(node: Node, request: CoreRequest) -> str:
+    cores, model = request.cores, MODELS[node.model]
+    if cores % node.size == 0:
+        free = sum(chip.cores == node.size and not chip.divided for chip in node.chips)
+        return f"node(s) had {free} of {len(node.chips)} chips free, {cores // node.size} are needed"
+    most = max((chip.cores for chip in node.chips), default=0)
+    if most < cores:
+        return f"node(s) had at most {most} AI cores free on one chip, {cores} are needed"
+    template = model.template(cores, request.high, request.dvpp)
+    name = "" if template is None else template.name
+    waiting = [chip.unstable or bool(chip.unconfirmed - {name}) for chip in node.chips if chip.cores >= cores]
+    if all(waiting):
+        return f"node(s) had {cores} AI cores free only on chips where another virtual NPU is being created"
+    return f"node(s) had no chip with the AI CPUs and the DVPP for {cores} AI cores free"
+
+
+class PartScore:
+    """Ranks nodes: first those on which the preferred template fits, then those with the fewest idle AI cores."""
+
+    scope = Scope.NODE
+
+    def __init__(self, ledger: PartLedger, nodes: Nodes, request: CoreRequest) -> None:
+        self._ledger = ledger
+        self._idle: NDArray[np.float64] = nodes.idle[ledger.position]
+        self._request = request
+        self._answers = ledger.answers(request)
+        self._most = int(nodes.allocatable[ledger.position].max(initial=0)) // MILLI
+        self._weight = min(_STEP, _MOST / (2 * (self._most + 1)))
+
+    def values(self, rows: Rows, ahead: Counts | None) -> Column:
+        states = self._ledger.states(rows, later=False)
+        before = np.zeros(len(rows), dtype=np.int64) if ahead is None else ahead
+        idle = np.clip(self._idle[rows] // MILLI - before * self._request.cores, 0, self._most)
+        downgraded = before >= self._answers.preferred(states)
+        score: Column = (2 * (self._most + 1) - idle - downgraded * (self._most + 1)) * self._weight
+        score[before >= self._answers.room(states)] = 0.0
+        return score

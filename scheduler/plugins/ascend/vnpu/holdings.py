@@ -1,0 +1,126 @@
+"""The parts of chips that a Pod holds, determined from annotations that may be forged.
+
+The rules are those of whole chips: the signed record of the binding counts, and an annotation that says otherwise makes
+the chips that it names unavailable. Without a record, the annotation counts if it matches the request. A Pod with AI
+cores whose chips are unknown makes all chips of its node unavailable for new parts.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import MAX_EARLIER, Task
+from scheduler.plugins.ascend.chiplist import ChipListError, parse_mounted
+from scheduler.plugins.ascend.masks import NONE, WIDTH, mask_of
+from scheduler.plugins.ascend.resources import ChipResource
+from scheduler.plugins.ascend.vnpu.models import Model
+from scheduler.plugins.ascend.vnpu.selection import WHOLE, Use
+
+_NUMBERS: Final = re.compile(r"(?:0|[1-9][0-9]?)(?:,(?:0|[1-9][0-9]?)){0,63}")
+_GROUP: Final = re.compile(r".*_([0-9]{1,3})", re.DOTALL)
+
+
+class CoreHolding(NamedTuple):
+    """The AI cores of one Pod on a node, as far as they are known."""
+
+    uses: tuple[Use, ...] = ()
+    doubtful: int = NONE
+    """Mask of other chips that it may use too, or instead."""
+    unknown: bool = False
+    """It may use any chip of its node."""
+
+
+def parse(text: str, model: Model, size: int, cores: int) -> tuple[Use, ...]:
+    """Parses the annotation ``huawei.com/npu-core`` of a Pod that asks for ``cores``. Raises ChipListError."""
+    numbers, dash, name = text.partition("-")
+    chips = [int(number) for number in numbers.split(",")] if _NUMBERS.fullmatch(numbers) else []
+    if not chips or len(set(chips)) < len(chips) or max(chips) >= WIDTH or (bool(dash) and len(chips) > 1):
+        raise ChipListError(f"{text[:64]!r} is neither a list of chips, as 0,1 is, nor a part of a chip, as 0-vir01 is")
+    if not dash:
+        uses = tuple(Use(chip, WHOLE, size, model.cpus) for chip in chips)
+    else:
+        template = model.named(name)
+        if template is None:
+            raise ChipListError(f"{text[:64]!r}: {model.name} chips have no template {name[:32]!r}")
+        uses = (Use(chips[0], name, template.cores, template.cpus, template.dvpp),)
+    found = sum(use.cores for use in uses)
+    if found != cores:
+        raise ChipListError(f"{text[:64]!r} means {found} AI cores, the Pod asks for {cores}")
+    return uses
+
+
+def holding(model: Model, size: int, task: Task, cores: int, since: float, problems: list[Malformed]) -> CoreHolding:
+    """Returns what a Pod on a node holds, and adds what is wrong to ``problems``. ``cores``: its request; ``since``:
+    Unix time from which on bindings are recorded."""
+    text = task.annotations.get(NPU_CORE, "")
+    if not cores:
+        if text:
+            _report(task, NPU_CORE, f"{text[:64]!r}, but the Pod asks for no {NPU_CORE}", "ignored", problems)
+        return CoreHolding()
+    recorded = "" if task.record is None else task.record.chips.get(NPU_CORE, "")
+    readings = [recorded or text, *(value for key, value in task.earlier if key == NPU_CORE)]
+    if recorded and text != recorded:
+        readings.append(text)
+    unproven = not recorded and task.unproven(since)
+    uses: tuple[Use, ...] = ()
+    doubtful = NONE
+    for position, reading in enumerate(readings):
+        try:
+            found = parse(reading, model, size, cores)
+        except ChipListError as error:
+            if position == 0 or reading == text:
+                _report(task, NPU_CORE, str(error), "ignored", problems, EVENT_MALFORMED)
+            continue
+        if position == 0 and not unproven:
+            uses = found
+        else:
+            doubtful |= mask_of(use.chip for use in found)
+    held = mask_of(use.chip for use in uses)
+    mounted, group = _mounted(model, task, problems)
+    doubtful = (doubtful | mounted) & ~held
+    if doubtful:
+        _report(
+            task,
+            NPU_CORE,
+            f"asks for {cores} {NPU_CORE}; the binding to node {task.node}, {NPU_CORE} and {ASCEND_REAL} name "
+            "different chips",
+            "no Pod is given parts of any of them while this one exists",
+            problems,
+        )
+    if len(task.earlier) == MAX_EARLIER or (not uses and not mounted):
+        _report(
+            task,
+            NPU_CORE,
+            f"asks for {cores} {NPU_CORE}; nothing that can be trusted says which chips of node {task.node} it has",
+            "while it exists, no Pod is given parts of chips there",
+            problems,
+        )
+        return CoreHolding(uses, doubtful, True)
+    confirmed = bool(task.annotations.get(ASCEND_REAL))
+    return CoreHolding(tuple(use._replace(confirmed=confirmed, group=group) for use in uses), doubtful)
+
+
+def _mounted(model: Model, task: Task, problems: list[Malformed]) -> tuple[int, int]:
+    """The mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1."""
+    text = task.annotations.get(ASCEND_REAL, "")
+    try:
+        mask = parse_mounted(text, ChipResource(model.resource).prefix)
+    except ChipListError as error:
+        _report(task, ASCEND_REAL, str(error), "ignored", problems, EVENT_MALFORMED)
+        return NONE, -1
+    group = _GROUP.fullmatch(text)
+    return mask, -1 if group is None else int(group.group(1))
+
+
+def _report(
+    task: Task,
+    key: str,
+    text: str,
+    consequence: str,
+    problems: list[Malformed],
+    reason: str = EVENT_DEVICES_DISAGREE,
+) -> None:
+    uid = task.uid if reason == EVENT_DEVICES_DISAGREE else ""
+    field = f"metadata.annotations[{key}]"
+    problems.append(Malformed("Pod", task.namespace, task.name, field, text, consequence, reason, uid=uid))

@@ -1,0 +1,153 @@
+"""The choice of the chips for a request of AI cores: pure functions of the chips of a node.
+
+A virtual NPU goes to the chip with the fewest free AI cores on which its template fits. Whole chips are the lowest ones
+that are free entirely. While the device plugin has not confirmed a virtual NPU, its chip gets only virtual NPUs of the
+same template in the same session, and none in later ones.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from scheduler.plugins.ascend.vnpu.models import NO, NULL, YES, Model, Template
+
+WHOLE: Final = ""
+"""The template of a chip that is used whole."""
+MAX_GROUPS: Final = 4
+
+
+class Use(NamedTuple):
+    """What one Pod has of one chip."""
+
+    chip: int
+    template: str
+    """Its name, or ``WHOLE``."""
+    cores: int
+    cpus: int
+    dvpp: str = NULL
+    confirmed: bool = True
+    """The device plugin has reported it."""
+    chosen: bool = False
+    """It was chosen in this session."""
+    group: int = -1
+    """Its group on the chip; -1 if it is not known."""
+
+
+class Chip(NamedTuple):
+    """What is free of a chip."""
+
+    number: int
+    cores: int
+    cpus: int
+    dvpp: str = YES
+    divided: bool = False
+    """Virtual NPUs exist on it."""
+    unconfirmed: frozenset[str] = frozenset()
+    """The templates of its virtual NPUs that were chosen in this session."""
+    unstable: bool = False
+    """It has virtual NPUs of earlier sessions that are not confirmed."""
+    groups: frozenset[int] = frozenset()
+
+
+class Node(NamedTuple):
+    """The chips of a node, of one model."""
+
+    model: str
+    size: int
+    """The AI cores of a chip."""
+    chips: tuple[Chip, ...]
+
+
+class CoreRequest(NamedTuple):
+    """What one Pod asks for."""
+
+    cores: int
+    high: bool = False
+    """The label ``vnpu-level`` is ``high``."""
+    dvpp: str = NULL
+
+
+class PartChoice(NamedTuple):
+    uses: tuple[Use, ...]
+    downgraded: bool
+    """A template with fewer AI CPUs was chosen, because the preferred one does not fit."""
+
+    @property
+    def annotation(self) -> str:
+        """The value of the annotation ``huawei.com/npu-core``: ``0-vir02``, or ``0,1`` for whole chips."""
+        if self.uses[0].template != WHOLE:
+            return f"{self.uses[0].chip}-{self.uses[0].template}"
+        return ",".join(str(use.chip) for use in self.uses)
+
+
+def node_of(model: Model, size: int, numbers: Iterable[int], uses: Iterable[Use]) -> Node:
+    """Returns the chips ``numbers`` of a node with what is free of them; uses of other chips do not count."""
+    free = tuple(Chip(number, size, model.cpus) for number in sorted(numbers))
+    return with_uses(Node(model.name, size, free), uses)
+
+
+def with_uses(node: Node, uses: Iterable[Use]) -> Node:
+    """Returns a node with further uses of its chips. The order of the uses does not matter."""
+    chips = {chip.number: chip for chip in node.chips}
+    for use in uses:
+        if use.chip in chips:
+            chips[use.chip] = _with_use(chips[use.chip], use)
+    return node._replace(chips=tuple(chips.values()))
+
+
+def _with_use(chip: Chip, use: Use) -> Chip:
+    chip = chip._replace(
+        cores=max(chip.cores - use.cores, 0),
+        cpus=max(chip.cpus - use.cpus, 0),
+        unstable=chip.unstable or not (use.confirmed or use.chosen),
+    )
+    if use.template == WHOLE:
+        return chip
+    return chip._replace(
+        dvpp=NO if use.dvpp == YES else NULL if use.dvpp == NULL and chip.dvpp == YES else chip.dvpp,
+        divided=True,
+        unconfirmed=chip.unconfirmed | {use.template} if use.chosen else chip.unconfirmed,
+        groups=chip.groups | {use.group} if use.group >= 0 else chip.groups,
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def select(model: Model, node: Node, request: CoreRequest) -> PartChoice | None:
+    """Returns the choice for a request; None if it does not fit."""
+    if request.cores % node.size == 0:
+        return _whole(model, node, request.cores // node.size)
+    template = model.template(request.cores, request.high, request.dvpp)
+    if template is None:
+        return None
+    for candidate in (template, model.smaller(template)):
+        chip = None if candidate is None else _chip_for(model, node, candidate)
+        if candidate is not None and chip is not None:
+            use = Use(chip, candidate.name, candidate.cores, candidate.cpus, candidate.dvpp, False, True)
+            return PartChoice((use,), candidate is not template)
+    return None
+
+
+def _whole(model: Model, node: Node, number: int) -> PartChoice | None:
+    free = [c.number for c in node.chips if not c.divided and c.cores == node.size and c.cpus == model.cpus]
+    if not number or len(free) < number:
+        return None
+    return PartChoice(tuple(Use(n, WHOLE, node.size, model.cpus, NULL, False, True) for n in free[:number]), False)
+
+
+def _chip_for(model: Model, node: Node, template: Template) -> int | None:
+    fitting = [chip for chip in node.chips if _takes(model, chip, template)]
+    return min(fitting, key=lambda chip: (chip.cores, chip.cpus, chip.number)).number if fitting else None
+
+
+def _takes(model: Model, chip: Chip, template: Template) -> bool:
+    if chip.cores < template.cores or chip.cpus < template.cpus or chip.unstable:
+        return False
+    if chip.unconfirmed - {template.name}:
+        return False
+    if model.groups and chip.divided:
+        groups = len(chip.groups)
+        if (groups == MAX_GROUPS - 1 and template.cores >= 4) or (groups >= MAX_GROUPS and template.cores >= 2):
+            return False
+    if template.dvpp == YES:
+        return chip.dvpp == YES
+    return template.dvpp == NO or chip.dvpp != NO

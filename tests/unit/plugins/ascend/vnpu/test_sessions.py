@@ -1,0 +1,199 @@
+"""Virtual NPUs in complete sessions: who gets which part of which chip, and why not."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.api.names import ASCEND_310P, DISTRIBUTED_JOB, NPU_CORE, PREDICATE_TIME
+from scheduler.framework.configuration import Configuration
+from tests.builders import Raw, World, configuration, group, node, pod
+from tests.unit.plugins.ascend.chips import CONFIGURATION, plugin_of, refusal_of
+from tests.unit.plugins.ascend.vnpu.parts import core_info, core_job, core_node, core_pod, cores_of, running
+
+OWNER = {"deviceshare": {"deviceshare.AscendMindClusterVNPUEnable": True}}
+BOTH = configuration(["priority", "gang"], ["ascend", "deviceshare"], arguments=OWNER)
+
+
+def run(*objects: Raw | list[Raw], config: Configuration = CONFIGURATION) -> World:
+    return World(*objects).run(config)
+
+
+def test_a_pod_gets_a_part_of_a_chip_with_its_binding() -> None:
+    world = run(core_node("n"), core_info("n", [0, 1]), core_job("j", 4))
+    assert cores_of(world) == {"j-0": "n:0-vir04_3c"}
+    annotations = world.decisions.binds[0].annotations
+    assert annotations[PREDICATE_TIME].isdecimal()
+    assert annotations[DISTRIBUTED_JOB] == "false"
+
+
+def test_equal_pods_of_a_job_share_a_chip() -> None:
+    world = run(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 3))
+    assert cores_of(world) == {"j-0": "n:0-vir04_3c", "j-1": "n:0-vir04_3c", "j-2": "n:1-vir04_3c"}
+
+
+def test_a_chip_is_divided_again_once_its_virtual_npu_is_confirmed() -> None:
+    old = running("x", 4, "0-vir04_3c", "Ascend310P-4c.3cpu-100-0_0")
+    assert cores_of(run(core_node("n"), core_info("n", [0, 1]), old, core_job("j", 2))) == {"j-0": "n:0-vir02_1c"}
+
+
+def test_a_chip_whose_virtual_npu_is_not_confirmed_is_left_alone() -> None:
+    """As recorded: four cores, four cores and two cores in three sessions on two chips."""
+    one, two = running("x", 4, "0-vir04_3c"), running("y", 4, "1-vir04_3c")
+    assert cores_of(run(core_node("n"), core_info("n", [0, 1]), one, core_job("j", 4))) == {"j-0": "n:1-vir04_3c"}
+    world = run(core_node("n"), core_info("n", [0, 1]), one, two, core_job("j", 2))
+    assert world.bound == {}
+    assert "2 AI cores free only on chips where another virtual NPU is being created" in world.message_of("j-0")
+
+
+def test_the_fuller_node_is_chosen() -> None:
+    old = running("x", 4, "0-vir04_3c", "Ascend310P-4c.3cpu-100-0_0", on="b")
+    world = run(core_node("a"), core_node("b"), old, core_job("j", 2))
+    assert cores_of(world) == {"j-0": "b:0-vir02_1c"}
+
+
+def test_a_node_on_which_the_preferred_template_fits_comes_first() -> None:
+    old = running("x", 4, "0-vir04", "Ascend310P-4c-100-0_0", on="b")
+    world = run(core_node("a", 1), core_node("b", 1), old, core_job("j", 4, labels={"vnpu-level": "high"}))
+    assert cores_of(world) == {"j-0": "a:0-vir04"}
+
+
+def test_an_unhealthy_chip_is_not_divided() -> None:
+    world = run(core_node("n"), core_info("n", [1], unhealthy=[0]), core_job("j", 4))
+    assert cores_of(world) == {"j-0": "n:1-vir04_3c"}
+
+
+def test_the_refusal_of_a_node_names_the_cores() -> None:
+    old = running("x", 4, "0-vir04_3c", "Ascend310P-4c.3cpu-100-0_0")
+    world = run(core_node("n", 1), core_info("n", [0]), old, running("y", 2, "0-vir02_1c", "r"), core_job("j", 4))
+    assert "Insufficient huawei.com/npu-core" in world.message_of("j-0")
+    two = running("z", 4, "1-vir04_3c", "Ascend310P-4c.3cpu-101-1_0")
+    world = run(core_node("n", 2), core_info("n", [0, 1]), old, two, core_job("j", 8))
+    assert "node(s) had 0 of 2 chips free, 1 are needed" in world.message_of("j-0")
+
+
+def test_a_pod_without_npus_passes_no_filter_of_the_plugin() -> None:
+    world = World(core_node("n"), core_job("j", 4), group("p"), pod("plain", "1c", "p"))
+    session = world.session(CONFIGURATION)
+    cls = next(t.cls for j in session.jobs.values() for t in j.tasks() if t.name == "plain")
+    assert plugin_of(session)._filters(cls, None) == []
+    assert plugin_of(session)._scores(cls, None) == []
+
+
+# --- requests ---
+@pytest.mark.parametrize("cores", [1, 2, 4, 8, 10, 16, 40])
+def test_a_number_of_cores_of_310p_is_accepted(cores: int) -> None:
+    assert refusal_of("j", core_node("n", 8), core_job("j", cores)) == ""
+
+
+@pytest.mark.parametrize("cores", [3, 5, 6, 7, 12])
+def test_another_number_of_cores_is_refused_with_the_valid_ones(cores: int) -> None:
+    assert refusal_of("j", core_node("n", 8), core_job("j", cores)) == (
+        f"Pod default/j-0 asks for {cores} huawei.com/npu-core; "
+        "it may ask for 1, 2, 4 or a multiple of 8 or 10 (Ascend310P)"
+    )
+
+
+def test_the_image_processor_of_one_or_two_cores_is_refused() -> None:
+    found = refusal_of("j", core_node("n"), core_job("j", 2, labels={"vnpu-dvpp": "yes"}))
+    assert "asks for 2 huawei.com/npu-core with vnpu-level=low and vnpu-dvpp=yes; " in found
+    assert "vnpu-dvpp may be set for 4 cores" in found
+
+
+def test_a_label_with_an_unknown_value_is_refused() -> None:
+    found = refusal_of("j", core_node("n"), core_job("j", 4, labels={"vnpu-dvpp": "haha"}))
+    assert found == "Pod default/j-0 has the label vnpu-dvpp=haha; it may be yes, no or null"
+
+
+@pytest.mark.parametrize(
+    ("cores", "labels", "valid"),
+    [
+        (5, {}, True),
+        (10, {"vnpu-dvpp": "yes"}, True),
+        (10, {"vnpu-level": "high"}, True),
+        (5, {"vnpu-level": "high"}, False),
+        (6, {"vnpu-dvpp": "no"}, False),
+        (3, {}, False),
+        (25, {}, True),
+        (25, {"vnpu-level": "high"}, False),
+    ],
+)
+def test_requests_for_910b(cores: int, labels: dict[str, str], valid: bool) -> None:
+    kind = {"ring-controller.atlas": "ascend-910b", **labels}
+    assert (refusal_of("j", core_node("n", 8), core_job("j", cores, labels=kind)) == "") is valid
+
+
+@pytest.mark.parametrize("kind", ["ascend-310", "", "whatever"])
+def test_a_job_without_a_kind_of_chips_is_refused(kind: str) -> None:
+    found = refusal_of("j", core_node("n"), core_job("j", 4, labels={"ring-controller.atlas": kind}))
+    assert found.startswith("huawei.com/npu-core with ring-controller.atlas=")
+    assert "ascend-310P" in found
+
+
+def test_jobs_that_divide_chips_on_demand_are_refused_if_these_are_divided_beforehand() -> None:
+    config = replace(CONFIGURATION, action_arguments={"init-params": {"presetVirtualDevice": "true"}})
+    world = run(core_node("n"), core_job("j", 4), config=config)
+    assert world.bound == {}
+    assert "presetVirtualDevice is true" in world.message_of("j-0")
+
+
+def test_cores_and_chips_in_one_job_are_refused() -> None:
+    both = core_pod("j-0", 4, "j")
+    both["spec"]["containers"][0]["resources"]["requests"][ASCEND_310P] = "1"
+    assert "they may ask for one of them only" in refusal_of("j", core_node("n", whole=2), group("j", minimum=1), both)
+
+
+# --- nodes ---
+def test_a_node_of_another_kind_gets_no_parts() -> None:
+    labels = {
+        "accelerator": "huawei-Ascend910",
+        "servertype": "Ascend910B-20",
+        "node.kubernetes.io/npu.chip.name": "910B3",
+    }
+    world = run(core_node("n", labels=labels), core_job("j", 4))
+    assert world.bound == {}
+    assert "node(s) had no Ascend310P chips with huawei.com/npu-core" in world.message_of("j-0")
+
+
+@pytest.mark.parametrize(
+    ("labels", "field"),
+    [
+        ({"accelerator": "huawei-Ascend910", "node.kubernetes.io/npu.chip.name": "910A"}, "npu.chip.name"),
+        ({"servertype": "Ascend310P-9"}, "servertype"),
+        ({"servertype": "Ascend910A3-21"}, "servertype"),
+    ],
+)
+def test_a_node_whose_labels_do_not_say_what_its_chips_are_gets_a_warning(labels: dict[str, str], field: str) -> None:
+    world = run(core_node("n", labels=labels), core_job("j", 1))
+    assert world.bound == {}
+    assert any(m.startswith("Node n metadata.labels[") and field in m for m in world.malformed)
+
+
+def test_a_malformed_list_of_chips_is_set_aside_with_a_warning() -> None:
+    world = run(core_node("n"), core_info("n", "Ascend310P-0, Ascend310P-1"), core_job("j", 4))
+    assert world.bound == {}
+    assert any(m.startswith("ConfigMap mindx-dl-deviceinfo-n data[DeviceInfoCfg]") for m in world.malformed)
+
+
+# --- who decides ---
+def test_with_deviceshare_one_plugin_alone_decides_about_ai_cores() -> None:
+    """The list of owned resources names deviceshare's: ascend neither filters nor books them."""
+    world = World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2))
+    session = world.session(BOTH)
+    ledger = plugin_of(session).parts
+    assert ledger is not None
+    cls = next(t.cls for t in session.jobs["default/j"].tasks())
+    assert not ledger.concerns(cls)
+    assert plugin_of(session)._filters(cls, None) == []
+    bound = {
+        b.task.name: b.annotations[NPU_CORE]
+        for b in World(core_node("n"), core_info("n", [0, 1]), core_job("j", 4, 2)).run(BOTH).decisions.binds
+    }
+    assert bound == {"j-0": "0-vir04_3c", "j-1": "0-vir04_3c"}
+
+
+def test_nodes_without_ai_cores_are_not_read() -> None:
+    world = World(node("cpu", "4c"), core_node("n"), core_job("j", 4))
+    session = world.session(CONFIGURATION)
+    ledger = plugin_of(session).parts
+    assert ledger is not None
+    assert len(ledger.parts) == 1
