@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
+from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME
 from scheduler.api.signed_records import device_annotations
-from scheduler.api.task import TaskStatus
+from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
 from scheduler.cache.pod_intake import PodIntake
 from scheduler.cache.queue_table import QueueTable
@@ -49,6 +50,8 @@ class Assumptions:
                 devices,
                 bind.record,
             )
+            bound.rank = bind.annotations.get(HCCL_RANK_INDEX, task.rank)
+            bound.predicate_time = bind.annotations.get(PREDICATE_TIME, task.predicate_time)
             self._tasks.replace(task, bound)
             if bind.preparations:
                 self._in_flight.add_preparation(bind)
@@ -64,7 +67,16 @@ class Assumptions:
         task = self._tasks.current(bind.task)
         if task is not None and task.status is TaskStatus.BINDING and task.node == bind.node:
             cls = self._pods.class_with_present_claims(task)
-            pending = replace(task, status=TaskStatus.PENDING, node="", annotations={}, cls=cls, record=None)
+            pending = replace(
+                task,
+                status=TaskStatus.PENDING,
+                node="",
+                annotations={},
+                cls=cls,
+                record=None,
+                rank=bind.task.rank,
+                predicate_time=bind.task.predicate_time,
+            )
             self._tasks.replace(task, pending)
 
     def evict_failed(self, eviction: Evict) -> None:
@@ -83,9 +95,16 @@ class Assumptions:
         """The present assumptions, confirmed by the watch or not, as decisions that would lead to them."""
         tasks = self._tasks.values()
         return Decisions(
-            binds=[Bind(t, t.node, t.annotations, record=t.record) for t in tasks if t.status is TaskStatus.BINDING],
+            binds=[_bind_of(task) for task in tasks if task.status is TaskStatus.BINDING],
             evictions=[Evict(t, "") for t in tasks if self._in_flight.is_evicting(t.uid)],
             pod_groups=self._jobs.statuses(),
             pods=[PodUnschedulable(t, "", t.message, t.nominated) for t in tasks if t.message or t.nominated],
             queues=self._queues.allocations(),
         )
+
+
+def _bind_of(task: Task) -> Bind:
+    """The binding that leads to an assumed task."""
+    others = {HCCL_RANK_INDEX: task.rank, PREDICATE_TIME: task.predicate_time}
+    annotations = task.annotations | {key: value for key, value in others.items() if value}
+    return Bind(task, task.node, annotations, record=task.record)

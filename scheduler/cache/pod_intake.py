@@ -77,6 +77,8 @@ class PodIntake:
         state = self._in_flight.assumed_state(pod_state(pod), old)
         record, earlier = self._known_devices(pod, old, state) if state.node else (None, ())
         task = task_of(pod, ours, cls, state, self._priority(pod), record, earlier)
+        if old is not None and state.status is TaskStatus.BINDING:
+            task.rank, task.predicate_time = old.rank, old.predicate_time
         if old is not None and is_equivalent(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return

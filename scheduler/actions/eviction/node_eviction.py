@@ -44,8 +44,8 @@ class NodeEviction:
         """Evict victims in the given order until the node admits the task. Returns whether it does.
 
         A victim that holds none of the resources that the node lacks is evicted only if amounts are sufficient and a
-        quota or a filter still refuses the task; of these, the victims that turn out to be unnecessary are restored.
-        ``minimize``: restore every victim that a later one has made unnecessary.
+        quota or a filter still refuses the task (free chips in different rings, for example). Then every victim that a
+        later one has made unnecessary is restored. ``minimize``: do so in any case.
         """
         wanted = self._wanted()
         held = [victim.cls.request[self._dims] for victim in victims]
@@ -60,16 +60,16 @@ class NodeEviction:
                 wanted = wanted - amounts
             else:
                 passed.append(victim)
-        guessed = []
+        enough = len(self._evicted)
         for victim in passed:
             if self._admitted():
                 break
             self._evict(victim)
-            guessed.append(victim)
         else:
             if not self._admitted():
                 return False
-        for victim in reversed(list(self._evicted) if minimize else guessed[:-1]):
+        guessed = len(self._evicted) > enough
+        for victim in reversed(list(self._evicted) if minimize else self._evicted[:-1] if guessed else []):
             self._restore(victim)
             if (self._wanted() > 0).any() or not self._admitted():
                 self._evict(victim)

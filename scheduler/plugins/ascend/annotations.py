@@ -37,15 +37,15 @@ class PodAnnotations:
         self._times = PredicateTimes(now)
 
     def for_task(
-        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool
+        self, task: Task, node: Node, row: int, ledger: ChipLedger, *, distributed: bool, after: int
     ) -> tuple[dict[str, str], list[Malformed]]:
         """Returns the annotations of a task to which the ledger allocated chips of the node at a row, and the malformed
-        fields of the node's annotations."""
+        fields of the node's annotations. ``after``: the latest predicate time on the node."""
         resource, chips = ledger.resource, ledger.taken(task)
         names = format_chips(chips, resource.prefix)
         result = {
             resource.name: names,
-            PREDICATE_TIME: self._times.next(),
+            PREDICATE_TIME: self._times.next(after),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
         number = len(chips)
@@ -61,12 +61,12 @@ class PodAnnotations:
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
         return result, problem
 
-    def for_parts(self, cores: str, *, distributed: bool) -> dict[str, str]:
+    def for_parts(self, cores: str, *, distributed: bool, after: int) -> dict[str, str]:
         """Returns the annotations of a task with parts of chips, or with whole chips by their AI cores. ``cores``: the
-        value of ``huawei.com/npu-core``."""
+        value of ``huawei.com/npu-core``. ``after``: as for ``for_task``."""
         return {
             NPU_CORE: cores,
-            PREDICATE_TIME: self._times.next(),
+            PREDICATE_TIME: self._times.next(after),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }
 

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.api.job import Condition, Job
 from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX, NPU_CORE
 from scheduler.api.node import Codes
-from scheduler.api.reasons import Refusal
+from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import cache_requirements_of
@@ -30,7 +30,7 @@ from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.ranks import ranks_of
+from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
@@ -39,6 +39,7 @@ from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.requests import request_of
+from scheduler.plugins.support.predicate_times import latest_time
 
 REASON_VALIDATE: Final = "JobValidateFailed"
 REASON_ENQUEUE: Final = "JobEnqueueFailed"
@@ -67,6 +68,8 @@ class Ascend:
         self._settings = settings_of(session)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
+        self._latest_times: dict[int, int] = {}
+        """Row of a node -> the latest predicate time on it."""
         owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
         self._demand = Demand(
             session.dimensions,
@@ -235,13 +238,15 @@ class Ascend:
         annotations: dict[str, str] = {}
         choice = None if self.parts is None else self.parts.taken(task)
         if choice is not None:
-            annotations = self._annotations.for_parts(choice.annotation, distributed=demand.is_distributed(job))
+            distributed, after = demand.is_distributed(job), self._latest_time(row)
+            annotations = self._annotations.for_parts(choice.annotation, distributed=distributed, after=after)
         elif demand.asks(task.cls):
             annotations = self._of_chips(job, task, row)
         elif demand.asks_virtual(task.cls):
             annotations[DISTRIBUTED_JOB] = "true" if demand.is_distributed(job) else "false"
-        if not task.rank:
-            annotations[HCCL_RANK_INDEX] = self._ranks_of(job)[task.uid]
+        rank = self._ranks_of(job)[task.uid]
+        if task.rank != rank:
+            annotations[HCCL_RANK_INDEX] = rank
         return annotations
 
     def _of_chips(self, job: Job, task: Task, row: int) -> dict[str, str]:
@@ -250,7 +255,10 @@ class Ascend:
         if use is None:
             return {}
         ledger, node = self.ledgers[use.resource], self._session.nodes.facts.objects[row]
-        annotations, problems = self._annotations.for_task(task, node, row, ledger, distributed=use.several)
+        after = self._latest_time(row)
+        annotations, problems = self._annotations.for_task(
+            task, node, row, ledger, distributed=use.several, after=after
+        )
         for problem in problems:
             self._session.malformed_field(problem)
         plan = self._plans.known(job) if use.job else None
@@ -258,9 +266,21 @@ class Ascend:
             annotations |= {RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
         return annotations
 
+    def _latest_time(self, row: int) -> int:
+        """The latest predicate time of the Pods that were on the node when the session began."""
+        if row not in self._latest_times:
+            session, problems = self._session, list[Malformed]()
+            pods = session.snapshot.chips.get(session.nodes.names[row], ())
+            self._latest_times[row] = latest_time(pods, session.now, problems)
+            for problem in problems:
+                session.malformed_field(problem)
+        return self._latest_times[row]
+
     def _ranks_of(self, job: Job) -> Mapping[str, str]:
         if job.key not in self._ranks:
-            self._ranks[job.key] = ranks_of(job)
+            self._ranks[job.key] = ranks_of(job, self._demand.asks)
+            for problem in malformed_ranks(job):
+                self._session.malformed_field(problem)
         return self._ranks[job.key]
 
     @cached_property

@@ -1,38 +1,56 @@
 """The ranks of the Pods of a job, which frameworks read from the annotation ``hccl/rankIndex``.
 
-A Pod keeps the rank in its annotation. Another Pod has the ordinal of its StatefulSet or vcjob task, and otherwise the
-lowest rank that no Pod of the job has, in the order of the names. Pods without chips have ranks too.
+A Pod keeps the rank in its annotation. Another Pod has the ordinal of its StatefulSet or vcjob task, unless another Pod
+with chips has this rank, and otherwise the lowest rank that no Pod of the job has, in the order of the names. Pods
+without chips have ranks too; rank tables leave them out, so they may share the ordinal of a Pod with chips.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
 from scheduler.api.job import Job
-from scheduler.api.names import TASK_INDEX
-from scheduler.api.task import Task, TaskStatus
+from scheduler.api.names import HCCL_RANK_INDEX, TASK_INDEX
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task, TaskClass, TaskStatus
 
 STATEFUL_SET_POD: Final = "statefulset.kubernetes.io/pod-name"
 _ENDING: Final = frozenset({TaskStatus.FAILED, TaskStatus.RELEASING})
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
-def ranks_of(job: Job) -> Mapping[str, str]:
-    """uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do."""
+def ranks_of(job: Job, has_chips: Callable[[TaskClass], bool]) -> Mapping[str, str]:
+    """uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do. ``has_chips``:
+    whether Pods of a class request chips."""
     tasks = [task for status, group in job.by_status.items() if status not in _ENDING for task in group.values()]
-    known = {task.uid: rank for task in tasks if (rank := _own_rank(task))}
+    known = {task.uid: task.rank for task in tasks if _is_number(task.rank)}
+    held = {known[task.uid] for task in tasks if task.uid in known and has_chips(task.cls)}
+    others = _by_name(task for task in tasks if task.uid not in known)
+    for task in others:
+        ordinal, asks = _ordinal(task), has_chips(task.cls)
+        if ordinal and not (asks and ordinal in held):
+            known[task.uid] = ordinal
+            if asks:
+                held.add(ordinal)
     used = set(known.values())
     free = (rank for rank in map(str, count()) if rank not in used)
-    for task in _by_name(task for task in tasks if task.uid not in known):
-        known[task.uid] = next(free)
+    for task in others:
+        if task.uid not in known:
+            known[task.uid] = next(free)
     return known
 
 
-def _own_rank(task: Task) -> str:
-    """The rank that the Pod itself determines, or ""."""
-    if task.rank:
-        return task.rank
+def malformed_ranks(job: Job) -> Iterator[Malformed]:
+    """The annotations of Pods without a node that are no ranks. They are replaced with the binding."""
+    for task in job.tasks():
+        if task.rank and not task.node and not _is_number(task.rank):
+            field, problem = f"metadata.annotations[{HCCL_RANK_INDEX}]", f"{task.rank[:32]!r} is not a rank"
+            yield Malformed("Pod", task.namespace, task.name, field, problem)
+
+
+def _ordinal(task: Task) -> str:
+    """The ordinal of the Pod in its StatefulSet or vcjob task, or ""."""
     labels = task.labels
     ordinal = labels[STATEFUL_SET_POD].rpartition("-")[2] if STATEFUL_SET_POD in labels else ""
     if _is_number(ordinal):

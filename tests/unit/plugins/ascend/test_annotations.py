@@ -16,7 +16,7 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from tests.builders import Raw, World
-from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node
+from tests.unit.plugins.ascend.chips import CONFIGURATION, job, names, npu_node, npu_pod
 
 ADDRESSES = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}", "SuperDeviceID": i + 100} for i in range(8)})
 OPERATOR = {ACJOB_OPERATOR_NAME: "ascendjob-controller"}
@@ -57,6 +57,26 @@ def test_predicate_times_are_nanoseconds_and_grow_from_binding_to_binding() -> N
     assert world.outcome is not None
     now = int(world.outcome.session.now * 1_000_000_000)
     assert [int(b.annotations[PREDICATE_TIME]) for b in world.decisions.binds] == [now + 1, now + 2]
+
+
+def test_a_predicate_time_is_later_than_those_of_the_pods_on_the_node_although_the_clock_was_set_back() -> None:
+    later = int((World(node_with()).cluster.now + 3600) * 1e9)
+    ahead = {ASCEND_910: names([0]), PREDICATE_TIME: str(later)}
+    served = {ASCEND_910: names([1]), PREDICATE_TIME: str(2**64 - 1)}
+    held = [npu_pod("held", 1, on="n", annotations=ahead), npu_pod("served", 1, on="n", annotations=served)]
+    _, bound = bind(node_with(), *held, job("a", 1), job("b", 1))
+    assert [int(annotations[PREDICATE_TIME]) for annotations in bound] == [later + 1, later + 2]
+
+
+@pytest.mark.parametrize("text", ["x", "١", "-1", "1.5", str(2**64 - 2), "9" * 50])
+def test_a_predicate_time_that_cannot_be_one_is_ignored_with_a_warning(text: str) -> None:
+    held = npu_pod("held", 1, on="n", annotations={ASCEND_910: names([0]), PREDICATE_TIME: text})
+    world = World(node_with(), held, job("a", 1)).run(CONFIGURATION)
+    assert world.outcome is not None
+    (bind,) = world.decisions.binds
+    assert int(bind.annotations[PREDICATE_TIME]) == int(world.outcome.session.now * 1_000_000_000) + 1
+    problem = f"{text[:32]!r} is not a time in nanoseconds before tomorrow"
+    assert f"Pod held metadata.annotations[predicate-time]: {problem}" in world.malformed
 
 
 def test_the_same_snapshot_gives_the_same_annotations() -> None:

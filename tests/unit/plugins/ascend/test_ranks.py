@@ -1,7 +1,8 @@
 """The annotation hccl/rankIndex of the Pods of NPU jobs."""
 
 from scheduler.api.names import DISTRIBUTED_JOB, HCCL_RANK_INDEX, PREDICATE_TIME, TASK_INDEX
-from tests.builders import Raw, World, group, pod
+from scheduler.framework.cycle import run_cycle
+from tests.builders import Raw, World, feed, group, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
 
 STATEFUL_SET_POD = "statefulset.kubernetes.io/pod-name"
@@ -38,6 +39,41 @@ def test_the_replacement_of_a_pod_gets_its_rank() -> None:
     leaving = npu_pod("p2", 8, "j", on="n2", annotations={HCCL_RANK_INDEX: "2"}, deleting=True)
     failed = npu_pod("p3", 8, "j", on="n3", annotations={HCCL_RANK_INDEX: "3"}, phase="Failed")
     assert ranks(old, leaving, failed, npu_pod("p4", 8, "j"), npu_pod("p5", 8, "j")) == {"p4": "2", "p5": "3"}
+
+
+def test_ranks_are_not_given_twice_before_the_watch_shows_them() -> None:
+    cache = World(*NODES, group("j", minimum=1), npu_pod("z", 8, "j")).cluster.cache
+    cache.configure(CONFIGURATION)
+    cache.assume(run_cycle(cache.snapshot(1e9), CONFIGURATION).decisions)
+    feed(cache, npu_pod("a", 8, "j"))
+    (bind,) = run_cycle(cache.snapshot(1e9 + 1), CONFIGURATION).decisions.binds
+    assert (bind.task.name, bind.annotations[HCCL_RANK_INDEX]) == ("a", "1")
+
+
+def test_a_failed_binding_gives_its_rank_back() -> None:
+    cache = World(*NODES, group("j", minimum=1), npu_pod("z", 8, "j")).cluster.cache
+    cache.configure(CONFIGURATION)
+    decisions = run_cycle(cache.snapshot(1e9), CONFIGURATION).decisions
+    cache.assume(decisions)
+    cache.bind_failed(decisions.binds[0])
+    feed(cache, npu_pod("a", 8, "j"))
+    again = run_cycle(cache.snapshot(1e9 + 1), CONFIGURATION).decisions.binds
+    assert {bind.task.name: bind.annotations[HCCL_RANK_INDEX] for bind in again} == {"a": "0", "z": "1"}
+
+
+def test_pods_with_chips_do_not_share_the_index_of_their_tasks() -> None:
+    master = npu_pod("master-0", 8, "j", labels={TASK_INDEX: "0"})
+    workers = [npu_pod(f"worker-{i}", 8, "j", labels={TASK_INDEX: str(i)}) for i in range(2)]
+    assert ranks(master, workers) == {"master-0": "0", "worker-0": "2", "worker-1": "1"}
+    launcher = pod("master-0", "1c+1Gi", "j", labels={TASK_INDEX: "0"})
+    assert ranks(launcher, workers) == {"master-0": "0", "worker-0": "0", "worker-1": "1"}
+
+
+def test_an_annotation_that_is_no_rank_is_replaced_with_a_warning() -> None:
+    world = World(*NODES, group("j", minimum=1), npu_pod("a", 8, "j", annotations={HCCL_RANK_INDEX: "-1"}))
+    (bind,) = world.run(CONFIGURATION).decisions.binds
+    assert bind.annotations[HCCL_RANK_INDEX] == "0"
+    assert world.malformed == ["Pod a metadata.annotations[hccl/rankIndex]: '-1' is not a rank"]
 
 
 def test_a_malformed_index_does_not_count() -> None:
