@@ -1,16 +1,15 @@
 """Atlas 300I Duo cards of two Ascend 310P chips: a Pod takes any chips, or whole cards if it is distributed."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from scheduler.api.names import ASCEND_310P
 from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, Family, JobRequest, up_to
-from scheduler.plugins.ascend.selection.dies import half_cards_first, one_half_then_whole_cards
+from scheduler.plugins.ascend.selection.dies import Penalties, half_cards_first, one_half_then_whole_cards
 
 CHIPS: Final = 16
 CARD_TYPE: Final = {"infer-card-type": frozenset({"card-300i-duo"})}
 """Label of nodes of which every card is a Duo card."""
-WITH_HALF: Final[Mapping[int, Mapping[int, int]]] = {
+WITH_HALF: Final[Penalties] = {
     1: {free: free for free in range(1, 8)},
     2: {free: free - 1 for free in range(2, 9)},
     3: {free: free - 2 for free in range(3, 8)},
@@ -20,14 +19,14 @@ WITH_HALF: Final[Mapping[int, Mapping[int, int]]] = {
     7: {7: 1},
     8: {8: 1},
 }
-"""Requested chips -> free chips of the node -> penalty, for requests that find what they prefer."""
-WITHOUT_HALF: Final[Mapping[int, Mapping[int, int]]] = {
+"""For even requests, and odd ones that find a half-used card."""
+WITHOUT_HALF: Final[Penalties] = {
     1: {2: 9, 4: 10, 6: 11, 8: 12},
     3: {4: 9, 6: 10, 8: 11},
     5: {6: 9, 8: 10},
     7: {8: 9},
 }
-"""The same for odd requests on nodes without a half-used card."""
+"""For odd requests on nodes without a half-used card."""
 _WORST: Final = 16
 
 
@@ -46,7 +45,7 @@ FAMILIES: Final = (
         resources=(ASCEND_310P,),
         chips=CHIPS,
         sizes=up_to(CHIPS),
-        select=one_half_then_whole_cards(CHIPS, {False: WITH_HALF, True: WITHOUT_HALF}, _WORST),
+        select=one_half_then_whole_cards(CHIPS, WITH_HALF, WITHOUT_HALF, _WORST),
         penalties=_WORST + 1,
         traits={DUO: ("true",), STRATEGY: ("", "chip"), DISTRIBUTED: ("true",)},
         node_labels=CARD_TYPE,

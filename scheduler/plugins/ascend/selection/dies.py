@@ -7,6 +7,8 @@ from scheduler.plugins.ascend.family import Choice, Request, Selection
 from scheduler.plugins.ascend.masks import groups_of, ids_of
 
 DIES: Final = 2
+Penalties = Mapping[int, Mapping[int, int]]
+"""Requested chips -> free chips of the node -> penalty."""
 NO_HALF_CARD: Final = 16
 """Penalty of taking a single die of a whole card."""
 
@@ -39,23 +41,22 @@ def half_cards_first(chips: int) -> Selection:
     return select
 
 
-def one_half_then_whole_cards(
-    chips: int, penalties: Mapping[bool, Mapping[int, Mapping[int, int]]], worst: int
-) -> Selection:
+def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Penalties, worst: int) -> Selection:
     """An even request takes whole cards; an odd one takes a die of a half-used card, if there is one, and whole cards.
 
-    ``penalties``: whether an odd request finds no half-used card -> requested chips -> free chips of the node ->
-    penalty; ``worst`` elsewhere."""
+    ``preferred``: penalties of even requests, and of odd ones that find a half-used card; ``without_half``: of other
+    odd requests; ``worst``: the penalty where the tables have none."""
 
     def select(free: int, request: Request) -> Choice | None:
         halves, full = _cards(free, chips)
-        odd = request.chips % DIES
-        single = list(halves[0]) if odd and halves else []
-        if DIES * len(full) < request.chips - (1 if odd and halves else 0):
-            return None
+        single = halves[0] if request.chips % DIES and halves else ()
         taken = (*single, *_joined(full))[: request.chips]
-        table = penalties[bool(odd and not halves)].get(request.chips, {})
-        return Choice(tuple(sorted(taken)), table.get(free.bit_count(), worst))
+        if len(taken) < request.chips:
+            return None
+        tables = [preferred] if single or not request.chips % DIES else []
+        tables += [without_half] if request.chips % DIES else []
+        found = (table.get(request.chips, {}).get(free.bit_count()) for table in tables)
+        return Choice(taken, next((penalty for penalty in found if penalty is not None), worst))
 
     return select
 

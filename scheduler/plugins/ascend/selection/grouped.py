@@ -26,18 +26,21 @@ def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
 
 
 def one_or_more_groups(size: int, chips: int) -> Selection:
-    """Up to ``size`` chips come from the group that keeps the fewest free. A multiple of ``size`` takes whole groups,
-    and other requests take any chips."""
-    inside = one_group(size, chips, least_left(size))
+    """Fewer than ``size`` chips come from the group that keeps the fewest free; a multiple of ``size`` takes whole
+    groups. The penalty is the number of other groups that would do as well, then the number of chips that stay free.
+    Other requests take any chips, and their penalty is the number of chips that stay free."""
 
     def select(free: int, request: Request) -> Choice | None:
-        if request.chips <= size:
-            return inside(free, request)
         left = free.bit_count() - request.chips
-        if request.chips % size:
+        if request.chips > size and request.chips % size:
             return None if left < 0 else Choice(tuple(ids_of(free)[: request.chips]), left)
-        whole = [chip for group in groups_of(free, size, chips) if group.bit_count() == size for chip in ids_of(group)]
-        return Choice(tuple(whole[: request.chips]), left) if len(whole) >= request.chips else None
+        least = min(request.chips, size)
+        fitting = [ids_of(group) for group in groups_of(free, size, chips) if group.bit_count() >= least]
+        surplus = len(fitting) - max(request.chips // size, 1)
+        if surplus < 0:
+            return None
+        taken = [chip for group in sorted(fitting, key=len) for chip in group]
+        return Choice(tuple(taken[: request.chips]), surplus * chips + left)
 
     return select
 

@@ -63,6 +63,7 @@ def chosen(name: str, free: Iterable[int], chips: int, *, several: bool = False)
         ("chip_310p_duo_distributed", [0, 2], 2, []),
         ("chip_310p_duo_distributed", [0, 2, 3], 3, [0, 2, 3]),
         ("chip_310p_duo_distributed", [0, 1, 2, 3], 3, [0, 1, 2]),
+        ("chip_310p_duo_distributed", [0, 1, 2], 3, [2, 0, 1]),
         ("npu_mesh_x8", [0, 1, 4], 1, [4]),
         ("npu_mesh_x8", [0, 1, 2, 3, 4, 5], 2, [4, 5]),
         ("npu_mesh_x8", [0, 1, 2, 4, 5, 6, 7], 3, [0, 1, 2]),
@@ -76,6 +77,32 @@ def chosen(name: str, free: Iterable[int], chips: int, *, several: bool = False)
 )
 def test_worked_examples(family: str, free: list[int], chips: int, taken: list[int]) -> None:
     assert chosen(family, free, chips) == taken
+
+
+@pytest.mark.parametrize(
+    ("free", "chips", "penalty"),
+    [([0, 2, 3], 1, 3), ([0, 1, 2, 3], 1, 10), ([0, 1, 2, 3], 4, 1), ([0, 1, 2, 3], 2, 3), ([0, *range(2, 10)], 1, 16)],
+)
+def test_distributed_requests_prefer_nodes_with_a_half_used_card(free: list[int], chips: int, penalty: int) -> None:
+    choice = BY_NAME["chip_310p_duo_distributed"].select(mask_of(free), Request(chips))
+    assert choice is not None
+    assert choice.penalty == penalty
+
+
+@pytest.mark.parametrize(
+    ("free", "chips", "penalty"),
+    [
+        ([0, 1, 4], 2, 1),
+        ([0, 1, 4, 5], 2, 8 + 2),
+        ([0, 1, 2, 3, 4, 5], 4, 2),
+        (list(range(8)), 4, 8 + 4),
+        ([0, 1, 2, 4, 5, 6], 5, 1),
+    ],
+)
+def test_meshes_prefer_nodes_with_the_fewest_that_would_do(free: list[int], chips: int, penalty: int) -> None:
+    choice = BY_NAME["npu_mesh_x8"].select(mask_of(free), Request(chips))
+    assert choice is not None
+    assert choice.penalty == penalty
 
 
 def test_pairs_of_a_job_of_several_pods_need_not_face_each_other() -> None:
