@@ -141,6 +141,7 @@ UNHEALTHY_SUFFIX: Final = "-Unhealthy"
 RECOVERING_SUFFIX: Final = "-Recovering"
 ACCELERATOR_TYPE: Final = "accelerator-type"
 SCHEDULE_POLICY: Final = "huawei.com/schedule_policy"
+SCHEDULE_MIN_AVAILABLE: Final = "huawei.com/schedule_minAvailable"
 SP_BLOCK: Final = "sp-block"
 SKIP_ASCEND_PLUGIN: Final = "huawei.com/skip-ascend-plugin"
 ACJOB_OPERATOR_NAME: Final = "training.kubeflow.org/operator-name"
@@ -209,6 +210,7 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     RESOURCE_STRATEGY_SCORING_TYPE,
     RESOURCE_STRATEGY_WEIGHT,
     REVOCABLE_ZONE,
+    SCHEDULE_MIN_AVAILABLE,
     SCHEDULE_POLICY,
     SKIP_ASCEND_PLUGIN,
     SP_BLOCK,

@@ -77,6 +77,8 @@ class Snapshot:
     """Node name -> its NUMA topology."""
     selections: Mapping[str, Selections] = field(default_factory=dict)
     """Namespace -> selectors of its Services and workloads; namespaces without any are left out."""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    """``namespace/name`` -> spec.replicas of ReplicaSets with more than one."""
     preparing: Sequence[Bind] = ()
     """Assumed bindings whose preparations have not finished. Their tasks have the status Binding."""
     signed_since: float = math.inf

@@ -297,6 +297,7 @@ class ClusterCache:
             hyper_nodes=hyper_nodes,
             usage=self._usage.columns(nodes.facts),
             selections=self._selections.read(),
+            replicas=self._selections.replicas(),
             originals=self._originals.read(),
             tasks_without_job=[*self._tasks.without_job(), *orphans] if orphans else self._tasks.without_job(),
             preparing=self._in_flight.preparing(),

@@ -1,4 +1,5 @@
-"""The selectors of Services and workloads. Their other fields change often and are not kept."""
+"""The selectors of Services and workloads, and the replicas of ReplicaSets. Their other fields change often and are not
+kept."""
 
 from collections.abc import Mapping
 
@@ -20,13 +21,31 @@ class SelectionTable:
         """Namespace -> (kind, name) -> selector."""
         self._read: SnapshotDict[Selections] = SnapshotDict()
         self._changed: dict[str, set[Label] | None] = {}
+        self._replicas: SnapshotDict[int] = SnapshotDict()
+        """``namespace/name`` -> spec.replicas of ReplicaSets with more than one."""
 
     def upsert(self, kind: str, obj: KubeObject) -> bool:
+        """Stores what is kept of an object. Returns whether it has changed."""
+        resized = kind == REPLICA_SET.name and isinstance(obj, Workload) and self._resize(obj)
+        return self._select(kind, obj) or resized
+
+    def _resize(self, replica_set: Workload) -> bool:
+        """Stores the replicas of a ReplicaSet. Returns whether they have changed."""
+        key = f"{replica_set.metadata.namespace}/{replica_set.metadata.name}"
+        replicas = replica_set.spec.replicas or 0
+        if replicas < 2:
+            return self._replicas.pop(key) is not None
+        if self._replicas.get(key) == replicas:
+            return False
+        self._replicas[key] = replicas
+        return True
+
+    def _select(self, kind: str, obj: KubeObject) -> bool:
         """Stores the selector of an object. Returns whether it has changed."""
         namespace, name = obj.metadata.namespace, obj.metadata.name
         selector = _selector(obj)
         if selector is None:
-            return self.delete(kind, namespace, name)
+            return self._deselect(kind, namespace, name)
         selectors = self._selectors.setdefault(namespace, {})
         if selectors.get((kind, name)) == selector:
             return False
@@ -36,6 +55,10 @@ class SelectionTable:
         return True
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
+        resized = kind == REPLICA_SET.name and self._replicas.pop(f"{namespace}/{name}") is not None
+        return self._deselect(kind, namespace, name) or resized
+
+    def _deselect(self, kind: str, namespace: str, name: str) -> bool:
         selectors = self._selectors.get(namespace, {})
         old = selectors.pop((kind, name), None)
         if old is None:
@@ -59,6 +82,10 @@ class SelectionTable:
     def read(self) -> Mapping[str, Selections]:
         """The selections by namespace; namespaces without any are left out."""
         return self._read.read()
+
+    def replicas(self) -> Mapping[str, int]:
+        """``namespace/name`` -> spec.replicas of ReplicaSets with more than one."""
+        return self._replicas.read()
 
     def take_changes(self) -> dict[str, set[Label] | None]:
         """Namespace -> labels of the selectors that changed since the last call: each affected Pod has one of them.

@@ -31,8 +31,10 @@ class SnapshotDict(Generic[V]):
         self._copy = None
 
     def pop(self, key: str) -> V | None:
+        if key not in self._live:
+            return None
         self._copy = None
-        return self._live.pop(key, None)
+        return self._live.pop(key)
 
     def get(self, key: str) -> V | None:
         return self._live.get(key)

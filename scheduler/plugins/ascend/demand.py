@@ -129,6 +129,13 @@ class Demand:
         """The number of AI cores (``huawei.com/npu-core``) that a task of the class requests."""
         return units(cls, self._cores)
 
+    def has_npus(self, job: Job) -> bool:
+        """Whether Pods or minResources of the job request chips or virtual devices."""
+        amounts = [job.pending, job.allocated, job.pipelined]
+        if job.min_resources is not None:
+            amounts.append(job.min_resources)
+        return any(vector[d] for vector in amounts for d in self._watched if d < len(vector))
+
     def is_npu_job(self, job: Job) -> bool:
         """Whether a Pod of the job requests chips or virtual devices."""
         number = self._numbers.get(job.key)

@@ -28,6 +28,7 @@ from scheduler.plugins.ascend.annotations import PodAnnotations
 from scheduler.plugins.ascend.columns import ChipFilter, ChipScore
 from scheduler.plugins.ascend.demand import CoreUse, Demand, Use
 from scheduler.plugins.ascend.family import Family
+from scheduler.plugins.ascend.gangs import Gangs
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
@@ -77,6 +78,7 @@ class Ascend:
             owned,
             preset_virtual=self._settings.preset_virtual,
         )
+        self._gangs = Gangs(session, self._demand)
         self._plans = SuperPodPlans(session, self._settings, self._ranks_of)
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
@@ -87,6 +89,9 @@ class Ascend:
         session.add_score(self._scores, per_job=self._any_use)
         session.add_bind_annotations(self._bind)
         session.add_job_enqueueable(self._enqueueable)
+        session.add_job_valid(self._gangs.check)
+        session.add_job_ready(self._gangs.missing)
+        session.add_job_pipelined(self._gangs.pipelined)
         session.add_close(self._close)
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
@@ -199,7 +204,9 @@ class Ascend:
     def _enqueueable(self, job: Job) -> Vote:
         """Rejects a job that asks for more chips than are free in the cluster."""
         asked = {} if job.min_resources is None else self._demand.whole_chips(job.min_resources)
-        for resource, number in asked.items():
+        pods = max(self._gangs.minimum(job), 1) if asked else 1
+        for resource, number_each in asked.items():
+            number = number_each * pods
             # A job of an unknown resource is admitted: that no family has it is said when its Pods are there.
             if resource in self.ledgers and number > self.ledgers[resource].countable:
                 free = self.ledgers[resource].countable
@@ -218,7 +225,7 @@ class Ascend:
 
     def _condition(self, job: Job) -> tuple[str, str] | None:
         """Reason and message."""
-        invalid = self._demand.check(job)
+        invalid = self._demand.check(job) or self._gangs.check(job)
         if invalid is not None:
             return REASON_VALIDATE, f"{invalid.reason}: {invalid.message}"
         for refusal in job.refusals:

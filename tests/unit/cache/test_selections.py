@@ -73,8 +73,19 @@ def test_an_update_with_the_same_selector_changes_nothing() -> None:
     feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}))
     before = cache.version
 
-    feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}, replicas=5))
+    feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}, replicas=1))
     assert cache.version == before
+
+
+def test_the_replicas_of_replica_sets_with_more_than_one_are_kept() -> None:
+    cache = cache_of()
+    for replicas, kept in ((5, {"default/r": 5}), (2, {"default/r": 2}), (1, {}), (3, {"default/r": 3})):
+        before = cache.version
+        feed(cache, replica_set("r", {"matchLabels": {"app": "x"}}, replicas=replicas))
+        assert cache.version > before
+        assert cache.snapshot(0.0).replicas == kept
+    cache.delete("ReplicaSet", "default", "r")
+    assert cache.snapshot(0.0).replicas == {}
     feed(cache, replica_set("r", {"matchLabels": {"app": "y"}}))
     assert cache.version > before
 

@@ -1,0 +1,97 @@
+"""How many Pods of an NPU job are placed together, where ``minMember`` is 1: the number in the annotation
+``huawei.com/schedule_minAvailable``, or all replicas of the ReplicaSet for which the PodGroup was made.
+
+A PodGroup of a ReplicaSet always has the minMember 1, although a distributed job cannot run in part.
+"""
+
+from typing import Final
+
+from scheduler.api.job import Job
+from scheduler.api.kinds import REPLICA_SET
+from scheduler.api.names import PODGROUP_PREFIX, SCHEDULE_MIN_AVAILABLE
+from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.task import READY_STATUSES, TaskStatus
+from scheduler.framework.extension import Vote
+from scheduler.framework.session import Session
+from scheduler.plugins.ascend.demand import Demand
+
+REASON_PODS: Final = "NotEnoughPod"
+_FIELD: Final = f"metadata.annotations[{SCHEDULE_MIN_AVAILABLE}]"
+
+
+class Gangs:
+    """The minimum numbers of Pods of the jobs of one session."""
+
+    def __init__(self, session: Session, demand: Demand) -> None:
+        self._session = session
+        self._demand = demand
+        self._minimums: dict[str, int] = {}
+
+    def minimum(self, job: Job) -> int:
+        """The number of Pods of a job that are placed together; 0 if minMember decides."""
+        found = self._minimums.get(job.key)
+        if found is None:
+            found = self._minimums[job.key] = self._of(job)
+        return found
+
+    def check(self, job: Job) -> Refusal | None:
+        """Returns a refusal if not all of these Pods exist."""
+        minimum = self.minimum(job)
+        if not minimum:
+            return None
+        there = job.count(*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING)
+        if there >= minimum:
+            return None
+        return Refusal(
+            REASON_PODS, f"{there} Pods of the job exist, {minimum} are placed together ({self._source(job)})"
+        )
+
+    def missing(self, job: Job) -> int:
+        """The number of Pods that have to be placed before the job is ready."""
+        minimum = self.minimum(job)
+        return max(minimum - job.ready_count, 0) if minimum else 0
+
+    def pipelined(self, job: Job) -> Vote:
+        return Vote.REJECT if self.missing(job) > job.waiting_count else Vote.ABSTAIN
+
+    # --- sources ---
+    def _of(self, job: Job) -> int:
+        if job.min_member > 1 or not self._demand.has_npus(job):
+            return 0
+        return self._annotated(job) or self._replicas(job)
+
+    def _annotated(self, job: Job) -> int:
+        """The number in the annotation of the PodGroup or of a Pod; 0 without a usable one."""
+        text, task = job.annotations.get(SCHEDULE_MIN_AVAILABLE), None
+        if text is None:
+            task = next((task for task in job.tasks() if SCHEDULE_MIN_AVAILABLE in task.cls.annotations), None)
+            if task is None:
+                return 0
+            text = task.cls.annotations[SCHEDULE_MIN_AVAILABLE]
+        if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0:
+            return int(text)
+        problem = f"{text[:32]!r} is not a positive number"
+        if task is None:
+            self._session.malformed_field(Malformed("PodGroup", job.namespace, job.name, _FIELD, problem))
+        else:
+            self._session.malformed_field(Malformed("Pod", task.namespace, task.name, _FIELD, problem))
+        return 0
+
+    def _replicas(self, job: Job) -> int:
+        name = _replica_set(job)
+        return self._session.snapshot.replicas.get(f"{job.namespace}/{name}", 0) if name else 0
+
+    def _source(self, job: Job) -> str:
+        replicas = self._replicas(job)
+        if replicas == self.minimum(job):
+            return f"replicas of ReplicaSet {_replica_set(job)}"
+        return SCHEDULE_MIN_AVAILABLE
+
+
+def _replica_set(job: Job) -> str:
+    """The name of the ReplicaSet for which the PodGroup was made, or ""."""
+    if not job.name.startswith(PODGROUP_PREFIX):
+        return ""
+    prefix = f"{REPLICA_SET.name}/"
+    names = (task.cls.workload for task in job.tasks() if task.cls.workload.startswith(prefix))
+    return next(names, "").removeprefix(prefix)
