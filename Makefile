@@ -90,6 +90,7 @@ bench-memory: $(READY) ## Benchmark the deciding part alone, in memory
 	$(PY) -m benchmarks.memory
 	$(PY) -m benchmarks.workloads_memory
 	$(PY) -m benchmarks.preemption
+	$(PY) -m benchmarks.super_pods
 
 .PHONY: bench-commands
 bench-commands: $(READY) ## Benchmark explain and simulate as whole commands over large clusters in files

@@ -1,0 +1,181 @@
+"""The session in which a job of 4,096 chips is placed in A3 super pods, alone and while other jobs wait.
+
+512 servers of sixteen chips are in super pods of 32. The job has 256 Pods, in blocks of 16 nodes. The other jobs have
+waited for several sessions: each needs blocks of 48 nodes, more than a super pod has. Each kind runs several times in
+this process, each time with a new cache; the best run counts. Prints a table; asserts nothing.
+"""
+
+import argparse
+import cProfile
+import gc
+import json
+import pstats
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+import scheduler.actions
+import scheduler.plugins  # noqa: F401
+from scheduler.api import objects, scheduling
+from scheduler.api.names import (
+    ACCELERATOR_TYPE,
+    ASCEND_910,
+    BASE_DEVICE_INFOS,
+    GROUP_NAME,
+    SP_BLOCK,
+    TASK_INDEX,
+)
+from scheduler.cache import ClusterCache
+from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.cycle import Outcome, run_cycle
+from scheduler.plugins.ascend.super_pod_plans import ID
+
+CONFIGURATION = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}, {name: ascend}]
+- plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
+            {name: nodeorder}, {name: binpack}]
+configurations:
+- name: init-params
+  arguments: {super-pod-size: "48", reserve-nodes: "2"}
+"""
+START = "2026-01-01T00:00:00Z"
+CHIPS, SIZE = 16, 32
+"""Chips of a node, nodes of a super pod."""
+BLOCK, TOO_LARGE = 16, 48
+"""Nodes of a block of the job, and of the jobs that wait."""
+SELECTOR = {ACCELERATOR_TYPE: "module-a3-16-super-pod"}
+KINDS: dict[str, tuple[int, int]] = {
+    "no other job": (0, 0),
+    "50 jobs of 48 nodes wait": (50, 48),
+    "50 jobs of 240 nodes wait": (50, 240),
+}
+"""Name -> number of jobs that wait, and nodes of each."""
+
+
+def nodes(number: int) -> Iterator[tuple[objects.Node, objects.ConfigMap]]:
+    """Servers with the ConfigMaps of their device plugins."""
+    names = [f"Ascend910-{chip}" for chip in range(CHIPS)]
+    for i in range(number):
+        name, super_pod = f"node-{i:04d}", i // SIZE
+        devices = {
+            each: {"IP": f"10.{i // 256}.{i % 256}.{chip}", "SuperDeviceID": i % SIZE * CHIPS + chip}
+            for chip, each in enumerate(names)
+        }
+        metadata = {
+            "name": name,
+            "uid": name,
+            "labels": {"kubernetes.io/hostname": name, **SELECTOR},
+            "annotations": {BASE_DEVICE_INFOS: json.dumps(devices), "superPodID": str(super_pod)},
+        }
+        allocatable = {"cpu": "640", "memory": "2Ti", "pods": "110", ASCEND_910: str(CHIPS)}
+        lists = {
+            "DeviceInfo": {"DeviceList": {ASCEND_910: ",".join(names)}, "UpdateTime": 1},
+            "SuperPodID": super_pod,
+        }
+        info = {
+            "metadata": {"name": f"mindx-dl-deviceinfo-{name}", "namespace": "kube-system"},
+            "data": {"DeviceInfoCfg": json.dumps(lists)},
+        }
+        node = {"metadata": metadata, "status": {"allocatable": allocatable}}
+        yield msgspec.convert(node, objects.Node), msgspec.convert(info, objects.ConfigMap)
+
+
+def job(name: str, pods: int, block: int) -> Iterator[tuple[str, objects.KubeObject]]:
+    requests = {"cpu": "8", "memory": "64Gi", ASCEND_910: str(CHIPS)}
+    group: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "creationTimestamp": START,
+            "annotations": {SP_BLOCK: str(block * CHIPS)},
+        },
+        "spec": {"minMember": pods, "queue": "default", "minResources": {ASCEND_910: str(pods * CHIPS)}},
+        "status": {"phase": "Inqueue"},
+    }
+    yield "PodGroup", msgspec.convert(group, scheduling.PodGroup)
+    for i in range(pods):
+        metadata = {
+            "name": f"{name}-{i}",
+            "namespace": "default",
+            "uid": f"{name}-{i}",
+            "creationTimestamp": START,
+            "labels": {TASK_INDEX: str(i)},
+            "annotations": {GROUP_NAME: name},
+        }
+        spec = {
+            "schedulerName": "volcano-py",
+            "nodeSelector": SELECTOR,
+            "containers": [{"name": "main", "image": "train", "resources": {"requests": requests}}],
+        }
+        yield "Pod", msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}, objects.Pod)
+
+
+def filled(number: int, kind: str) -> ClusterCache:
+    waiting, size = KINDS[kind]
+    cache = ClusterCache(["volcano-py"])
+    queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}
+    cache.upsert("Queue", msgspec.convert(queue, scheduling.Queue))
+    for node, info in nodes(number):
+        cache.upsert("Node", node)
+        cache.upsert("ConfigMap", info)
+    for i in range(waiting):
+        for name, obj in job(f"wait-{i:02d}", size, TOO_LARGE):
+            cache.upsert(name, obj)
+    return cache
+
+
+def measure(number: int, pods: int, kind: str, profile: cProfile.Profile | None = None) -> tuple[float, Outcome]:
+    """The seconds of the snapshot and the session, and what the session decided."""
+    configuration = parse_configuration(CONFIGURATION)
+    cache = filled(number, kind)
+    for _ in range(3):
+        cache.assume(run_cycle(cache.snapshot(time.time()), configuration).decisions)
+    for name, obj in job("train", pods, BLOCK):
+        cache.upsert(name, obj)
+    gc.collect()
+    if profile is not None:
+        profile.enable()
+    begun = time.perf_counter()
+    outcome = run_cycle(cache.snapshot(time.time()), configuration)
+    seconds = time.perf_counter() - begun
+    if profile is not None:
+        profile.disable()
+    return seconds, outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=512)
+    parser.add_argument("--pods", type=int, default=256)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--profile", action="store_true", help="show where the time goes")
+    arguments = parser.parse_args()
+    chips = arguments.pods * CHIPS
+    gc.set_threshold(100_000, 20, 50)  # as in the scheduler's own process
+    table = Table(title=f"{arguments.nodes:,} A3 nodes in super pods of {SIZE}, a job of {chips:,} chips")
+    for column in ("", "bound", "super pods", "session", "of the first"):
+        table.add_column(column, justify="right" if column else "left")
+    alone = 0.0
+    for kind in KINDS:
+        profile = cProfile.Profile() if arguments.profile else None
+        results = [measure(arguments.nodes, arguments.pods, kind, profile) for _ in range(arguments.repeat)]
+        seconds, outcome = min(results, key=lambda result: result[0])
+        if profile is not None:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+        alone = alone or seconds
+        binds = outcome.decisions.binds
+        used = {bind.annotations[ID] for bind in binds}
+        row = f"{len(binds)} of {arguments.pods}", f"{len(used)}", f"{seconds * 1000:.0f} ms", f"{seconds / alone:.2f}"
+        table.add_row(kind, *row)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
