@@ -8,6 +8,7 @@ these labels is a sub-job. A policy without label keys matches no Pod. Pods with
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Final
 
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job, SubJob
@@ -18,6 +19,8 @@ from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskStatus
 from scheduler.cache.admissions import Admission, apply_admission
 
+MOST_PREVIOUS: Final = 16384
+"""Limit of the nodes of removed Pods that are kept for a job."""
 Problem = tuple[str, str]
 """A field and what is wrong with it."""
 
@@ -35,6 +38,7 @@ class JobRecord:
         "key",
         "min_resources",
         "phase",
+        "previous_nodes",
         "queue",
         "tasks",
         "view",
@@ -54,6 +58,8 @@ class JobRecord:
         self.counts = (0, 0, 0)
         self.tasks: dict[str, Task] = {}
         """uid -> task."""
+        self.previous_nodes: dict[str, str] = {}
+        """Rank -> name of the node of a Pod that was removed."""
         self.view: Job | None = None
         """The Job of the last snapshot; None if the record has changed since."""
 
@@ -61,7 +67,17 @@ class JobRecord:
         """An independent copy without a view."""
         other = copy.copy(self)
         other.admission, other.tasks, other.view = copy.copy(self.admission), self.tasks.copy(), None
+        other.previous_nodes = self.previous_nodes.copy()
         return other
+
+    def remember_node(self, task: Task) -> None:
+        """Keeps the node of a removed Pod with a rank, unless the Pod failed. Users write ranks too, so their number
+        and length are limited."""
+        self.previous_nodes.pop(task.rank, None)
+        if task.node and task.status is not TaskStatus.FAILED and len(task.rank) < 10:
+            if len(self.previous_nodes) == MOST_PREVIOUS:
+                del self.previous_nodes[next(iter(self.previous_nodes))]
+            self.previous_nodes[task.rank] = task.node
 
     @property
     def is_empty(self) -> bool:
@@ -159,6 +175,7 @@ def _build(record: JobRecord, group: PodGroup, dimensions: Dimensions, priority:
         sub_jobs=sub_jobs,
         sub_job_of={uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks},
         sub_group_minimum=sub_group_minimum_of(spec),
+        previous_nodes=record.previous_nodes.copy(),
     )
 
 

@@ -161,6 +161,8 @@ class JobTable:
         """Removes a task from its job."""
         record = self._record(task.job)
         record.tasks.pop(task.uid, None)
+        if task.rank:
+            record.remember_node(task)
         record.view = None
         if record.is_empty:
             del self._records[task.job]

@@ -31,6 +31,7 @@ from scheduler.plugins.ascend.family import Family
 from scheduler.plugins.ascend.gangs import Gangs
 from scheduler.plugins.ascend.inventory import read_nodes, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
@@ -92,6 +93,9 @@ class Ascend:
         session.add_job_valid(self._gangs.check)
         session.add_job_ready(self._gangs.missing)
         session.add_job_pipelined(self._gangs.pipelined)
+        if self._settings.prefer_previous:
+            previous = PreviousNodes(session, self._demand)
+            session.add_score(previous.scores, per_job=previous.rows)
         session.add_close(self._close)
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)

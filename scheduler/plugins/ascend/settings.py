@@ -20,6 +20,8 @@ class Settings:
     self_maintain: bool
     """The free chips of a node are those that it has and no Pod holds, not those that the device plugin lists as free
     (``self-maintain-available-card``)."""
+    prefer_previous: bool
+    """A Pod that replaces another of its job prefers that one's node (``prefer-previous-node``)."""
     preset_virtual: bool
     """Virtual NPUs are only created beforehand, not on demand (``presetVirtualDevice``)."""
     super_pod_size: int
@@ -36,6 +38,7 @@ class Settings:
         return cls(
             force_enqueue=arguments.boolean("forceEnqueue", False),
             self_maintain=arguments.boolean("self-maintain-available-card", True),
+            prefer_previous=arguments.boolean("prefer-previous-node", False),
             super_pod_size=size,
             reserve_nodes=reserve,
             preset_virtual=arguments.boolean(PRESET_VIRTUAL_DEVICE, False),
