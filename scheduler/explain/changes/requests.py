@@ -47,7 +47,7 @@ def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Adjustment],
         return [], {}
     idle = session.nodes.idle[asked][:, rows]
     missing = np.maximum(cls.request[asked][:, np.newaxis] - idle, 0)
-    passes = _accepting(evidence, session.filters(cls, evidence.job), rows) & (idle > 0).all(axis=0)
+    passes = _accepting(session.filters(cls, evidence.job), rows) & (idle > 0).all(axis=0)
     fixes = {} if passes.any() else node_fixes(evidence, tasks[0])
     if fixes:
         passes = np.isin(rows, list(fixes)) & (idle > 0).all(axis=0)
@@ -73,7 +73,7 @@ def _short(evidence: Evidence, tasks: Sequence[Task]) -> tuple[list[Adjustment],
     return [] if fix is None else [fix_adjustment([fix], 1, fix.node)], found
 
 
-def _accepting(evidence: Evidence, filters: Sequence[Filter], rows: Any) -> Any:
+def _accepting(filters: Sequence[Filter], rows: Any) -> Any:
     """Shape (rows,): whether all filters accept one task, whatever it requests."""
     passes = np.ones(len(rows), dtype=bool)
     for condition in filters:
@@ -114,7 +114,7 @@ def _with_smaller_request(evidence: Evidence, tasks: Sequence[Task], resource: s
     numbers = f"{quantity(resource, now - fewer)} {resource} instead of {quantity(resource, now)}"
     who = f"Pod {tasks[0].key}" if len(tasks) == 1 else f"each of {len(tasks)} Pods of PodGroup {job.key}"
     edits = [Edit(POD, job.namespace, task.name, partial(_with_reduction, resource, fewer)) for task in tasks]
-    min_resources = partial(_with_min_resources, evidence, resource, fewer * len(tasks))
+    min_resources = partial(_with_min_resources, resource, fewer * len(tasks))
     return Step(f"let {who} ask for {numbers}", (*edits, Edit(POD_GROUP, job.namespace, job.name, min_resources)))
 
 
@@ -193,7 +193,7 @@ def _amounts(container: Raw, part: str) -> dict[str, Any]:
     return amounts if isinstance(amounts, dict) else {}
 
 
-def _with_min_resources(evidence: Evidence, resource: str, fewer: float, group: Raw) -> Raw:
+def _with_min_resources(resource: str, fewer: float, group: Raw) -> Raw:
     """The PodGroup with ``minResources`` reduced as much as the requests of its Pods."""
     announced = group["spec"].get("minResources") or {}
     if resource in announced:

@@ -50,7 +50,7 @@ def _adjustment(
     other_queues = sum(max(left(other), 0.0) for other in names if other != card)
     estimate = _cards(missing - other_queues if missing > other_queues else missing)
     most = _SPARE * _cards(missing) + _cards(book.pending.get(card, 0.0))
-    change = partial(_with_cards, evidence, plugin, book, card)
+    change = partial(_with_cards, plugin, book, card)
     return Adjustment(ChangeKind.CARD_QUOTA, estimate, most, change, f"{book.queue.name} {card}")
 
 
@@ -59,7 +59,7 @@ def _cards(amount: float) -> int:
     return int(-(-amount // MILLI))
 
 
-def _with_cards(evidence: Evidence, plugin: CapacityCard, book: QueueBook, card: str, amount: int) -> Step:
+def _with_cards(plugin: CapacityCard, book: QueueBook, card: str, amount: int) -> Step:
     then = int(book.limit(card)) // MILLI + amount
     key = next((name for name in _written(book.queue.annotations) if plugin.canonical(name) == card), card)
 

@@ -66,7 +66,7 @@ def read_topology(job: Job) -> Topology | None:
         _add_pairs(topology, names, topology.affinity, _SELF if len(names) == 1 else _INTER)
     for names in _sets(job, TASK_TOPOLOGY_ANTI_AFFINITY, roles):
         _add_pairs(topology, names, topology.anti_affinity, _SELF_ANTI if len(names) == 1 else _INTER_ANTI)
-    order = _names(job, TASK_TOPOLOGY_TASK_ORDER, job.annotations.get(TASK_TOPOLOGY_TASK_ORDER, ""), roles)
+    order = _names(TASK_TOPOLOGY_TASK_ORDER, job.annotations.get(TASK_TOPOLOGY_TASK_ORDER, ""), roles)
     topology.order = {role: len(order) - i for i, role in enumerate(order)}
     return topology
 
@@ -78,11 +78,11 @@ def _add_pairs(topology: Topology, names: list[str], pairs: set[tuple[str, str]]
 
 
 def _sets(job: Job, key: str, roles: set[str]) -> list[list[str]]:
-    sets = (_names(job, key, text, roles) for text in job.annotations.get(key, "").split(";"))
+    sets = (_names(key, text, roles) for text in job.annotations.get(key, "").split(";"))
     return [names for names in sets if names]
 
 
-def _names(job: Job, key: str, text: str, roles: set[str]) -> list[str]:
+def _names(key: str, text: str, roles: set[str]) -> list[str]:
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in roles:
