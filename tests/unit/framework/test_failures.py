@@ -1,6 +1,6 @@
 """An exception in a plugin names the plugin, the extension point and the object; its cycle decides nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from scheduler.framework.extension import Vote
 from scheduler.framework.failures import PluginError
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, queue
+from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
 
 def boom(*_: object) -> Any:
@@ -45,22 +46,12 @@ class BrokenScore:
         raise KeyError("boom")
 
 
-def error_of(opening: Callable[[Session], None], monkeypatch: pytest.MonkeyPatch) -> PluginError:
+def error_of(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> PluginError:
     """What a cycle raises with a plugin that registers so; the job is ``default/g`` in queue ``q``, with Pod ``p``."""
-
-    class Fake:
-        name: ClassVar[str] = "fake"
-
-        def __init__(self, arguments: Arguments) -> None:
-            del arguments
-
-        def open(self, session: Session) -> None:
-            opening(session)
-
-    monkeypatch.setitem(registry._plugins, "fake", Fake)
+    conf = fake_plugin(opening, monkeypatch)
     world = World(node("n1"), node("n2"), queue("q"), group("g", "q", asks="1c"), pod("p", "1c", "g"))
     with pytest.raises(PluginError) as raised:
-        world.run(configuration(["gang", "fake"]))
+        world.run(conf)
     assert isinstance(raised.value.__cause__, KeyError)
     return raised.value
 
@@ -122,7 +113,7 @@ def _allocate(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: b
     ],
 )
 def test_an_exception_names_plugin_point_and_object(
-    opening: Callable[[Session], None], expected: str, kind: str | None, monkeypatch: pytest.MonkeyPatch
+    opening: Opening, expected: str, kind: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = error_of(opening, monkeypatch)
     assert str(error).startswith(f"plugin fake: {expected}")

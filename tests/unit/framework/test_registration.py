@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,24 +17,7 @@ from scheduler.framework.extension import FLAGS, JOB_VALID, POINTS
 from scheduler.framework.failures import PluginError, RegistrationError
 from scheduler.framework.session import Session
 from tests.builders import World, configuration, group, node, pod, queue
-
-Opening = Callable[[Session], None]
-
-
-def plan(opening: Opening, monkeypatch: pytest.MonkeyPatch, *others: str) -> Any:
-    """A configuration with a plugin ``fake`` that registers so, and others."""
-
-    class Fake:
-        name: ClassVar[str] = "fake"
-
-        def __init__(self, arguments: Arguments) -> None:
-            del arguments
-
-        def open(self, session: Session) -> None:
-            opening(session)
-
-    monkeypatch.setitem(registry._plugins, "fake", Fake)
-    return configuration(["gang", "fake", *others])
+from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
 
 def two_queues() -> World:
@@ -55,14 +38,14 @@ def test_a_filter_by_queue_is_asked_for_each_queue(monkeypatch: pytest.MonkeyPat
 
         session.add_filter(filters, per_queue=True)
 
-    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+    assert two_queues().run(fake_plugin(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
 
 
 def test_a_filter_by_a_part_of_the_queue_is_given_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
     def opening(session: Session) -> None:
         session.add_filter(lambda cls, colour: [named_like(session, colour)], per_queue=lambda queue: queue.name)
 
-    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+    assert two_queues().run(fake_plugin(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
 
 
 def test_a_score_by_job_is_asked_for_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +56,7 @@ def test_a_score_by_job_is_asked_for_each_job(monkeypatch: pytest.MonkeyPatch) -
 
         session.add_score(scores, per_job=True)
 
-    assert two_queues().run(plan(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
+    assert two_queues().run(fake_plugin(opening, monkeypatch)).bound == {"p-red": "n-red", "p-blue": "n-blue"}
 
 
 @pytest.mark.parametrize(
@@ -95,14 +78,14 @@ def test_an_answer_is_kept_for_all_jobs_that_it_cannot_tell_apart(
 
         session.add_filter(keyed if key else alone, **key)
 
-    two_queues().run(plan(opening, monkeypatch))
+    two_queues().run(fake_plugin(opening, monkeypatch))
     assert len(asked) == calls
 
 
 # --- what is refused ---
 def refused(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> str:
     with pytest.raises(RegistrationError) as raised:
-        two_queues().session(plan(opening, monkeypatch))
+        two_queues().session(fake_plugin(opening, monkeypatch))
     return str(raised.value)
 
 
@@ -149,7 +132,7 @@ def test_a_key_with_a_value_that_cannot_be_kept_is_refused(monkeypatch: pytest.M
         session.add_filter(lambda cls, names: [], per_job=lambda job: [job.name])  # type: ignore[type-var]
 
     with pytest.raises(PluginError, match=r"plugin fake: Predicate: per_queue or per_job returned .*unhashable"):
-        two_queues().run(plan(opening, monkeypatch))
+        two_queues().run(fake_plugin(opening, monkeypatch))
 
 
 def test_queue_and_job_are_not_given_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +176,7 @@ def _helper(session: Session, point: Any) -> Callable[..., None]:
 def test_whatever_can_be_called_with_what_is_given_is_taken(
     function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two_queues().session(plan(lambda session: session.add_job_valid(function), monkeypatch))
+    two_queues().session(fake_plugin(lambda session: session.add_job_valid(function), monkeypatch))
 
 
 def test_handlers_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,10 +188,10 @@ def test_handlers_are_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_function_that_a_flag_switches_off_is_checked_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     off = configuration({"fake": dict.fromkeys(FLAGS, False)})
-    plan(lambda session: session.add_filter(lambda cls, job: []), monkeypatch)  # type: ignore[arg-type, misc]
+    fake_plugin(lambda session: session.add_filter(lambda cls, job: []), monkeypatch)  # type: ignore[arg-type, misc]
     with pytest.raises(RegistrationError):
         two_queues().session(off)
-    plan(lambda session: session.add_filter(lambda cls: []), monkeypatch)
+    fake_plugin(lambda session: session.add_filter(lambda cls: []), monkeypatch)
     assert not any(two_queues().session(off).functions(JOB_VALID))
 
 
@@ -223,7 +206,7 @@ def test_victims_are_asked_for_again_for_an_equal_task_unless_the_plugin_answers
         preemptors.append(preemptor.job)
         return []
 
-    plan(lambda session: session.add_preemptable(victims, by_demand=by_demand), monkeypatch)
+    fake_plugin(lambda session: session.add_preemptable(victims, by_demand=by_demand), monkeypatch)
     off = {"enablePreemptable": False}
     tier = {"gang": off, "priority": off, "fake": {}}
     World(

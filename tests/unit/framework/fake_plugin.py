@@ -1,0 +1,29 @@
+"""A plugin ``fake`` that registers what a test wants."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from scheduler.framework import registry
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.session import Session
+from tests.builders import configuration
+
+Opening = Callable[[Session], None]
+
+
+def fake_plugin(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Registers a plugin ``fake`` with this ``open``, and returns a configuration with gang and it."""
+
+    class Fake:
+        name: ClassVar[str] = "fake"
+
+        def __init__(self, arguments: Arguments) -> None:
+            del arguments
+
+        def open(self, session: Session) -> None:
+            opening(session)
+
+    monkeypatch.setitem(registry._plugins, "fake", Fake)
+    return configuration(["gang", "fake"])
