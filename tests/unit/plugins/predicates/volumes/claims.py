@@ -10,6 +10,7 @@ ZONE = "topology.kubernetes.io/zone"
 DRIVER = "csi.example.com"
 STORAGE = "storage.k8s.io/v1"
 ONE, MANY = "ReadWriteOnce", "ReadWriteMany"
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 
 
 def limited(**arguments: Any) -> Any:

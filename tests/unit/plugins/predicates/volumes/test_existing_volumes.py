@@ -9,6 +9,7 @@ from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     DRIVER,
     MANY,
+    NO_VOLUME,
     claim,
     node_of,
     reason_of,
@@ -17,8 +18,6 @@ from tests.unit.plugins.predicates.volumes.claims import (
     volume,
     volume_of,
 )
-
-NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 
 
 def place(*objects: Raw | list[Raw], cycles: int = 1) -> World:

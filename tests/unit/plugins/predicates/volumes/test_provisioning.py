@@ -9,6 +9,7 @@ from tests.builders import Raw, World, group, node, pod
 from tests.unit.plugins.predicates.volumes.claims import (
     CONF,
     DRIVER,
+    NO_VOLUME,
     STORAGE,
     ZONE,
     claim,
@@ -22,7 +23,6 @@ from tests.unit.plugins.predicates.volumes.claims import (
     volume_of,
 )
 
-NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
