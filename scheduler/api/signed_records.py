@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.names import HAMI_ALLOCATED_SUFFIX, HAMI_PREFIX, TASK_ANNOTATIONS
+from scheduler.api.names import HAMI_ALLOCATED_SUFFIX, HAMI_PREFIX, TASK_ANNOTATIONS, VIRTUAL_DEVICE_PREFIXES
 from scheduler.api.objects import Quantity
 
 SIGNATURE: Final = "signature"
@@ -96,12 +96,17 @@ def read_binding_record(text: str, uid: str, key: SigningKey) -> BindingRecord |
     return BindingRecord(node, queue, chips, cards)
 
 
+_DEVICE_KEYS: Final = frozenset(TASK_ANNOTATIONS)
+
+
 def device_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a Pod that name its devices."""
     return {
         key: value
         for key, value in annotations.items()
-        if key in TASK_ANNOTATIONS or (key.startswith(HAMI_PREFIX) and key.endswith(HAMI_ALLOCATED_SUFFIX))
+        if key in _DEVICE_KEYS
+        or key.startswith(VIRTUAL_DEVICE_PREFIXES)
+        or (key.startswith(HAMI_PREFIX) and key.endswith(HAMI_ALLOCATED_SUFFIX))
     }
 
 

@@ -13,7 +13,6 @@ from scheduler.api.names import (
     DISTRIBUTED_JOB,
     NPU,
     NPU_CONFIGURATION,
-    NPU_CORE,
     PREDICATE_TIME,
 )
 from scheduler.api.objects import Node
@@ -61,11 +60,11 @@ class PodAnnotations:
             result[NPU_CONFIGURATION if resource.name == NPU else ASCEND_910_CONFIGURATION] = configuration
         return result, problem
 
-    def for_parts(self, cores: str, *, distributed: bool, after: int) -> dict[str, str]:
-        """Returns the annotations of a task with parts of chips, or with whole chips by their AI cores. ``cores``: the
-        value of ``huawei.com/npu-core``. ``after``: as for ``for_task``."""
+    def for_parts(self, key: str, value: str, *, distributed: bool, after: int) -> dict[str, str]:
+        """Returns the annotations of a task with a part of a chip. ``key``, ``value``: the annotation that names it;
+        ``after``: as for ``for_task``."""
         return {
-            NPU_CORE: cores,
+            key: value,
             PREDICATE_TIME: self._times.next(after),
             DISTRIBUTED_JOB: "true" if distributed else "false",
         }

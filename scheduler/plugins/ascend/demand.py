@@ -85,9 +85,10 @@ class Demand:
         self._names = dimensions.names
         others = set(owned_elsewhere)
         npus = {d: name for d, name in enumerate(dimensions.names) if _NPU.fullmatch(name) and name not in others}
-        self._virtual = [d for d, name in npus.items() if _VIRTUAL.fullmatch(name)]
+        self.virtual = {d: ChipResource(name) for d, name in npus.items() if _VIRTUAL.fullmatch(name)}
+        """Position in resource vectors -> the resource, for virtual NPUs that were created beforehand."""
         self._cores = next((d for d, name in npus.items() if name == NPU_CORE), None)
-        others_of = (*self._virtual, self._cores)
+        others_of = (*self.virtual, self._cores)
         self._chips = {d: ChipResource(name) for d, name in npus.items() if d not in others_of}
         self._watched = list(npus)
         self._numbers: dict[str, int] = {}
@@ -118,7 +119,7 @@ class Demand:
 
     def asks_virtual(self, cls: TaskClass) -> bool:
         """Whether tasks of the class request virtual devices that were created statically."""
-        return any(units(cls, d) for d in self._virtual)
+        return any(units(cls, d) for d in self.virtual)
 
     def whole_chips(self, amounts: Vector) -> dict[ChipResource, int]:
         """The numbers of chips among resource amounts, rounded up."""
@@ -233,7 +234,7 @@ class Demand:
         return CoreUse(resource, len(asking) > 1)
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
-        requests = [d for d in self._virtual if units(cls, d)]
+        requests = [d for d in self.virtual if units(cls, d)]
         if not requests or (len(requests) == 1 and cls.request[requests[0]] == MILLI):
             return None
         what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in requests)

@@ -41,6 +41,7 @@ from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 from scheduler.plugins.ascend.vnpu.requests import request_of
+from scheduler.plugins.ascend.vnpu.static import DeviceFilter, DeviceLedger
 from scheduler.plugins.support.predicate_times import latest_time
 
 REASON_VALIDATE: Final = "JobValidateFailed"
@@ -64,6 +65,7 @@ class Ascend:
         self._session = session
         self.ledgers: dict[ChipResource, ChipLedger] = {}
         """The chips of the session. Empty if there are no NPUs."""
+        self.devices: list[DeviceLedger] = []
         self.parts: PartLedger | None = None
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
@@ -84,6 +86,7 @@ class Ascend:
         self._family_filters: dict[tuple[Family, ChipResource], list[Filter]] = {}
         known = {d: resource for d, resource in self._demand.resources.items() if resource.name in CHIP_RESOURCES}
         self.ledgers |= {resource: self._read(resource, d) for d, resource in known.items()}
+        self.devices = [self._read_devices(resource, d) for d, resource in self._demand.virtual.items()]
         self.parts = self._read_parts(session.dimensions.find(NPU_CORE))
         session.add_job_valid(self._demand.check)
         session.add_filter(self._filters, per_job=self._any_use)
@@ -99,6 +102,8 @@ class Ascend:
         session.add_close(self._close)
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
+        for devices in self.devices:
+            session.add_handlers(devices.allocate, devices.deallocate)
         if self.parts is not None:
             session.add_handlers(self.parts.allocate, self.parts.deallocate)
 
@@ -112,6 +117,19 @@ class Ascend:
         for problem in (problem for node in chips for problem in node.problems):
             session.malformed_field(problem)
         return ChipLedger(session, resource, self._demand, rows, chips, allocatable)
+
+    def _read_devices(self, resource: ChipResource, position: int) -> DeviceLedger:
+        """The devices of a resource of virtual NPUs that were created beforehand. Their chips are not assigned
+        whole."""
+        rows = np.flatnonzero(self._session.nodes.allocatable[position] > 0)
+        devices = DeviceLedger(self._session, resource, position, rows)
+        for problem in devices.problems:
+            self._session.malformed_field(problem)
+        whole = self.ledgers.get(ChipResource(resource.name.partition("-")[0]))
+        if whole is not None:
+            for row, node in devices.nodes.items():
+                whole.in_parts[row] |= np.uint64(node.chips)
+        return devices
 
     def _read_parts(self, position: int | None) -> PartLedger | None:
         """The parts of chips; None if no node and no Pod has AI cores."""
@@ -176,7 +194,7 @@ class Ascend:
             request = request_of(cls, self._demand.cores(cls))
             return [*self._part_health(self.parts, use.resource), *part_filters(self.parts, use.resource, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
-            return []
+            return [DeviceFilter(devices) for devices in self.devices if devices.nodes and devices.concerns(cls)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, Use) else 0
         if not isinstance(use, Use) or chips not in use.family.sizes:
             return [Nowhere("node(s) had no chips of a family that fits the job")]
@@ -249,16 +267,29 @@ class Ascend:
         annotations: dict[str, str] = {}
         choice = None if self.parts is None else self.parts.taken(task)
         if choice is not None:
-            distributed, after = demand.is_distributed(job), self._latest_time(row)
-            annotations = self._annotations.for_parts(choice.annotation, distributed=distributed, after=after)
+            annotations = self._of_parts(task, row, NPU_CORE, choice.annotation)
         elif demand.asks(task.cls):
             annotations = self._of_chips(job, task, row)
         elif demand.asks_virtual(task.cls):
-            annotations[DISTRIBUTED_JOB] = "true" if demand.is_distributed(job) else "false"
+            annotations = self._of_device(task, row)
         rank = self._ranks_of(job)[task.uid]
         if task.rank != rank:
             annotations[HCCL_RANK_INDEX] = rank
         return annotations
+
+    def _of_parts(self, task: Task, row: int, key: str, value: str) -> dict[str, str]:
+        """The annotations of a task with a part of a chip, which the annotation ``key`` names."""
+        distributed = self._demand.is_distributed(self._session.jobs[task.job])
+        return self._annotations.for_parts(key, value, distributed=distributed, after=self._latest_time(row))
+
+    def _of_device(self, task: Task, row: int) -> dict[str, str]:
+        """The annotations of a task with a virtual NPU that was created beforehand."""
+        for devices in self.devices:
+            name = devices.taken(task)
+            if name:
+                return self._of_parts(task, row, devices.resource.name, name)
+        distributed = self._demand.is_distributed(self._session.jobs[task.job])
+        return {DISTRIBUTED_JOB: "true" if distributed else "false"}
 
     def _of_chips(self, job: Job, task: Task, row: int) -> dict[str, str]:
         """The annotations about the chips of a task."""

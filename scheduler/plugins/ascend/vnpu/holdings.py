@@ -6,6 +6,7 @@ cores whose chips are unknown makes all chips of its node unavailable for new pa
 """
 
 import re
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from scheduler.api.names import ASCEND_REAL, EVENT_DEVICES_DISAGREE, EVENT_MALFORMED, NPU_CORE
@@ -58,56 +59,63 @@ def holding(model: Model, size: int, task: Task, cores: int, since: float, probl
         if text:
             _report(task, NPU_CORE, f"{text[:64]!r}, but the Pod asks for no {NPU_CORE}", "ignored", problems)
         return CoreHolding()
+    annotated = _parsed(task, text, model, size, cores, problems) if text else ()
     recorded = "" if task.record is None else task.record.chips.get(NPU_CORE, "")
-    readings = [recorded or text, *(value for key, value in task.earlier if key == NPU_CORE)]
-    if recorded and text != recorded:
-        readings.append(text)
-    unproven = not recorded and task.unproven(since)
-    uses: tuple[Use, ...] = ()
-    doubtful = NONE
-    for position, reading in enumerate(readings):
-        try:
-            found = parse(reading, model, size, cores)
-        except ChipListError as error:
-            if position == 0 or reading == text:
-                _report(task, NPU_CORE, str(error), "ignored", problems, EVENT_MALFORMED)
-            continue
-        if position == 0 and not unproven:
-            uses = found
-        else:
-            doubtful |= mask_of(use.chip for use in found)
+    if recorded:
+        uses = annotated if recorded == text else _parsed(task, recorded, model, size, cores, problems)
+    else:
+        uses = () if task.unproven(since) else annotated
+    mounted, group = _mounted(model, task, max(cores // size, 1), problems)
     held = mask_of(use.chip for use in uses)
-    mounted, group = _mounted(model, task, problems)
-    doubtful = (doubtful | mounted) & ~held
-    if doubtful:
-        _report(
-            task,
-            NPU_CORE,
-            f"asks for {cores} {NPU_CORE}; the binding to node {task.node}, {NPU_CORE} and {ASCEND_REAL} name "
-            "different chips",
-            "no Pod is given parts of any of them while this one exists",
-            problems,
-        )
-    if len(task.earlier) == MAX_EARLIER or (not uses and not mounted):
-        _report(
-            task,
-            NPU_CORE,
-            f"asks for {cores} {NPU_CORE}; nothing that can be trusted says which chips of node {task.node} it has",
-            "while it exists, no Pod is given parts of chips there",
-            problems,
-        )
-        return CoreHolding(uses, doubtful, True)
+    doubtful = (mask_of(use.chip for use in annotated) | mounted | _earlier(model, size, task, cores)) & ~held
+    unknown = len(task.earlier) == MAX_EARLIER or not (uses or mounted)
+    if unknown:
+        what = f"nothing that can be trusted says which chips of node {task.node} it has"
+        consequence = "while it exists, no Pod is given parts of chips there"
+    elif doubtful:
+        what = f"the binding to node {task.node}, {NPU_CORE} and {ASCEND_REAL} name different chips"
+        consequence = "no other Pod is given parts of them while this one exists"
+    if unknown or doubtful:
+        _report(task, NPU_CORE, f"asks for {cores} {NPU_CORE}; {what}", consequence, problems)
     confirmed = bool(task.annotations.get(ASCEND_REAL))
-    return CoreHolding(tuple(use._replace(confirmed=confirmed, group=group) for use in uses), doubtful)
+    uses = tuple(use._replace(confirmed=confirmed, group=group) for use in uses)
+    return CoreHolding(uses, doubtful, unknown)
 
 
-def _mounted(model: Model, task: Task, problems: list[Malformed]) -> tuple[int, int]:
-    """The mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1."""
+def _parsed(task: Task, text: str, model: Model, size: int, cores: int, problems: list[Malformed]) -> tuple[Use, ...]:
+    """What an annotation means; nothing, with a problem, if it does not match the request."""
+    try:
+        return parse(text, model, size, cores)
+    except ChipListError as error:
+        _report(task, NPU_CORE, str(error), "ignored", problems, EVENT_MALFORMED)
+        return ()
+
+
+def _earlier(model: Model, size: int, task: Task, cores: int) -> int:
+    """The mask of the chips in earlier values of the annotations; a device plugin could have used these values."""
+    mask = NONE
+    for key, value in task.earlier:
+        with suppress(ChipListError):
+            if key == NPU_CORE:
+                mask |= mask_of(use.chip for use in parse(value, model, size, cores))
+            elif key == ASCEND_REAL:
+                found = parse_mounted(value, ChipResource(model.resource).prefix)
+                mask |= found if found.bit_count() <= max(cores // size, 1) else NONE
+    return mask
+
+
+def _mounted(model: Model, task: Task, number: int, problems: list[Malformed]) -> tuple[int, int]:
+    """The mask of the chips that the device plugin reports for a Pod, and the group of its virtual NPU, or -1. Lists of
+    more than ``number`` chips are ignored."""
     text = task.annotations.get(ASCEND_REAL, "")
     try:
         mask = parse_mounted(text, ChipResource(model.resource).prefix)
     except ChipListError as error:
         _report(task, ASCEND_REAL, str(error), "ignored", problems, EVENT_MALFORMED)
+        return NONE, -1
+    if mask.bit_count() > number:
+        text = f"names {mask.bit_count()} chips, the AI cores of the Pod are on {number}"
+        _report(task, ASCEND_REAL, text, "ignored", problems)
         return NONE, -1
     group = _GROUP.fullmatch(text)
     return mask, -1 if group is None else int(group.group(1))

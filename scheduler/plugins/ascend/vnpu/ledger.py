@@ -60,6 +60,8 @@ class PartLedger(Ledger[str]):
             for row, found in self.parts.items()
             if found.model is not None and ChipResource(found.model.resource) in ledgers
         }
+        self._preset = {row: int(ledger.in_parts[row]) for row, ledger in self._ledgers.items()}
+        """Row -> mask of the chips that were divided beforehand."""
         self._with_whole = [
             (ledger, np.isin(np.arange(number), [row for row, other in self._ledgers.items() if other is ledger]))
             for ledger in dict.fromkeys(self._ledgers.values())
@@ -110,12 +112,12 @@ class PartLedger(Ledger[str]):
         if parts.model is None:
             return
         ledger = self._ledgers.get(row)
-        free = parts.chips
+        free = parts.chips & ~self._preset.get(row, NONE)
         if ledger is not None:
             self._assigned[row] = ledger.assigned(np.array([row]))[0]
             free &= ~int(self._assigned[row])
             held = mask_of({use.chip for found in uses.values() for use in found})
-            ledger.in_parts[row] = np.uint64(held | self._barred[row])
+            ledger.in_parts[row] = np.uint64(held | self._barred[row] | self._preset[row])
         chips = ids_of(free)
         staying = [use for uid, found in uses.items() if uid not in self._leaving[row] for use in found]
         everything = [use for found in uses.values() for use in found]
