@@ -18,6 +18,7 @@ from scheduler.api.names import (
     CARD_NAME,
     CARD_QUOTA,
     CARD_REQUEST,
+    HCCL_RANK_INDEX,
     PREDICATE_TIME,
 )
 from scheduler.record.journal import SUFFIX
@@ -107,7 +108,9 @@ def test_a_watcher_never_sees_a_bound_pod_without_its_chips(cluster: Namespace, 
         assert annotations[ASCEND_910] == ",".join(f"Ascend910-{chip}" for chip in range(8))
         assert annotations[PREDICATE_TIME].isdecimal()
     for pod in seen:
-        assert (ASCEND_910 in pod["metadata"]["annotations"]) == bool(pod["spec"].get("nodeName"))
+        for key in (ASCEND_910, HCCL_RANK_INDEX):
+            assert (key in pod["metadata"]["annotations"]) == bool(pod["spec"].get("nodeName"))
+    assert {pod["metadata"]["annotations"][HCCL_RANK_INDEX] for pod in bound} == {"0", "1", "2", "3"}
     assert len(set(cluster.bound().values())) == 4
 
 

@@ -1,8 +1,12 @@
 """The annotation hccl/rankIndex of the Pods of NPU jobs."""
 
+from random import Random
+
+import pytest
+
 from scheduler.api.names import DISTRIBUTED_JOB, HCCL_RANK_INDEX, PREDICATE_TIME, TASK_INDEX
 from scheduler.framework.cycle import run_cycle
-from tests.builders import Raw, World, feed, group, pod
+from tests.builders import Raw, World, feed, group, manifests, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, npu_node, npu_pod
 
 STATEFUL_SET_POD = "statefulset.kubernetes.io/pod-name"
@@ -67,6 +71,28 @@ def test_pods_with_chips_do_not_share_the_index_of_their_tasks() -> None:
     assert ranks(master, workers) == {"master-0": "0", "worker-0": "2", "worker-1": "1"}
     launcher = pod("master-0", "1c+1Gi", "j", labels={TASK_INDEX: "0"})
     assert ranks(launcher, workers) == {"master-0": "0", "worker-0": "0", "worker-1": "1"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_over_sessions_and_restarts_no_two_pods_have_one_rank_and_no_pod_changes_its_rank(seed: int) -> None:
+    random, number = Random(seed), 0
+    world = World(*NODES, group("j", minimum=1))
+    ranks: dict[str, str] = {}
+    for _ in range(12):
+        for _ in range(random.randint(0, 2)):
+            labels = {TASK_INDEX: str(random.randint(0, 3))} if random.random() < 0.3 else {}
+            world.cluster.load(manifests(npu_pod(f"p{random.randint(0, 9)}-{number}", 8, "j", labels=labels)))
+            number += 1
+        world.run(CONFIGURATION, kubelet=random.random() < 0.5)
+        for pod_now in (o for o in world.cluster.objects() if o["kind"] == "Pod" and o["spec"].get("nodeName")):
+            name, rank = pod_now["metadata"]["name"], pod_now["metadata"]["annotations"][HCCL_RANK_INDEX]
+            assert ranks.setdefault(name, rank) == rank
+        assert len(set(ranks.values())) == len(ranks)
+        if ranks and random.random() < 0.5:  # a restart, meanwhile one of the Pods is deleted
+            name = random.choice(sorted(ranks))
+            there = [o for o in world.cluster.objects() if o["kind"] in ("PodGroup", "Pod", "Node")]
+            world = World([o for o in there if o["metadata"]["name"] != name])
+            del ranks[name]
 
 
 def test_an_annotation_that_is_no_rank_is_replaced_with_a_warning() -> None:
