@@ -175,6 +175,8 @@ class Task:
     """The annotation ``hccl/rankIndex``."""
     predicate_time: str = ""
     """The annotation ``predicate-time``."""
+    super_pod_rank: str = ""
+    """The annotation ``super-pod-rank``."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

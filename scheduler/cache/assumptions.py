@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduler.api.decisions import Bind, Decisions, Evict, PodUnschedulable
-from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME
+from scheduler.api.names import HCCL_RANK_INDEX, PREDICATE_TIME, SUPER_POD_RANK
 from scheduler.api.signed_records import device_annotations
 from scheduler.api.task import Task, TaskStatus
 from scheduler.cache.job_table import JobTable
@@ -52,6 +52,7 @@ class Assumptions:
             )
             bound.rank = bind.annotations.get(HCCL_RANK_INDEX, task.rank)
             bound.predicate_time = bind.annotations.get(PREDICATE_TIME, task.predicate_time)
+            bound.super_pod_rank = bind.annotations.get(SUPER_POD_RANK, task.super_pod_rank)
             self._tasks.replace(task, bound)
             if bind.preparations:
                 self._in_flight.add_preparation(bind)
@@ -76,6 +77,7 @@ class Assumptions:
                 record=None,
                 rank=bind.task.rank,
                 predicate_time=bind.task.predicate_time,
+                super_pod_rank=bind.task.super_pod_rank,
             )
             self._tasks.replace(task, pending)
 
@@ -105,6 +107,10 @@ class Assumptions:
 
 def _bind_of(task: Task) -> Bind:
     """The binding that leads to an assumed task."""
-    others = {HCCL_RANK_INDEX: task.rank, PREDICATE_TIME: task.predicate_time}
+    others = {
+        HCCL_RANK_INDEX: task.rank,
+        PREDICATE_TIME: task.predicate_time,
+        SUPER_POD_RANK: task.super_pod_rank,
+    }
     annotations = task.annotations | {key: value for key, value in others.items() if value}
     return Bind(task, task.node, annotations, record=task.record)

@@ -79,6 +79,7 @@ class PodIntake:
         task = task_of(pod, ours, cls, state, self._priority(pod), record, earlier)
         if old is not None and state.status is TaskStatus.BINDING:
             task.rank, task.predicate_time = old.rank, old.predicate_time
+            task.super_pod_rank = old.super_pod_rank
         if old is not None and is_equivalent(old, task):
             old.resource_version, old.message = task.resource_version, task.message
             return

@@ -10,7 +10,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import GROUP_NAME, HCCL_RANK_INDEX, PREDICATE_TIME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, TRUE
+from scheduler.api.names import (
+    GROUP_NAME,
+    HCCL_RANK_INDEX,
+    PREDICATE_TIME,
+    PREEMPTABLE,
+    SUPER_POD_RANK,
+    TASK_PRIORITY,
+    TASK_SPEC,
+    TRUE,
+)
 from scheduler.api.node import NONZERO_CPU, NONZERO_MEMORY
 from scheduler.api.objects import Container, ObjectMeta, Pod, PodSpec
 from scheduler.api.pod_rules import effective_total
@@ -92,6 +101,7 @@ def task_of(
         record=record,
         rank=annotations.get(HCCL_RANK_INDEX, ""),
         predicate_time=annotations.get(PREDICATE_TIME, ""),
+        super_pod_rank=annotations.get(SUPER_POD_RANK, ""),
         earlier=earlier,
     )
 
@@ -190,6 +200,7 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.annotations == new.annotations
         and old.record == new.record
         and old.rank == new.rank
+        and old.super_pod_rank == new.super_pod_rank
         and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels

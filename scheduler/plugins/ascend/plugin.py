@@ -13,7 +13,14 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.api.job import Condition, Job
-from scheduler.api.names import CONDITION_UNSCHEDULABLE, DISTRIBUTED_JOB, HCCL_RANK_INDEX, HUAWEI_PREFIX, NPU_CORE
+from scheduler.api.names import (
+    CONDITION_UNSCHEDULABLE,
+    DISTRIBUTED_JOB,
+    HCCL_RANK_INDEX,
+    HUAWEI_PREFIX,
+    NPU_CORE,
+    SUPER_POD_RANK,
+)
 from scheduler.api.node import Codes
 from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass
@@ -36,7 +43,7 @@ from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
 from scheduler.plugins.ascend.resources import ChipResource
 from scheduler.plugins.ascend.settings import settings_of
-from scheduler.plugins.ascend.super_pod_plans import ID, RANK, SuperPodPlans
+from scheduler.plugins.ascend.super_pod_plans import ID, SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore, part_filters
 from scheduler.plugins.ascend.vnpu.inventory import read_nodes as read_part_nodes
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
@@ -100,6 +107,9 @@ class Ascend:
             previous = PreviousNodes(session, self._demand)
             session.add_score(previous.scores, per_job=previous.rows)
         session.add_close(self._close)
+        session.add_handlers(
+            self._plans.allocate, self._plans.deallocate
+        )  # before the ledgers, which it leaves as they are
         for ledger in self.ledgers.values():
             session.add_handlers(ledger.allocate, ledger.deallocate)
         for devices in self.devices:
@@ -305,7 +315,7 @@ class Ascend:
             self._session.malformed_field(problem)
         plan = self._plans.known(job) if use.job else None
         if plan is not None and task.uid in plan.blocks:
-            annotations |= {RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
+            annotations |= {SUPER_POD_RANK: str(plan.blocks[task.uid]), ID: str(int(ledger.super_pods[row]))}
         return annotations
 
     def _latest_time(self, row: int) -> int:

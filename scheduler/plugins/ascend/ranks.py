@@ -24,7 +24,7 @@ def ranks_of(job: Job, has_chips: Callable[[TaskClass], bool]) -> Mapping[str, s
     """uid -> rank of each Pod of the job. Failed and terminating Pods have none: their replacements do. ``has_chips``:
     whether Pods of a class request chips."""
     tasks = [task for status, group in job.by_status.items() if status not in _ENDING for task in group.values()]
-    known = {task.uid: task.rank for task in tasks if _is_number(task.rank)}
+    known = {task.uid: task.rank for task in tasks if is_number(task.rank)}
     held = {known[task.uid] for task in tasks if task.uid in known and has_chips(task.cls)}
     others = _by_name(task for task in tasks if task.uid not in known)
     for task in others:
@@ -44,7 +44,7 @@ def ranks_of(job: Job, has_chips: Callable[[TaskClass], bool]) -> Mapping[str, s
 def malformed_ranks(job: Job) -> Iterator[Malformed]:
     """The annotations of Pods without a node that are no ranks. They are replaced with the binding."""
     for task in job.tasks():
-        if task.rank and not task.node and not _is_number(task.rank):
+        if task.rank and not task.node and not is_number(task.rank):
             field, problem = f"metadata.annotations[{HCCL_RANK_INDEX}]", f"{task.rank[:32]!r} is not a rank"
             yield Malformed("Pod", task.namespace, task.name, field, problem)
 
@@ -53,13 +53,13 @@ def _ordinal(task: Task) -> str:
     """The ordinal of the Pod in its StatefulSet or vcjob task, or ""."""
     labels = task.labels
     ordinal = labels[STATEFUL_SET_POD].rpartition("-")[2] if STATEFUL_SET_POD in labels else ""
-    if _is_number(ordinal):
+    if is_number(ordinal):
         return ordinal
     index = labels.get(TASK_INDEX, "")
-    return index if _is_number(index) else ""
+    return index if is_number(index) else ""
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return text.isdecimal() and text.isascii() and len(text) < 10 and (text[0] != "0" or text == "0")
 
 

@@ -5,7 +5,7 @@ waiting Pod its node; the filter lets the Pod use no other. If some Pods of a bl
 others go to their super pod.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,14 +16,15 @@ from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
 from scheduler.framework.session import Session
+from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import Use
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.ranks import is_number
 from scheduler.plugins.ascend.settings import Settings
-from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks
+from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
 AFFINITY: Final = "super-pod-affinity"
 SOFT: Final = "soft"
-RANK: Final = "super-pod-rank"
 ID: Final = "super-pod-id"
 _MOST: Final = 9e8
 """The highest score."""
@@ -82,60 +83,88 @@ class SuperPodPlans:
         score[rows] = np.arange(len(rows), 0, -1) * min(_STEP, _MOST / max(len(rows), 1))
         return score
 
+    def allocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
+        """Raises AllocationError if a task is placed on another node than the plan says: the node that was chosen for
+        it was taken meanwhile, as between two Pods of an elastic job."""
+        plan = self._plans.get(job.key)
+        if plan is None:
+            return
+        for task, row in zip(tasks, rows, strict=True):
+            planned = plan.rows.get(task.uid, row)
+            if planned != row:
+                raise AllocationError(
+                    f"node {self._session.nodes.names[planned]}, which was chosen for Pod {task.key} in its super pod, "
+                    "was taken meanwhile"
+                )
+
+    def deallocate(self, job: Job, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """A plan holds for the session, so that a job that is tried again gets the same nodes."""
+
     # --- planning ---
     def _made(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
-        members = self._members(job, ledger)
-        waiting = [task for task in members if task.uid in job.of(TaskStatus.PENDING)]
-        if not waiting:
+        pending = job.of(TaskStatus.PENDING)
+        asking = [task for task in pending.values() if ledger.concerns(task.cls)]
+        if not asking:
             return Plan()
-        rows = self._fitting(job, waiting[0].cls)
-        if len(members) == 1:
+        rows = self._fitting(job, {task.cls.id: task.cls for task in asking}.values())
+        if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
-            rows = rows[idle == idle.min()] if len(rows) else rows
+            rows = rows[idle == idle.min()]
         plan = Plan(fitting=len(rows))
         free: dict[int, list[int]] = {}
         for row, super_pod in zip(rows.tolist(), ledger.super_pods[rows].tolist(), strict=True):
             free.setdefault(super_pod, []).append(row)
+        request = BlockRequest(use.blocks, use.block, self._settings.reserve_nodes, _is_soft(job))
+        if len(pending) == job.size and not request.fits(free):  # most jobs that wait: their ranks do not matter
+            plan.failure = _no_room(request, free)
+            return plan
+        members = self._members(job, ledger)
+        near = self._super_pods_held(job, members, ledger)
         whole: list[list[Task]] = []
-        soft = _is_soft(job)
         for start in range(0, len(members), use.block):
             block = members[start : start + use.block]
-            near = self._super_pod(job, block, ledger)
-            if near is None:
-                whole.append([task for task in block if task.uid in job.of(TaskStatus.PENDING)])
+            waiting = [task for task in block if task.uid in pending]
+            super_pod = next((near[task.uid] for task in block if task.uid in near), None)
+            if super_pod is None:
+                whole.append(waiting)
                 continue
-            for task in (task for task in block if task.uid in job.of(TaskStatus.PENDING)):
-                rows_left = free.get(near) or (next((each for each in free.values() if each), []) if soft else [])
-                if not rows_left:
-                    plan.failure = f"super pod {near}, which has the other Pods of the block of Pod {task.key}, is full"
+            for task in waiting:
+                left = free.get(super_pod)
+                if not left and request.soft:
+                    left = next((each for each in free.values() if each), None)
+                if not left:
+                    others = f"super pod {super_pod}, which has the other Pods of the block of Pod {task.key}"
+                    plan.failure = f"{others}, is full"
                     return plan
-                plan.rows[task.uid], plan.blocks[task.uid] = rows_left.pop(0), start // use.block
-        request = BlockRequest(len(whole), use.block, self._settings.reserve_nodes, soft)
-        chosen = choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
-        nodes = [(row, number) for number, block_rows in enumerate(chosen) for row in block_rows]
-        tasks = [task for tasks_of_block in whole for task in tasks_of_block]
-        if len(nodes) < len(tasks):
-            sizes = ", ".join(f"{each}: {len(nodes)}" for each, nodes in sorted(free.items())) or "none"
-            plan.failure = (
-                f"the job needs {len(whole)} blocks of {use.block} nodes in one super pod each, "
-                f"there is room for {len(chosen)} (free nodes per super pod: {sizes})"
-            )
+                plan.rows[task.uid] = left.pop(0)
+        request = request._replace(blocks=len(whole))
+        if not request.fits(free):
+            plan.failure = _no_room(request, free)
             return plan
-        position = {task.uid: at for at, task in enumerate(members)}
-        split = len(chosen) > len(whole)  # parts of blocks count as blocks
-        for task, (row, number) in zip(tasks, nodes, strict=False):
-            plan.rows[task.uid] = row
-            plan.blocks[task.uid] = number if split else position[task.uid] // use.block
+        plan.rows |= _rows_of_blocks(
+            whole, choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
+        )
+        if not request.soft:
+            plan.blocks = {t.uid: i // use.block for i, t in enumerate(members) if t.uid in plan.rows}
+            return plan
+        super_pods = near | {uid: int(ledger.super_pods[row]) for uid, row in plan.rows.items()}
+        places = [super_pods.get(task.uid) for task in members]
+        running = ((i, task.super_pod_rank) for i, task in enumerate(members) if task.uid in near)
+        kept = {i: int(rank) for i, rank in running if is_number(rank)}
+        numbers = numbers_of_parts(places, kept, use.block)
+        plan.blocks = {task.uid: numbers[i] for i, task in enumerate(members) if task.uid in plan.rows}
         return plan
 
-    def _super_pod(self, job: Job, block: Sequence[Task], ledger: ChipLedger) -> int | None:
-        """The super pod of the tasks of a block that hold nodes; None if no task does, or if its node is not known."""
-        for task in block:
-            if any(task.uid in job.of(status) for status in _HOLDING):
+    def _super_pods_held(self, job: Job, members: Sequence[Task], ledger: ChipLedger) -> dict[str, int]:
+        """uid -> super pod of the tasks that hold nodes; without those whose nodes are not known."""
+        holding = {uid for status in _HOLDING for uid in job.of(status)}
+        found: dict[str, int] = {}
+        for task in members if holding else ():
+            if task.uid in holding:
                 row = job.placed.get(task.uid, self._session.nodes.index.get(task.node))
                 if row is not None:
-                    return int(ledger.super_pods[row])
-        return None
+                    found[task.uid] = int(ledger.super_pods[row])
+        return found
 
     def _members(self, job: Job, ledger: ChipLedger) -> list[Task]:
         """The tasks of the job that request chips, ordered by rank."""
@@ -143,20 +172,42 @@ class SuperPodPlans:
         tasks = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
         return sorted(tasks, key=lambda task: (_number(ranks[task.uid]), task.name))
 
-    def _fitting(self, job: Job, cls: TaskClass) -> Rows:
-        """The nodes that take a task of the class now, by amounts and by all filters."""
+    def _fitting(self, job: Job, classes: Iterable[TaskClass]) -> Rows:
+        """The nodes that take a task of each class now, by amounts and by all filters."""
         session = self._session
-        self.planning = True
-        try:
-            filters: Sequence[Filter] = session.filters(cls, job)
-        finally:
-            self.planning = False
-        asked = np.flatnonzero(cls.request > 0)
-        idle = session.nodes.idle[asked]
-        rows: Rows = np.flatnonzero((idle >= cls.request[asked][:, np.newaxis]).all(axis=0))
-        for condition in filters:
-            rows = rows[condition.room(rows) > 0]
+        rows: Rows = np.arange(len(session.nodes))
+        for cls in classes:
+            self.planning = True
+            try:
+                filters: Sequence[Filter] = session.filters(cls, job)
+            finally:
+                self.planning = False
+            asked = np.flatnonzero(cls.request > 0)
+            idle = session.nodes.idle[asked][:, rows]
+            rows = rows[(idle >= cls.request[asked][:, np.newaxis]).all(axis=0)]
+            for condition in filters:
+                rows = rows[condition.room(rows) > 0]
         return rows
+
+
+def _rows_of_blocks(whole: Sequence[Sequence[Task]], chosen: Sequence[Sequence[int]]) -> dict[str, int]:
+    """uid -> row. If blocks are split, the tasks take the rows one after another."""
+    if len(chosen) > len(whole):
+        whole, chosen = [[task for block in whole for task in block]], [[row for rows in chosen for row in rows]]
+    pairs = (pair for block, rows in zip(whole, chosen, strict=True) for pair in zip(block, rows, strict=False))
+    return {task.uid: row for task, row in pairs}
+
+
+def _no_room(request: BlockRequest, free: Mapping[int, Sequence[int]]) -> str:
+    sizes = ", ".join(f"{each}: {len(nodes)}" for each, nodes in sorted(free.items())) or "none"
+    if request.soft:
+        needed = f"the job needs {request.nodes} nodes in super pods, {sum(map(len, free.values()))} are free"
+    else:
+        needed = (
+            f"the job needs {request.blocks} blocks of {request.size} nodes in one super pod each, "
+            f"there is room for {request.room(free)}"
+        )
+    return f"{needed} (free nodes per super pod: {sizes})"
 
 
 def _is_soft(job: Job) -> bool:
@@ -164,4 +215,4 @@ def _is_soft(job: Job) -> bool:
 
 
 def _number(rank: str) -> int:
-    return int(rank) if rank.isascii() and rank.isdecimal() and len(rank) < 10 else 10**9
+    return int(rank) if is_number(rank) else 10**9

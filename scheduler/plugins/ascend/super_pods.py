@@ -5,7 +5,9 @@ of each super pod are a reserve, which is used last. A super pod is preferred th
 reserve and holds no more blocks than the job still needs.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import NamedTuple
 
 
@@ -23,6 +25,16 @@ class BlockRequest(NamedTuple):
     @property
     def nodes(self) -> int:
         return self.blocks * self.size
+
+    def fits(self, free: Mapping[int, Sequence[int]]) -> bool:
+        """Whether ``choose_blocks`` finds nodes for all blocks."""
+        if self.soft:
+            return sum(map(len, free.values())) >= self.nodes
+        return self.room(free) >= self.blocks
+
+    def room(self, free: Mapping[int, Sequence[int]]) -> int:
+        """Number of blocks for which super pods have room."""
+        return sum(len(nodes) // self.size for nodes in free.values())
 
 
 class _SuperPod:
@@ -64,6 +76,28 @@ def choose_blocks(free: Mapping[int, Sequence[int]], request: BlockRequest) -> l
             if missing > 0 and super_pod.nodes:
                 result.append(super_pod.take(min(request.size, missing)))
     return result
+
+
+def numbers_of_parts(super_pods: Sequence[int | None], kept: Mapping[int, int], size: int) -> dict[int, int]:
+    """Returns the number of the part of a block to which each task of a soft job belongs: place in the order of ranks
+    -> number.
+
+    Frameworks take Pods with one number for neighbours, so they are in one super pod, and no more than ``size``.
+    ``super_pods``: the super pod of each task; None: it has no node. ``kept``: place -> number of the tasks that run.
+    """
+    numbers = dict(kept)
+    members = Counter(kept.values())
+    for place, super_pod in enumerate(super_pods):
+        if super_pod is None or place in kept:
+            continue
+        near = sorted(range(max(place - size, 0), min(place + size, len(super_pods))), key=lambda at: abs(at - place))
+        known = (numbers[at] for at in near if at in numbers and super_pods[at] == super_pod)
+        number = next((each for each in known if members[each] < size), None)
+        if number is None:
+            number = next(each for each in chain((place // size,), count()) if not members[each])
+        numbers[place] = number
+        members[number] += 1
+    return numbers
 
 
 def _beside_reserve(
