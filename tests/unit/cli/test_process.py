@@ -49,7 +49,7 @@ def test_without_kept_objects_the_interpreter_finishes() -> None:
 def test_an_exit_with_a_message_prints_it() -> None:
     result = ended("keep(Large())", "'refused'")
     assert result.returncode == 1
-    assert result.stderr.startswith("refused\n")
+    assert "refused" in result.stderr.splitlines()
 
 
 def test_a_failed_command_prints_its_traceback() -> None:
