@@ -184,7 +184,8 @@ class Demand:
             refusal = self._check_virtual(cls)
             if refusal is not None:
                 return refusal
-        asking = [task for task in tasks if self.asks(task.cls) or self.cores(task.cls)]
+        npu_classes = {cls.id for cls in classes.values() if self.asks(cls) or self.cores(cls)}
+        asking = [task for task in tasks if task.cls.id in npu_classes]
         if not asking:
             return None
         whole_or_cores = (*self._chips, *(() if self._cores is None else (self._cores,)))
@@ -204,12 +205,13 @@ class Demand:
         refusal = self._check_pods(family, position, asking)
         if refusal is not None:
             return refusal
-        pods = {task.key: self.chips(task.cls, resource) for task in asking}
+        chips = {number: self.chips(cls, resource) for number, cls in classes.items()}
+        pods = {task.key: chips[task.cls.id] for task in asking}
         block = _block_chips(policies.get(SP_BLOCK), sum(pods.values())) if family.super_pods else 0
         if block is None:
             problem = f"{SP_BLOCK}={policies[SP_BLOCK][:64]} is not a positive number"
             return Refusal(REASON_REQUEST, problem)
-        others = sum(1 for task in tasks if not self.asks(task.cls) and not _may_ask_for_none(task))
+        others = sum(1 for task in tasks if task.cls.id not in npu_classes and not _may_ask_for_none(task))
         request = JobRequest(pods, others, resource.name, traits, block, self._super_pod_size)
         problem = family.check(request)
         if problem:
@@ -242,7 +244,7 @@ class Demand:
 
     def _check_pods(self, family: Family, position: int, asking: Sequence[Task]) -> Refusal | None:
         name = self._names[position]
-        for task in asking:
+        for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
             amount = task.cls.request[position]
             if amount != units(task.cls, position) * MILLI or units(task.cls, position) not in family.sizes:
                 return Refusal(

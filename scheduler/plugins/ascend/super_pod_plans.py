@@ -103,10 +103,11 @@ class SuperPodPlans:
     # --- planning ---
     def _made(self, job: Job, use: Use, ledger: ChipLedger) -> Plan:
         pending = job.of(TaskStatus.PENDING)
-        asking = [task for task in pending.values() if ledger.concerns(task.cls)]
+        classes = {task.cls.id: task.cls for task in pending.values()}
+        asking = [cls for cls in classes.values() if ledger.concerns(cls)]
         if not asking:
             return Plan()
-        rows = self._fitting(job, {task.cls.id: task.cls for task in asking}.values())
+        rows = self._fitting(job, asking)
         if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
             rows = rows[idle == idle.min()]
