@@ -27,6 +27,8 @@ class PendingTasks:
         """``tasks``: in TaskOrder."""
         self._tasks = tasks
         self._position = 0
+        self._run_end = 0
+        """The end of the last run. What remains of a run is a run, so it is compared only once."""
         self.failed_roles: set[str] = set()
         """Roles with a task that found no node."""
 
@@ -36,16 +38,18 @@ class PendingTasks:
     def run(self) -> Sequence[Task]:
         """Returns the next tasks of one class and role, at least one, without taking them."""
         tasks, start = self._tasks, self._position
-        first = tasks[start]
-        end = start + 1
-        while (
-            end < len(tasks)
-            and tasks[end].cls is first.cls
-            and tasks[end].role == first.role
-            and not (tasks[end].nominated or first.nominated)
-        ):
-            end += 1
-        return tasks[start:end]
+        if self._run_end <= start:
+            first = tasks[start]
+            end = start + 1
+            while (
+                end < len(tasks)
+                and tasks[end].cls is first.cls
+                and tasks[end].role == first.role
+                and not (tasks[end].nominated or first.nominated)
+            ):
+                end += 1
+            self._run_end = end
+        return tasks[start : self._run_end]
 
     def remaining(self) -> Sequence[Task]:
         """Returns all remaining tasks, without taking them."""
