@@ -11,7 +11,6 @@ from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.names import KUBE_SYSTEM
 from scheduler.api.resource import Vector
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
-from scheduler.explain.target import owners
 from scheduler.framework.remedies.adjustments import (
     Adjustment,
     ChangeKind,
@@ -164,9 +163,9 @@ def _described(evidence: Evidence, job: Job) -> str:
 def owner_of(evidence: Evidence, job: Job) -> tuple[str, str]:
     """Kind and name of the vcjob that owns a PodGroup, or of the PodGroup itself."""
     group = evidence.objects.find(POD_GROUP, job.namespace, job.name)
-    uids = owners(group) if group is not None else []
-    for raw in evidence.objects.of(VCJOB):
-        if raw["metadata"]["uid"] in uids:
+    for owner in (group["metadata"].get("ownerReferences") or ()) if group is not None else ():
+        raw = evidence.objects.find(VCJOB, job.namespace, str(owner.get("name")))
+        if raw is not None and raw["metadata"]["uid"] == owner.get("uid"):
             return "job", raw["metadata"]["name"]
     return "PodGroup", job.name
 

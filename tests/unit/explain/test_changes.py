@@ -3,9 +3,11 @@
 import json
 
 from scheduler.api.names import ASCEND_910, CARD_NAME, CARD_QUOTA, WHAT_IF
+from scheduler.cluster.memory import Simulation
+from scheduler.explain import explain
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.remedies.gates import GateKind
-from tests.builders import NAME, Raw, configuration, group, node, pod, pods, queue
+from tests.builders import NAME, Raw, configuration, group, manifests, node, pod, pods, queue
 from tests.unit.explain.small_clusters import DEFAULT, LARGE, PLAIN, changes, explained
 
 CAPACITY = configuration(["gang", "predicates", "capacity"])
@@ -147,6 +149,20 @@ def test_suggests_a_fitted_node_for_a_cluster_without_nodes() -> None:
 
 def test_suggests_a_node_for_a_pod_without_requests() -> None:
     assert changes("g", group("g"), pod("p", "", "g")) == ["1 node more"]
+
+
+def test_suggests_deleting_the_vcjob_that_owns_a_pod_group() -> None:
+    requests = {"cpu": "3"}
+    template = {"spec": {"containers": [{"name": "c", "image": "a", "resources": {"requests": requests}}]}}
+    spec = {"schedulerName": NAME, "minAvailable": 1, "tasks": [{"name": "w", "replicas": 1, "template": template}]}
+    train: Raw = {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default"}, "spec": spec}  # fmt: skip
+    simulation = Simulation(manifests(train, node("n1")), PLAIN, [NAME])
+    simulation.run()
+    simulation.change(manifests(group("g"), pod("p", "3c", "g")))
+    found = [change.text for change in explain(simulation, "podgroup", "default", "g").changes]
+    assert "delete job default/train (1 Pod in queue default, priority 0)" in found
 
 
 def test_suggests_deleting_a_job_of_no_higher_priority() -> None:
