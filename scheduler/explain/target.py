@@ -112,14 +112,15 @@ class Goal:
         pending = sorted(job.of(TaskStatus.PENDING).values(), key=session.task_key)
         missing = self.needed(job) - job.ready_count - job.waiting_count
         roles = missing_roles(job)
-        first = []
+        first, rest = [], []
         for task in pending:
             if task.key == self.pod:
                 first.append(task)
             elif roles.get(task.role, 0) > 0:
                 roles[task.role] -= 1
                 first.append(task)
-        rest = [task for task in pending if task not in first]
+            else:
+                rest.append(task)
         return first + rest[: max(missing - len(first), 0)]
 
 

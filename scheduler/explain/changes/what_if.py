@@ -23,7 +23,7 @@ def what_if_documents(cluster: MemoryCluster, edits: Iterable[Edit]) -> list[Raw
         now = after[key]
         if now is not None or edit.creates:
             blank = {"metadata": {"name": edit.name, **({"namespace": edit.namespace} if edit.namespace else {})}}
-            after[key] = edit.transform(copy.deepcopy(now or blank))
+            after[key] = edit.transform(copy.deepcopy(now) if now is not None else blank)
     found = []
     for (_, namespace, name), (kind, old) in before.items():
         new = after[str(kind), namespace, name]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Protocol
 
@@ -45,7 +46,7 @@ class Goal(Protocol):
         """The pending tasks that must be placed to reach the goal."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """The input of functions that yield plans."""
 
@@ -96,7 +97,7 @@ class Evidence:
                 need += other.pending if announced is None else np.maximum(other.pending, announced)
         return need
 
-    @property
+    @cached_property
     def rows(self) -> Rows:
         """The rows of nodes that exist without any change."""
         names, objects = self.session.nodes.names, self.objects

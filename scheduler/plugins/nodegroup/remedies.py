@@ -98,12 +98,12 @@ def raise_group_limits(evidence: Evidence, plugin: NodeGroup) -> Iterator[Plan]:
     limits = plugin.limits.get(name)
     if limits is None:
         return
-    names = evidence.session.dimensions.names
+    names, need = evidence.session.dimensions.names, evidence.need
     for group in [group for group in _by_room(evidence) if group in limits.of and plugin.groups[name].admits(group)]:
         adjustments = []
-        for d in np.flatnonzero(evidence.need).tolist():
+        for d in np.flatnonzero(need).tolist():
             now = float(limits.of[group][d])
-            missing = units(names[d], float(evidence.need[d] + limits.used[group][d]) - now) if np.isfinite(now) else 0
+            missing = units(names[d], float(need[d] + limits.used[group][d]) - now) if np.isfinite(now) else 0
             if missing > 0 and d != PODS_INDEX:
                 change = partial(_with_limit, name, group, names[d], now)
                 what, grain = f"{name} {group} {names[d]}", grain_of(names[d])
