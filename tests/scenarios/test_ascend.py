@@ -24,8 +24,7 @@ from scheduler.api.names import (
     HCCL_RANK_INDEX,
     PREDICATE_TIME,
 )
-from scheduler.cluster.memory import Kubelet, read_manifests, simulate
-from scheduler.framework.configuration_file import parse_configuration
+from scheduler.cluster.memory import Kubelet
 from tests.scenarios.test_scenarios import HERE, given, outcome
 
 FOLDER = HERE / "ascend"
@@ -58,19 +57,6 @@ def test_says_why_a_job_waits_as_recorded(name: str) -> None:
     accepted = [reasons(run) for run in recorded(name)]
     for group, wanted in [item for each in accepted for item in each.items()]:
         assert not wanted or found[group] & wanted
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_order_of_nodes_and_their_reports_does_not_matter(name: str) -> None:
-    manifests = read_manifests([str(FOLDER / name / "input.yaml")])
-    others = [each for each in manifests if each.raw["kind"] not in ("Node", "ConfigMap")]
-    reports = [each for each in manifests if each.raw["kind"] == "ConfigMap"]
-    nodes = [each for each in manifests if each.raw["kind"] == "Node"]
-    conf = FOLDER / name / "scheduler.conf"
-    configuration = parse_configuration(conf.read_text(encoding="utf-8"), conf.name)
-    report = simulate([*others, *reversed(reports), *reversed(nodes)], configuration, ["volcano"], kubelet=Kubelet.NONE)
-    cluster = Cluster(name)
-    assert cluster.placement(as_run(report.cluster.objects())) == cluster.placement(decided(name))
 
 
 def decided(name: str) -> Raw:

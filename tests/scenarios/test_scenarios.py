@@ -12,7 +12,7 @@ Interchangeable nodes (equal except for their names, without Pods at first) may 
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -26,6 +26,7 @@ import scheduler.plugins  # noqa: F401
 from scheduler.api.names import GROUP_NAME
 from scheduler.api.usage import NodeUsage
 from scheduler.cli.feature_gates import FeatureGates
+from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Kubelet, read_manifests, simulate
 from scheduler.framework.configuration_file import parse_configuration
 
@@ -43,11 +44,15 @@ def meta(name: str) -> Raw:
 def test_decides_as_volcano(name: str, record_property: Any) -> None:
     about = meta(name)
     record_property("title", about["title"])
-    expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
     items = outcome(name, Kubelet.RUN if about.get("kubelet") else Kubelet.NONE)
-    started = {key_of(o) for o in given(name) if o["kind"] == "Pod" and o["spec"].get("nodeName")}
-    differences = min((compare(expected, renamed, started) for renamed in with_nodes_swapped(name, items)), key=len)
+    differences = differences_from_record(name, items)
     assert not differences, f"{about['title']}:\n" + "\n".join(differences)
+
+
+def differences_from_record(name: str, items: list[Raw]) -> list[str]:
+    expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
+    started = {key_of(o) for o in given(name) if o["kind"] == "Pod" and o["spec"].get("nodeName")}
+    return min((compare(expected, swapped, started) for swapped in with_nodes_swapped(name, items)), key=len)
 
 
 def given(name: str) -> list[Raw]:
@@ -83,19 +88,21 @@ def _moved(pod: Raw, swap: dict[str, str]) -> Raw:
 
 
 def outcome(name: str, kubelet: Kubelet) -> list[Raw]:
-    """Every object after the scheduler has settled on the scenario's manifests. ``usage`` in its meta is the usage of
-    nodes in per cent of cpu and memory, and ``cycles`` the number of cycles."""
+    """Every object after the scheduler has settled on the scenario's manifests."""
+    return settled(name, read_manifests([str(HERE / name / "input.yaml")]), kubelet)
+
+
+def settled(
+    name: str, manifests: Sequence[Manifest], kubelet: Kubelet, nodes: Mapping[str, str] | None = None
+) -> list[Raw]:
+    """Every object after the scheduler has settled on manifests, with the configuration of a scenario. ``usage`` in its
+    meta is the usage of nodes in per cent of cpu and memory, and ``cycles`` the number of cycles. ``nodes``: node ->
+    its name in the manifests, where this differs."""
     conf, about = HERE / name / "scheduler.conf", meta(name)
     configuration = replace(parse_configuration(conf.read_text(encoding="utf-8"), conf.name), features=features(name))
-    loads = {node: NodeUsage(cpu, memory, 0.0) for node, (cpu, memory) in about.get("usage", {}).items()}
-    report = simulate(
-        read_manifests([str(HERE / name / "input.yaml")]),
-        configuration,
-        ["volcano"],
-        cycles=about.get("cycles"),
-        kubelet=kubelet,
-        usage=loads,
-    )
+    used = {(nodes or {}).get(node, node): load for node, load in about.get("usage", {}).items()}
+    loads = {node: NodeUsage(cpu, memory, 0.0) for node, (cpu, memory) in used.items()}
+    report = simulate(manifests, configuration, ["volcano"], cycles=about.get("cycles"), kubelet=kubelet, usage=loads)
     return report.cluster.objects()
 
 

@@ -19,7 +19,7 @@ from scheduler.plugins.ascend.demand import Use
 from scheduler.plugins.ascend.families.module_910_x8 import FAMILIES
 from scheduler.plugins.ascend.family import Request
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import mask_of
+from scheduler.plugins.ascend.masks import ids_of, mask_of
 from scheduler.plugins.ascend.resources import ChipResource
 from tests.builders import World, pod
 from tests.unit.plugins.ascend.chips import CONFIGURATION, chips_of, device_info, job, ledger_of, mask, npu_node, state
@@ -139,6 +139,31 @@ def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, reque
             ledger.free[0] &= np.uint64(255 & ~mask_of(choice.chips))
         assert len(one_by_one) == room
         assert ahead == one_by_one + [0.0] * (10 - room)
+
+
+@pytest.mark.parametrize("request_size", [1, 2, 4])
+def test_every_mask_of_free_chips_gets_the_ring_and_the_rank_of_the_table(request_size: int) -> None:
+    entries = [(chosen, other) for _, chosen, others in TABLE[request_size] for other in others]
+    penalties: dict[int, set[int]] = {}
+    for free in range(256):
+        left, right = (free & 15).bit_count(), (free >> 4).bit_count()
+        found = [(entries.index(pair), i) for i, pair in enumerate(((left, right), (right, left))) if pair in entries]
+        choice = FAMILY.select(free, Request(request_size))
+        assert (choice is not None) == bool(found), free
+        if choice is not None:
+            rank, ring = min(found)
+            chips = [chip for chip in ids_of(free) if chip // 4 == ring]
+            assert list(choice.chips) == chips[:request_size], free
+            penalties.setdefault(rank, set()).add(choice.penalty)
+    ranked = [penalties[rank] for rank in sorted(penalties)]
+    assert all(len(each) == 1 for each in ranked)
+    assert ranked == sorted(ranked, key=min) and len(set().union(*ranked)) == len(ranked)
+
+
+def test_eight_chips_are_given_by_a_whole_node_only() -> None:
+    for free in range(256):
+        choice = FAMILY.select(free, Request(8))
+        assert (list(range(8)) if free == 255 else None) == (None if choice is None else list(choice.chips))
 
 
 @pytest.mark.parametrize("request_size", [1, 2, 4])
